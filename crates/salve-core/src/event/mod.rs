@@ -1,0 +1,1 @@
+//! What may happen: the typed, versioned events of the journal.

@@ -1,0 +1,1 @@
+//! A failure's identity: normalised text, signature and class.

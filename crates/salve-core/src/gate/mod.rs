@@ -1,0 +1,1 @@
+//! Rules on a command: allow, ask a person, or deny.

@@ -1,0 +1,1 @@
+//! One illness of one subject, from the first symptom to its outcome.

@@ -1,0 +1,15 @@
+//! The part of Salve that decides.
+//!
+//! Nothing here does I/O, reads a clock, draws random numbers or looks at the environment: time,
+//! ids, file contents and settings come in as values, and what should happen goes out as data.
+//! That makes every decision replayable from the journal and testable over every path.
+
+pub mod class;
+pub mod event;
+pub mod fingerprint;
+pub mod gate;
+pub mod id;
+pub mod incident;
+pub mod memory;
+pub mod near;
+pub mod scrub;

@@ -1,0 +1,1 @@
+//! Remedies that are known for a fingerprint, and how far to trust them.

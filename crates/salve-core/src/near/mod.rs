@@ -1,0 +1,1 @@
+//! The most similar known failures, when no signature is equal.

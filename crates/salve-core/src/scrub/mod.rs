@@ -1,0 +1,1 @@
+//! Keeps secrets out of everything Salve stores, prints, sends or shows.

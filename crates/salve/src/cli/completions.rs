@@ -1,0 +1,19 @@
+//! `salve completions`: a completion script for the user's shell.
+
+use clap::Command;
+use clap_complete::{Shell, generate};
+
+use super::{CliError, Exit, Output};
+
+/// Arguments of `salve completions`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The shell to complete for
+    shell: Shell,
+}
+
+/// Prints the script.
+pub(super) fn run(args: Args, command: &mut Command, out: &Output) -> Result<Exit, CliError> {
+    generate(args.shell, command, "salve", &mut out.stdout());
+    Ok(Exit::Well)
+}

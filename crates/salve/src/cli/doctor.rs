@@ -1,0 +1,12 @@
+//! `salve doctor`.
+
+use super::{CliError, Exit, Output};
+
+/// Arguments of `salve doctor`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {}
+
+/// Runs the command.
+pub(super) fn run(_args: Args, _out: &Output) -> Result<Exit, CliError> {
+    Err(CliError::failed("`salve doctor` is not built yet"))
+}

@@ -1,0 +1,12 @@
+//! `salve events`.
+
+use super::{CliError, Exit, Output};
+
+/// Arguments of `salve events`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {}
+
+/// Runs the command.
+pub(super) fn run(_args: Args, _out: &Output) -> Result<Exit, CliError> {
+    Err(CliError::failed("`salve events` is not built yet"))
+}

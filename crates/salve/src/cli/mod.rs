@@ -1,0 +1,112 @@
+//! The command line: arguments in, text or JSON out, exit codes.
+//!
+//! One file per command, each with its `Args` and a `run`. Erased errors and printing live only
+//! here; everything below returns typed errors.
+
+mod completions;
+mod config;
+mod doctor;
+mod error;
+mod events;
+mod fingerprint;
+mod gate;
+mod man;
+mod memory;
+mod output;
+mod scrub;
+mod status;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+pub use error::{CliError, Exit};
+pub use output::Output;
+
+/// Keeps dev servers, checks, tool calls and agent loops alive.
+#[derive(Debug, Parser)]
+#[command(name = "salve", version, about, max_term_width = 100, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 well, 1 failed, 2 usage or config, 3 a person is needed, \
+    130 interrupted.")]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Global {
+    /// Print facts as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print only what was asked for, and errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// Project directory [default: the nearest parent with salve.toml, salve.json, .salve or .git]
+    #[arg(long, global = true, value_name = "DIR", env = "SALVE_PROJECT")]
+    pub project: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Tell what a failure is: its signature, class and key line
+    Fingerprint(fingerprint::Args),
+    /// Copy stdin to stdout without the secrets in it
+    Scrub(scrub::Args),
+    /// Say whether a recovery command may run, and which rule says so
+    Gate(gate::Args),
+    /// Show the journal's events
+    Events(events::Args),
+    /// Look up, teach and manage known remedies
+    Memory(memory::Args),
+    /// Show, check and accept settings
+    Config(config::Args),
+    /// Check this machine and say how to mend what is wrong
+    Doctor(doctor::Args),
+    /// Show the state of this project on one screen
+    Status(status::Args),
+    /// Print a shell completion script
+    Completions(completions::Args),
+    /// Write the manual pages
+    Man(man::Args),
+}
+
+/// Runs the program with the process's own arguments.
+pub fn main() -> ExitCode {
+    run_from(std::env::args_os())
+}
+
+fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing is left to do when even the message cannot be written.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Well.into() };
+        }
+    };
+    let out = Output::new(&cli.global);
+    let result = match cli.command {
+        Command::Fingerprint(args) => fingerprint::run(args, &out),
+        Command::Scrub(args) => scrub::run(args, &out),
+        Command::Gate(args) => gate::run(args, &out),
+        Command::Events(args) => events::run(args, &out),
+        Command::Memory(args) => memory::run(args, &out),
+        Command::Config(args) => config::run(args, &out),
+        Command::Doctor(args) => doctor::run(args, &out),
+        Command::Status(args) => status::run(args, &out),
+        Command::Completions(args) => completions::run(args, &mut Cli::command(), &out),
+        Command::Man(args) => man::run(args, Cli::command(), &out),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            out.error(&error);
+            error.exit().into()
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Resolves what the gate needs to know from the file system.

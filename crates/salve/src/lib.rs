@@ -1,0 +1,8 @@
+//! The part of Salve that acts: store, config, command line.
+//!
+//! `cli` sends commands in and reads events out; `store` and `config` are leaves.
+
+pub mod cli;
+pub mod config;
+pub mod gate;
+pub mod store;

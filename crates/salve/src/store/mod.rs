@@ -1,0 +1,1 @@
+//! The project's database: the journal and the memory.

@@ -1,0 +1,3 @@
+//! Stories told against the real `salve` binary, one file each.
+
+mod support;

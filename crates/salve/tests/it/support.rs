@@ -1,0 +1,71 @@
+//! A scratch project and the `salve` binary to run in it.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A temporary project with its own home, so that no test sees another's files or the user's.
+pub(crate) struct Project {
+    root: TempDir,
+}
+
+#[expect(dead_code, reason = "used by the stories")]
+impl Project {
+    /// Makes an empty project.
+    pub(crate) fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("project")).unwrap();
+        std::fs::create_dir_all(root.path().join("home")).unwrap();
+        Self { root }
+    }
+
+    /// Returns the project's directory.
+    pub(crate) fn dir(&self) -> std::path::PathBuf {
+        self.root.path().join("project")
+    }
+
+    /// Returns the private home directory.
+    pub(crate) fn home(&self) -> std::path::PathBuf {
+        self.root.path().join("home")
+    }
+
+    /// Writes a file below the project, making its directories.
+    pub(crate) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.dir().join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// Returns a `salve` command that runs in the project with a clean environment.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_salve"));
+        command.args(args).current_dir(self.dir()).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("HOME", self.home()).env("XDG_DATA_HOME", self.home().join("data"));
+        command.env("XDG_CONFIG_HOME", self.home().join("config")).env("NO_COLOR", "1");
+        command
+    }
+
+    /// Runs `salve` to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.run_with_input(args, b"")
+    }
+
+    /// Runs `salve` to its end with `input` on stdin.
+    pub(crate) fn run_with_input(&self, args: &[&str], input: &[u8]) -> Output {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writer = std::thread::spawn(move || {
+            // The program may stop reading early; that is its right.
+            let _ = stdin.write_all(&input);
+        });
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        output
+    }
+}

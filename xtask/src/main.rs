@@ -1,0 +1,3 @@
+//! Development tasks; see `cargo xtask`.
+
+fn main() {}
