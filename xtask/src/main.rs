@@ -1,3 +1,46 @@
-//! Development tasks; see `cargo xtask`.
+//! Development tasks: `cargo xtask check`, `bench`, `fuzz`, `sim`.
+//!
+//! `check` is what CI runs, whole: nothing is checked anywhere else. It installs the cargo tools
+//! it needs, so that a machine with git and a Rust toolchain is enough.
 
-fn main() {}
+mod steps;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask <task>
+
+  check           format, clippy, tests, docs, licences and bans: everything CI runs
+  bench [NAME]    run the benchmarks (all, or those whose name contains NAME)
+  fuzz [SECONDS]  run every fuzz target for so long (default 60)
+  sim [SEEDS]     run the incident simulator over so many seeds (default 100000)
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["check"] => steps::check(),
+        ["bench"] => steps::bench(""),
+        ["bench", name] => steps::bench(name),
+        ["fuzz"] => steps::fuzz("60"),
+        ["fuzz", seconds] => steps::fuzz(seconds),
+        ["sim"] => steps::sim("100000"),
+        ["sim", seeds] => steps::sim(seeds),
+        [] | ["help" | "-h" | "--help"] => {
+            return print(&mut io::stdout(), HELP, ExitCode::SUCCESS);
+        }
+        _ => return print(&mut io::stderr(), HELP, ExitCode::from(2)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => print(&mut io::stderr(), &format!("xtask: {error}\n"), ExitCode::FAILURE),
+    }
+}
+
+/// Prints `text` and returns `code`; a closed terminal changes nothing about the outcome.
+fn print(out: &mut dyn Write, text: &str, code: ExitCode) -> ExitCode {
+    let _ = out.write_all(text.as_bytes());
+    code
+}

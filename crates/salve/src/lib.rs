@@ -4,5 +4,6 @@
 
 pub mod cli;
 pub mod config;
+pub mod doctor;
 pub mod gate;
 pub mod store;

@@ -1,12 +1,54 @@
-//! `salve doctor`.
+//! `salve doctor`: checks the machine and says how to mend each thing.
+
+use std::io::Write;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
 
 use super::{CliError, Exit, Output};
+use crate::doctor::{self, Finding, State};
 
 /// Arguments of `salve doctor`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 
-/// Runs the command.
-pub(super) fn run(_args: Args, _out: &Output) -> Result<Exit, CliError> {
-    Err(CliError::failed("`salve doctor` is not built yet"))
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    version: u32,
+    state: State,
+    findings: &'a [Finding],
+}
+
+/// Examines and reports; fails if anything keeps Salve from working.
+pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
+    let findings = doctor::examine(out.global().project.as_deref());
+    let worst = findings.iter().map(|finding| finding.state).max().unwrap_or(State::Ok);
+    if out.json() {
+        out.fact(&Report { version: 1, state: worst, findings: &findings })?;
+    } else {
+        let mut to = out.stdout();
+        for finding in &findings {
+            line(&mut to, finding)?;
+        }
+    }
+    Ok(match worst {
+        State::Ok | State::Warn => Exit::Well,
+        State::Fail => Exit::Failed,
+    })
+}
+
+/// Prints one finding: a mark, what was looked at, what was seen, and what to do.
+fn line(to: &mut impl Write, finding: &Finding) -> std::io::Result<()> {
+    let (mark, colour) = match finding.state {
+        State::Ok => ("ok  ", AnsiColor::Green),
+        State::Warn => ("warn", AnsiColor::Yellow),
+        State::Fail => ("FAIL", AnsiColor::Red),
+    };
+    let style = Style::new().bold().fg_color(Some(colour.into()));
+    writeln!(to, "{style}{mark}{style:#}  {:<14} {}", finding.check, finding.detail)?;
+    match &finding.mend {
+        Some(mend) => writeln!(to, "{:21}→ {mend}", ""),
+        None => Ok(()),
+    }
 }

@@ -1,0 +1,57 @@
+//! Looks at the machine and the project, and says how to mend what is wrong.
+//!
+//! Each check only looks: nothing is installed, changed or left behind.
+
+mod machine;
+mod probe;
+mod project;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+/// How well one thing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// Salve works, with something missing.
+    Warn,
+    /// Salve cannot do its work.
+    Fail,
+}
+
+/// What one check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub check: &'static str,
+    /// How well it is.
+    pub state: State,
+    /// What was seen.
+    pub detail: String,
+    /// What to do about it; always there unless all is well.
+    pub mend: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { check, state: State::Ok, detail: detail.into(), mend: None }
+    }
+
+    fn warn(check: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { check, state: State::Warn, detail: detail.into(), mend: Some(mend.into()) }
+    }
+
+    fn fail(check: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { check, state: State::Fail, detail: detail.into(), mend: Some(mend.into()) }
+    }
+}
+
+/// Runs every check; `project` is the project's root, where there is one.
+pub fn examine(project: Option<&Path>) -> Vec<Finding> {
+    let mut findings = machine::examine();
+    findings.extend(project::examine(project));
+    findings
+}

@@ -1,0 +1,147 @@
+//! The steps of each task, each one command that is shown before it runs.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// The version of cargo-deny that `deny.toml` is written for.
+const CARGO_DENY: &str = "0.20";
+/// The version of cargo-fuzz that the targets are built with.
+const CARGO_FUZZ: &str = "0.13";
+
+/// Why a task stopped.
+#[derive(Debug)]
+pub(crate) enum StepError {
+    /// A command could not be started.
+    Start(String, io::Error),
+    /// A command ran and failed.
+    Failed(String),
+    /// There is nothing to run.
+    Missing(PathBuf, io::Error),
+}
+
+impl std::fmt::Display for StepError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StepError::Start(line, error) => write!(f, "cannot start `{line}`: {error}"),
+            StepError::Failed(line) => write!(f, "`{line}` failed"),
+            StepError::Missing(path, error) => write!(f, "cannot read {}: {error}", path.display()),
+        }
+    }
+}
+
+/// Runs everything that must hold before a change lands.
+pub(crate) fn check() -> Result<(), StepError> {
+    component("rustfmt", "fmt")?;
+    component("clippy", "clippy")?;
+    run(cargo("fmt --all --check"))?;
+    run(cargo("clippy --workspace --all-targets --all-features -- -D warnings"))?;
+    run(cargo("test --workspace --all-features"))?;
+    let mut doc = cargo("doc --workspace --all-features --no-deps");
+    run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    tool("cargo-deny", CARGO_DENY)?;
+    run(cargo("deny --all-features check bans licenses sources"))
+}
+
+/// Runs the benchmarks whose name contains `name`.
+pub(crate) fn bench(name: &str) -> Result<(), StepError> {
+    for package in ["salve-core", "salve"] {
+        for bench in stems(&root().join("crates").join(package).join("benches"), "rs")? {
+            if bench.contains(name) {
+                run(cargo(&format!("bench --package {package} --bench {bench}")))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs every fuzz target for `seconds`.
+pub(crate) fn fuzz(seconds: &str) -> Result<(), StepError> {
+    tool("cargo-fuzz", CARGO_FUZZ)?;
+    for target in stems(&root().join("fuzz/fuzz_targets"), "rs")? {
+        let mut fuzz = cargo(&format!("fuzz run {target} -- -max_total_time={seconds}"));
+        // The sanitiser flags that cargo-fuzz passes are unstable in name only.
+        run(fuzz.env("RUSTC_BOOTSTRAP", "1"))?;
+    }
+    Ok(())
+}
+
+/// Runs the incident simulator over `seeds` seeds.
+pub(crate) fn sim(seeds: &str) -> Result<(), StepError> {
+    run(cargo(&format!(
+        "run --release --package salve-core --features sim --example sim -- {seeds}"
+    )))
+}
+
+/// Makes sure that a cargo subcommand of the toolchain is there.
+fn component(name: &str, subcommand: &str) -> Result<(), StepError> {
+    if answers(cargo(&format!("{subcommand} --version"))) {
+        return Ok(());
+    }
+    let mut rustup = Command::new("rustup");
+    rustup.args(["component", "add", name]);
+    run(rustup)
+}
+
+/// Makes sure that a cargo tool is installed.
+fn tool(name: &str, version: &str) -> Result<(), StepError> {
+    let mut probe = Command::new(name);
+    probe.arg("--version");
+    if answers(probe) {
+        return Ok(());
+    }
+    run(cargo(&format!("install --locked {name} --version ^{version}")))
+}
+
+/// Returns whether a command runs and ends well.
+fn answers(mut command: Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+/// Returns a cargo command with the words of `line` as arguments, run at the workspace's root.
+fn cargo(line: &str) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    command.args(line.split_whitespace()).current_dir(root());
+    command
+}
+
+/// Shows a command, runs it, and says how long it took.
+fn run(mut command: impl std::borrow::BorrowMut<Command>) -> Result<(), StepError> {
+    let command = command.borrow_mut();
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let mut line = words.map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    if let Some(at) = line.find("cargo ") {
+        line.drain(..at);
+    }
+    let mut err = io::stderr();
+    // Progress that nobody can read is not worth failing for.
+    let _ = writeln!(err, "xtask: {line}");
+    let start = Instant::now();
+    let status = command.status().map_err(|error| StepError::Start(line.clone(), error))?;
+    let _ = writeln!(err, "xtask: {line}: {status} after {:.1} s", start.elapsed().as_secs_f32());
+    if status.success() { Ok(()) } else { Err(StepError::Failed(line)) }
+}
+
+/// Returns the names of the files in `dir` that end in `.extension`, without it, sorted.
+fn stems(dir: &Path, extension: &str) -> Result<Vec<String>, StepError> {
+    let missing = |error| StepError::Missing(dir.to_owned(), error);
+    let mut names = Vec::new();
+    for entry in dir.read_dir().map_err(missing)? {
+        let path = entry.map_err(missing)?.path();
+        if path.extension().is_some_and(|e| e == extension) {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Returns the workspace's root.
+fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or(here.clone(), Path::to_owned)
+}
