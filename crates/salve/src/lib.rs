@@ -2,8 +2,10 @@
 //!
 //! `cli` sends commands in and reads events out; `store` and `config` are leaves.
 
+pub mod atomic;
 pub mod cli;
 pub mod config;
 pub mod doctor;
 pub mod gate;
+pub mod project;
 pub mod store;

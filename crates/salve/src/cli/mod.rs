@@ -13,6 +13,7 @@ mod gate;
 mod man;
 mod memory;
 mod output;
+mod project;
 mod scrub;
 mod status;
 
