@@ -1,0 +1,240 @@
+//! Why the store could not do what was asked, and what to do about it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::ErrorCode;
+
+use super::lock::Holder;
+use crate::project::ProjectError;
+
+/// What the system or the database engine said.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The database engine refused.
+    #[error(transparent)]
+    Engine(#[from] rusqlite::Error),
+    /// The operating system refused.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// Why the store could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no place for the store.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    /// Another process kept the store to itself for too long.
+    #[error("{} was locked for {waited:?}{}", path.display(), by(holder.as_ref()))]
+    Locked {
+        /// The file that is locked.
+        path: PathBuf,
+        /// Who holds it, where the system tells.
+        holder: Option<Holder>,
+        /// How long we waited.
+        waited: Duration,
+    },
+    /// The store can be read but not written.
+    #[error("{} is read-only", path.display())]
+    ReadOnly {
+        /// The file in question.
+        path: PathBuf,
+        /// What was said.
+        #[source]
+        source: Cause,
+    },
+    /// The user may not open the store.
+    #[error("no permission to open {}", path.display())]
+    Denied {
+        /// The file in question.
+        path: PathBuf,
+        /// What was said.
+        #[source]
+        source: Cause,
+    },
+    /// The disk or the quota is full; nothing was written.
+    #[error("no space left to write {}", path.display())]
+    Full {
+        /// The file in question.
+        path: PathBuf,
+        /// What was said.
+        #[source]
+        source: Cause,
+    },
+    /// The file is damaged and could not be mended now.
+    #[error("{} is damaged", path.display())]
+    Corrupt {
+        /// The file in question.
+        path: PathBuf,
+        /// What was said.
+        #[source]
+        source: Cause,
+    },
+    /// A directory, link or device lies where the file should be.
+    #[error("{} should be a file but is {found}", path.display())]
+    NotAFile {
+        /// The path in question.
+        path: PathBuf,
+        /// What is there instead.
+        found: &'static str,
+    },
+    /// The file is a database of some other program.
+    #[error("{} is another program's database", path.display())]
+    Foreign {
+        /// The file in question.
+        path: PathBuf,
+    },
+    /// A newer Salve has written the store.
+    #[error("{} has schema {found}; this Salve knows up to {known}", path.display())]
+    Newer {
+        /// The file in question.
+        path: PathBuf,
+        /// The schema it has.
+        found: u32,
+        /// The newest schema this program knows.
+        known: u32,
+    },
+    /// The program asked for something the store cannot do.
+    #[error("cannot use {}", path.display())]
+    Other {
+        /// The file in question.
+        path: PathBuf,
+        /// What was said.
+        #[source]
+        source: Cause,
+    },
+}
+
+fn by(holder: Option<&Holder>) -> String {
+    holder.map(|holder| format!(" by {holder}")).unwrap_or_default()
+}
+
+impl StoreError {
+    /// Sorts what the engine said about the database at `path`.
+    pub(crate) fn engine(path: &Path, error: rusqlite::Error) -> Self {
+        let Some(code) = error.sqlite_error().map(|e| e.code) else {
+            return Self::Other { path: path.to_path_buf(), source: error.into() };
+        };
+        let (path, source) = (path.to_path_buf(), Cause::from(error));
+        match code {
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+                let holder = Holder::of_database(&path);
+                Self::Locked { path, holder, waited: super::PATIENCE }
+            }
+            ErrorCode::ReadOnly => Self::ReadOnly { path, source },
+            ErrorCode::PermissionDenied => Self::Denied { path, source },
+            ErrorCode::DiskFull => Self::Full { path, source },
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::Corrupt { path, source },
+            ErrorCode::CannotOpen | ErrorCode::SystemIoFailure => Self::unreachable(path, source),
+            _ => Self::Other { path, source },
+        }
+    }
+
+    /// Sorts what the system said about the file at `path`.
+    pub(crate) fn system(path: &Path, error: io::Error) -> Self {
+        let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+        let (path, kind, source) = (path.to_path_buf(), error.kind(), Cause::from(error));
+        match kind {
+            _ if is_link => Self::NotAFile { path, found: "a symbolic link" },
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => Self::Full { path, source },
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path, source },
+            io::ErrorKind::PermissionDenied => Self::Denied { path, source },
+            io::ErrorKind::IsADirectory => Self::NotAFile { path, found: "a directory" },
+            _ => Self::Other { path, source },
+        }
+    }
+
+    /// Finds out why the engine could not open, read or write: it says only that it could not.
+    ///
+    /// The database is never opened by hand for this: closing it again would drop the locks that
+    /// the engine holds on it in this process.
+    fn unreachable(path: PathBuf, source: Cause) -> Self {
+        if let Err(error) = expect_file(&path) {
+            return error;
+        }
+        let may = |what| rustix::fs::access(&path, what).map_err(io::Error::from);
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let refused = may(rustix::fs::Access::READ_OK)
+            .and_then(|()| may(rustix::fs::Access::WRITE_OK))
+            .and_then(|()| Ok(rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)?))
+            .err()
+            .filter(|error| error.kind() != io::ErrorKind::NotFound);
+        match refused {
+            Some(error) => Self::system(&path, error),
+            None if no_room(dir) => Self::Full { path, source },
+            None if is_short_read(&source) => Self::Corrupt { path, source },
+            None => Self::Other { path, source },
+        }
+    }
+
+    /// Returns whether the same request may work later without anyone's help.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Locked { .. } | Self::Full { .. } => true,
+            Self::Project(_)
+            | Self::ReadOnly { .. }
+            | Self::Denied { .. }
+            | Self::Corrupt { .. }
+            | Self::NotAFile { .. }
+            | Self::Foreign { .. }
+            | Self::Newer { .. }
+            | Self::Other { .. } => false,
+        }
+    }
+
+    /// Returns what the user can do about it.
+    pub fn advice(&self) -> String {
+        match self {
+            Self::Project(error) => error.advice(),
+            Self::Locked { holder: Some(holder), .. } => {
+                format!("wait for process {} to finish, or stop it", holder.pid)
+            }
+            Self::Locked { holder: None, .. } => "stop other programs using it, try again".into(),
+            Self::ReadOnly { path, .. } => format!("chmod u+w {}", path.display()),
+            Self::Denied { path, .. } => {
+                format!("ls -l {}   # then make it yours to read and write", path.display())
+            }
+            Self::Full { .. } => "free some disk space, then try again".into(),
+            Self::Corrupt { path, .. } => {
+                format!("stop other salve processes, then move {} away", path.display())
+            }
+            Self::NotAFile { path, .. } | Self::Foreign { path } => {
+                format!("move {} away; Salve then makes its own", path.display())
+            }
+            Self::Newer { .. } => "update Salve; the store itself is fine".into(),
+            Self::Other { .. } => "salve doctor".into(),
+        }
+    }
+}
+
+/// Refuses anything but a plain file, or nothing at all, at `path`.
+pub(super) fn expect_file(path: &Path) -> Result<(), StoreError> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_file() => return Ok(()),
+        Ok(meta) if meta.is_dir() => "a directory",
+        Ok(meta) if meta.is_symlink() => "a symbolic link",
+        Ok(_) => "a device",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(StoreError::system(path, error)),
+    };
+    Err(StoreError::NotAFile { path: path.to_path_buf(), found })
+}
+
+fn no_room(dir: &Path) -> bool {
+    rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_bavail == 0 || (fs.f_files > 0 && fs.f_ffree == 0))
+}
+
+fn is_short_read(cause: &Cause) -> bool {
+    match cause {
+        Cause::Engine(error) => error.sqlite_error().is_some_and(|e| {
+            e.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ
+                || e.extended_code == rusqlite::ffi::SQLITE_IOERR_CORRUPTFS
+        }),
+        Cause::System(_) => false,
+    }
+}

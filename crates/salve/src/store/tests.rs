@@ -1,0 +1,103 @@
+//! Tests of opening, reading and writing.
+
+use super::*;
+
+fn project() -> (tempfile::TempDir, Project) {
+    let dir = tempfile::tempdir().unwrap();
+    let project = Project::at(dir.path()).unwrap();
+    (dir, project)
+}
+
+fn put(store: &Store, name: &str) {
+    let sql = "INSERT INTO meta VALUES (?1, '')";
+    store.write(Durability::Process, |tx| tx.execute(sql, [name])).unwrap();
+}
+
+fn names(store: &Store) -> Vec<String> {
+    let sql = "SELECT name FROM meta WHERE value = '' ORDER BY name";
+    let all = |tx: &Transaction<'_>| {
+        tx.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()
+    };
+    store.read(all).unwrap()
+}
+
+#[test]
+fn what_was_written_is_there_for_the_next_who_opens() {
+    let (_dir, project) = project();
+    let store = Store::open(&project).unwrap();
+    put(&store, "a");
+    let other = Store::open(&project).unwrap();
+    put(&other, "b");
+    drop(store);
+    assert_eq!(names(&other), ["a", "b"]);
+}
+
+#[test]
+fn a_failing_write_writes_nothing() {
+    let (_dir, project) = project();
+    let store = Store::open(&project).unwrap();
+    let error = store.write(Durability::Process, |tx| {
+        tx.execute("INSERT INTO meta VALUES ('a', '')", [])?;
+        tx.execute("INSERT INTO meta VALUES ('a', '')", [])
+    });
+    assert!(matches!(error, Err(StoreError::Other { .. })), "{error:?}");
+    assert_eq!(names(&store), [""; 0]);
+}
+
+#[test]
+fn only_the_durable_write_waits_for_the_disk() {
+    let (_dir, project) = project();
+    let store = Store::open(&project).unwrap();
+    let level = |durability| {
+        let get = |tx: &Transaction<'_>| tx.pragma_query_value(None, "synchronous", |r| r.get(0));
+        store.write::<i64>(durability, get).unwrap()
+    };
+    let levels = [Durability::Process, Durability::Power, Durability::Process].map(level);
+    assert_eq!(levels, [1, 2, 1], "1 is NORMAL, 2 is FULL");
+}
+
+#[test]
+fn a_removed_file_is_made_anew_and_the_old_one_never_written_again() {
+    let (_dir, project) = project();
+    let store = Store::open(&project).unwrap();
+    put(&store, "a");
+    for name in ["salve.db", "salve.db-wal", "salve.db-shm", "salve.lock"] {
+        fs::remove_file(project.state_dir().join(name)).unwrap();
+    }
+    put(&store, "b");
+    drop(store);
+    assert_eq!(names(&Store::open(&project).unwrap()), ["b"]);
+}
+
+#[test]
+fn a_writer_that_keeps_the_store_is_named() {
+    let (_dir, project) = project();
+    let store = Store::open(&project).unwrap();
+    let other = Connection::open(project.database()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.write(Durability::Process, |_| Ok(())).unwrap_err();
+    assert!(error.is_transient() && matches!(error, StoreError::Locked { .. }), "{error}");
+}
+
+#[test]
+fn what_is_not_a_file_is_refused_and_left_alone() {
+    let (_dir, project) = project();
+    let state = project.make_state_dir().unwrap();
+    fs::create_dir(project.database()).unwrap();
+    let error = Store::open(&project).unwrap_err();
+    assert!(matches!(error, StoreError::NotAFile { found: "a directory", .. }), "{error}");
+    fs::remove_dir(project.database()).unwrap();
+    fs::write(state.join("target"), "theirs").unwrap();
+    std::os::unix::fs::symlink(state.join("target"), project.database()).unwrap();
+    let error = Store::open(&project).unwrap_err();
+    assert!(matches!(error, StoreError::NotAFile { found: "a symbolic link", .. }), "{error}");
+    assert_eq!(fs::read_to_string(state.join("target")).unwrap(), "theirs");
+}
+
+#[test]
+fn ten_threads_open_a_new_store_at_once() {
+    let (_dir, project) = project();
+    let open = |n: usize| put(&Store::open(&project).unwrap(), &n.to_string());
+    thread::scope(|scope| (0..10).for_each(|n| drop(scope.spawn(move || open(n)))));
+    assert_eq!(names(&Store::open(&project).unwrap()).len(), 10);
+}
