@@ -1,0 +1,156 @@
+//! The terms of an incident: how much may be spent and how long things may take.
+
+use serde::{Deserialize, Serialize};
+
+use crate::scrub::Scrubbed;
+
+/// Something a budget counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Tries of a remedy.
+    Attempts,
+    /// Tokens of models.
+    Tokens,
+    /// Money, in millionths of the currency unit.
+    MoneyMicros,
+    /// Time, in milliseconds.
+    WallMs,
+    /// Resets of a runtime or a workspace.
+    Resets,
+}
+
+impl Resource {
+    /// Every resource.
+    pub const ALL: [Self; 5] =
+        [Self::Attempts, Self::Tokens, Self::MoneyMicros, Self::WallMs, Self::Resets];
+}
+
+/// An amount of each resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Amounts {
+    /// Tries of a remedy.
+    pub attempts: u64,
+    /// Tokens of models.
+    pub tokens: u64,
+    /// Money, in millionths of the currency unit.
+    pub money_micros: u64,
+    /// Time, in milliseconds.
+    pub wall_ms: u64,
+    /// Resets of a runtime or a workspace.
+    pub resets: u64,
+}
+
+impl Amounts {
+    /// Returns the amount of one resource.
+    pub fn get(&self, resource: Resource) -> u64 {
+        match resource {
+            Resource::Attempts => self.attempts,
+            Resource::Tokens => self.tokens,
+            Resource::MoneyMicros => self.money_micros,
+            Resource::WallMs => self.wall_ms,
+            Resource::Resets => self.resets,
+        }
+    }
+
+    /// Returns both combined, resource by resource.
+    pub fn zip(self, other: Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            attempts: combine(self.attempts, other.attempts),
+            tokens: combine(self.tokens, other.tokens),
+            money_micros: combine(self.money_micros, other.money_micros),
+            wall_ms: combine(self.wall_ms, other.wall_ms),
+            resets: combine(self.resets, other.resets),
+        }
+    }
+
+    /// Returns the sum, stopping at the largest number.
+    pub fn plus(self, other: Self) -> Self {
+        self.zip(other, u64::saturating_add)
+    }
+
+    /// Returns the larger of both, resource by resource.
+    pub fn max(self, other: Self) -> Self {
+        self.zip(other, u64::max)
+    }
+}
+
+/// A limit on each resource; an absent one is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Tries of a remedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u64>,
+    /// Tokens of models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Money, in millionths of the currency unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub money_micros: Option<u64>,
+    /// Time, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_ms: Option<u64>,
+    /// Resets of a runtime or a workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resets: Option<u64>,
+}
+
+impl Limits {
+    /// Returns the limit on one resource.
+    pub fn get(&self, resource: Resource) -> Option<u64> {
+        match resource {
+            Resource::Attempts => self.attempts,
+            Resource::Tokens => self.tokens,
+            Resource::MoneyMicros => self.money_micros,
+            Resource::WallMs => self.wall_ms,
+            Resource::Resets => self.resets,
+        }
+    }
+}
+
+/// What becomes of a change that did not help.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// It is undone before the next attempt.
+    #[default]
+    Undo,
+    /// It stays.
+    Keep,
+}
+
+/// The terms of one incident, fixed when it opens so that replaying it needs nothing else.
+///
+/// All times are in milliseconds; zero means at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Who is asked when a person has to decide.
+    pub person: Scrubbed,
+    /// What may be spent.
+    pub limits: Limits,
+    /// The first wait before a plain retry; it doubles with every attempt.
+    pub backoff_ms: u64,
+    /// How long an agent may take to begin.
+    pub engage_ms: u64,
+    /// How long an agent that has begun may take to finish.
+    pub write_ms: u64,
+    /// How long edits settle before the subject runs again.
+    pub quiet_ms: u64,
+    /// How long a verified subject is watched for a relapse.
+    pub watch_ms: u64,
+    /// How long nothing is tried once the budget is used up.
+    pub cooldown_ms: u64,
+    /// The most files a repair may change without a person.
+    pub max_files: u32,
+    /// The most lines a repair may change without a person.
+    pub max_lines: u32,
+    /// How often the same failure in the same tree may return; `None` for no such limit.
+    pub no_progress_limit: Option<u32>,
+    /// After how many failures in a row everything is undone; `None` for never.
+    pub catastrophe_after: Option<u32>,
+    /// What becomes of a change that did not help.
+    pub on_failure: OnFailure,
+}

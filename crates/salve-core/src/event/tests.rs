@@ -1,0 +1,183 @@
+//! Every kind there and back, and what becomes of strange data.
+
+use serde_json::json;
+
+use super::*;
+use crate::class::Class;
+
+fn text(text: &'static str) -> Scrubbed {
+    Scrubbed::literal(text)
+}
+
+fn symptom() -> Box<Symptom> {
+    Box::new(Symptom {
+        signature: Signature(7),
+        class: Class::PortConflict,
+        key_line: text("listen EADDRINUSE: address already in use :::3000"),
+        exit: Some(Exit::Code(1)),
+        tree: Some(Digest::of(&[b"tree"])),
+        acted: Acted::No,
+    })
+}
+
+fn remedy() -> Box<Remedy> {
+    Box::new(Remedy {
+        kind: RemedyKind::Command,
+        origin: Origin::Playbook,
+        text: text("npm ci"),
+        digest: Digest::of_command("npm ci", ".", 300_000),
+        undo: Undo::Snapshot,
+        repeat: Repeat::Unsafe,
+    })
+}
+
+fn policy() -> Box<Policy> {
+    Box::new(Policy {
+        person: text("ada"),
+        limits: Limits { attempts: Some(3), ..Limits::default() },
+        backoff_ms: 2_000,
+        engage_ms: 30_000,
+        write_ms: 120_000,
+        quiet_ms: 2_000,
+        watch_ms: 0,
+        cooldown_ms: 600_000,
+        max_files: 8,
+        max_lines: 300,
+        no_progress_limit: Some(2),
+        catastrophe_after: None,
+        on_failure: OnFailure::Undo,
+    })
+}
+
+/// One event of every kind, in the order of [`Event::KINDS`].
+fn one_of_each() -> Vec<Event> {
+    let digest = Digest::of(&[b"x"]);
+    let process = Process { pid: 4, started: 99, host: text("box") };
+    let subject = Subject { kind: SubjectKind::Server, name: text("web"), repeat: Repeat::Safe };
+    let judgement =
+        Judgement { verdict: Verdict::Ask, rule: text("on_unknown"), reason: text("not listed") };
+    let change = Change { files: Some(1), lines: None };
+    let report = Report::Verified { proof: Proof::Failed, symptom: Some(symptom()) };
+    vec![
+        Event::Opened { subject, policy: policy(), symptom: symptom() },
+        Event::Claimed { instead_of: Some(process) },
+        Event::Released {},
+        Event::Sickened { symptom: symptom() },
+        Event::Judged { remedy: remedy(), judgement },
+        Event::NothingLeft {},
+        Event::Requested { effect: 2, what: Effect::RollBack(Scope::Incident) },
+        Event::Progressed { effect: 2, stage: Stage::HealthCheck },
+        Event::Finished { effect: 2, report },
+        Event::Marked { attempt: 1, mark: Mark::WroteFiles, reported: change, message: None },
+        Event::Charged { effect: 2, spent: Amounts { tokens: 5, ..Amounts::default() } },
+        Event::Refilled { granted: Amounts { attempts: 2, ..Amounts::default() } },
+        Event::Exhausted { resource: Resource::MoneyMicros },
+        Event::CooledDown {},
+        Event::Approved { digest, note: Some(text("go")) },
+        Event::Rejected { digest, note: None },
+        Event::Resolved { note: None },
+        Event::Ordered { order: Order::Escalate },
+        Event::Ended { outcome: Outcome::Recovered(Proof::Transient) },
+        Event::ConfigChanged { changes: vec![text("recovery.cooldown_seconds: 60 -> 5")] },
+        Event::ConfigRejected { reason: text("salve.toml:3:1: unknown key") },
+        Event::ConfigPending { digest, changes: vec![] },
+        Event::ConfigAccepted { digest },
+        Event::Learned { signature: Signature(7), remedy: digest, proof: Proof::Proven },
+        Event::Forgotten { signature: Signature(7) },
+        Event::StoreSalvaged { kept: 12, aside: text("salve.db.damaged") },
+        Event::Noted { text: text("hello") },
+    ]
+}
+
+#[test]
+fn every_kind_comes_back_as_it_was() {
+    let events = one_of_each();
+    let kinds: Vec<&str> = events.iter().map(Event::kind).collect();
+    assert_eq!(kinds, Event::KINDS);
+    for event in events {
+        let encoded = event.encode();
+        assert_eq!(encoded.version, 1);
+        assert_eq!(Event::decode(encoded).unwrap(), event);
+    }
+}
+
+#[test]
+fn stored_data_is_plain_and_stays_so() {
+    let apply = Effect::Apply { remedy: Digest([0xab; 32]), on: Authority::Approval(9) };
+    let encoded = Event::Requested { effect: 3, what: apply }.encode();
+    assert_eq!(encoded.kind, "requested");
+    let hex = "ab".repeat(32);
+    let want = json!({"effect": 3, "what": {"apply": {"remedy": hex, "on": {"approval": 9}}}});
+    assert_eq!(encoded.data, want);
+    assert_eq!(Event::Released {}.encode().data, json!({}));
+}
+
+#[test]
+fn what_a_newer_salve_wrote_is_kept_and_passed_on() {
+    let data = json!({"level": [1, {"deep": null}]});
+    for (kind, version) in [("teleported", 1), ("noted", 2)] {
+        let encoded = Encoded { kind: kind.into(), version, data: data.clone() };
+        let event = Event::decode(encoded.clone()).unwrap();
+        assert_eq!((event.kind(), event.version()), (kind, version));
+        assert_eq!(event.encode(), encoded);
+    }
+}
+
+#[test]
+fn malformed_data_of_a_known_kind_is_an_error() {
+    for (kind, data) in [
+        ("noted", json!({})),
+        ("noted", json!({"text": 5})),
+        ("noted", json!({"text": "a", "more": "b"})),
+        ("noted", json!(null)),
+        ("released", json!([])),
+        ("approved", json!({"digest": "abcd"})),
+        ("refilled", json!({"granted": {"attempts": -1}})),
+        ("refilled", json!({"granted": {"money_micros": 0.5}})),
+        ("ended", json!({"outcome": "won"})),
+    ] {
+        let encoded = Encoded { kind: kind.into(), version: 1, data: data.clone() };
+        let err = Event::decode(encoded).expect_err(&data.to_string());
+        assert!(matches!(err, DecodeError::Malformed { .. }), "{kind} {data}: {err}");
+    }
+    let zero = Encoded { kind: "noted".into(), version: 0, data: json!({"text": "a"}) };
+    assert!(matches!(Event::decode(zero), Err(DecodeError::NoVersion { .. })));
+}
+
+#[test]
+fn decisions_and_outcomes_are_durable() {
+    let digest = Digest::of(&[]);
+    let apply = |on| Event::Requested { effect: 1, what: Effect::Apply { remedy: digest, on } };
+    assert!(Event::Approved { digest, note: None }.is_durable());
+    assert!(Event::Ended { outcome: Outcome::GivenUp }.is_durable());
+    assert!(apply(Authority::Approval(1)).is_durable());
+    assert!(!apply(Authority::Gate).is_durable());
+    assert!(!Event::Noted { text: text("") }.is_durable());
+}
+
+#[test]
+fn a_digest_tells_command_directory_and_time_out_apart() {
+    let all = [
+        Digest::of_command("npm ci", ".", 1),
+        Digest::of_command("npm ci", ".", 2),
+        Digest::of_command("npm ci", "a", 1),
+        Digest::of_command("npm ci ", ".", 1),
+        Digest::of_command("npm c", "i.", 1),
+    ];
+    for (n, digest) in all.iter().enumerate() {
+        assert_eq!(digest.to_string().parse(), Ok(*digest));
+        assert!(!all[..n].contains(digest), "{n}");
+    }
+    let good = all[0].to_string();
+    for bad in [good[1..].to_owned(), good.to_uppercase(), good.replace(&good[..1], "g")] {
+        assert_eq!(bad.parse::<Digest>(), Err(BadDigest), "{bad}");
+    }
+}
+
+#[test]
+fn only_a_named_person_is_a_person() {
+    let person = |name| Actor::Person { name: text(name) };
+    assert!(person("ada").person().is_some());
+    assert!(person("  ").person().is_none());
+    assert!(Actor::Agent { name: text("ada") }.person().is_none());
+}

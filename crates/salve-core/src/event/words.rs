@@ -1,0 +1,371 @@
+//! The nouns of events: subject, symptom, remedy, effect, outcome.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Digest, Resource};
+use crate::class::Class;
+use crate::id::Signature;
+use crate::scrub::Scrubbed;
+
+/// What kind of thing is under care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubjectKind {
+    /// A dev server process.
+    Server,
+    /// Tests, types, lint or build.
+    Check,
+    /// One call of a tool.
+    Tool,
+    /// One step of an agent job.
+    Step,
+    /// One turn of an agent loop.
+    Iteration,
+}
+
+/// Whether doing something a second time is harmless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repeat {
+    /// Declared idempotent.
+    Safe,
+    /// It may act twice, so it is not repeated blindly.
+    Unsafe,
+}
+
+/// What is under care.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subject {
+    /// Its kind.
+    pub kind: SubjectKind,
+    /// Its name within the project.
+    pub name: Scrubbed,
+    /// Whether running it again is harmless.
+    pub repeat: Repeat,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Exit {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It outlived its limit.
+    TimedOut,
+    /// It was up and gave no sign of life.
+    Hung,
+}
+
+/// Whether what failed may have acted on the world before it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Acted {
+    /// Certainly not.
+    No,
+    /// Possibly.
+    Maybe,
+}
+
+/// One observed failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Symptom {
+    /// The failure's identity.
+    pub signature: Signature,
+    /// The failure's kind.
+    pub class: Class,
+    /// The line that names it.
+    pub key_line: Scrubbed,
+    /// How the process ended, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    /// The hash of the tree it happened in, if it could be taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Digest>,
+    /// Whether it may have acted.
+    pub acted: Acted,
+}
+
+/// What sort of thing a remedy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemedyKind {
+    /// Run the subject again and change nothing.
+    Retry,
+    /// Run a command.
+    Command,
+    /// Apply a patch.
+    Patch,
+    /// Let an agent work on it.
+    Agent,
+    /// Start the runtime anew in the same workspace.
+    SoftReset,
+    /// Build the workspace anew and replay its checkpoints.
+    HardReset,
+}
+
+/// Who came up with a remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The project's own memory.
+    Project,
+    /// The user's memory across projects.
+    User,
+    /// The rules shipped with Salve.
+    Playbook,
+    /// An agent's proposal.
+    Proposal,
+    /// Salve's own resort: retry, agent turn, reset.
+    Builtin,
+    /// A person.
+    Person,
+}
+
+/// How a remedy can be undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undo {
+    /// It changes nothing that would have to be undone.
+    Nothing,
+    /// By going back to a snapshot taken before it.
+    Snapshot,
+}
+
+/// Something to try.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remedy {
+    /// What sort of thing it is.
+    pub kind: RemedyKind,
+    /// Who came up with it.
+    pub origin: Origin,
+    /// What it is, for people; what runs is what hashes to `digest`.
+    pub text: Scrubbed,
+    /// The hash of exactly what would run, see [`Digest::of_command`].
+    pub digest: Digest,
+    /// How it is undone.
+    pub undo: Undo,
+    /// Whether running it twice is harmless.
+    pub repeat: Repeat,
+}
+
+/// What the gate says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It may run unattended.
+    Allow,
+    /// A person has to decide.
+    Ask,
+    /// It must not run.
+    Deny,
+}
+
+/// What the gate says about one remedy, and which rule said so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The rule.
+    pub rule: Scrubbed,
+    /// The reason, for people.
+    pub reason: Scrubbed,
+}
+
+/// On whose word a remedy runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Authority {
+    /// The gate's rule allowed it.
+    Gate,
+    /// A person approved it in the journal's entry of this number.
+    Approval(u64),
+}
+
+/// How far back a roll-back goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// To before this attempt.
+    Attempt,
+    /// To before the incident's first attempt.
+    Incident,
+}
+
+/// Something the owner of an incident does in the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Effect {
+    /// Keep the state of the workspace.
+    Snapshot,
+    /// Run the remedy that hashes to `remedy`.
+    Apply {
+        /// The remedy's hash.
+        remedy: Digest,
+        /// On whose word.
+        on: Authority,
+    },
+    /// Measure what changed since the snapshot.
+    Measure,
+    /// Run the subject again and judge it.
+    Verify,
+    /// Go back to a snapshot.
+    RollBack(Scope),
+    /// Tell the named person what has to be decided.
+    Ask,
+    /// Tell memory how it came out.
+    Record,
+    /// Let go of the lock and whatever else is held.
+    Release,
+}
+
+/// A stage of a running effect that people want to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The subject is being started.
+    Restarting,
+    /// The subject is being probed.
+    HealthCheck,
+    /// The subject looks well and is being watched or proven.
+    VerifyingFix,
+}
+
+/// How much was changed; what is not known is not zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Change {
+    /// Files touched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<u32>,
+    /// Lines added and removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u32>,
+}
+
+impl Change {
+    /// Tells whether nothing is known.
+    pub fn is_unknown(&self) -> bool {
+        self.files.is_none() && self.lines.is_none()
+    }
+}
+
+/// What verification found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// The subject is well, and it was the remedy.
+    Proven,
+    /// The subject is well, and would be without the remedy.
+    Transient,
+    /// The subject is well and unwell by turns.
+    Flaky,
+    /// The subject only looks well because what judges it was weakened.
+    Masked,
+    /// The subject is unwell.
+    Failed,
+}
+
+/// What an effect reports when it comes back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Report {
+    /// It did what it should.
+    Done,
+    /// It could not.
+    Failed {
+        /// Why.
+        reason: Scrubbed,
+    },
+    /// It outlived its limit and was stopped; it may have acted.
+    TimedOut,
+    /// No agent took part in time.
+    NoAgent,
+    /// The change was measured.
+    Measured(Change),
+    /// The subject was judged.
+    Verified {
+        /// What was found.
+        proof: Proof,
+        /// What was seen, if the subject is unwell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        symptom: Option<Box<Symptom>>,
+    },
+}
+
+/// How far an agent says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// It fetched its task.
+    Started,
+    /// It reads the crash log.
+    ReadingLog,
+    /// It edits files.
+    ApplyingFix,
+    /// It has finished.
+    WroteFiles,
+}
+
+/// A person's order to an incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Start nothing new until told to resume.
+    Pause,
+    /// Go on after a pause.
+    Resume,
+    /// Leave out the remedy in question.
+    Skip,
+    /// Try again, within the budget.
+    Retry,
+    /// Stop, undo what is unproven, and close.
+    Abort,
+    /// Stop trying and ask a person.
+    Escalate,
+}
+
+/// What a person is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// May this remedy run?
+    Remedy,
+    /// May a change larger than the limits, or of unknown size, stay?
+    ChangeTooLarge,
+    /// The budget is used up: refill, or take over?
+    Exhausted(Resource),
+    /// Nothing is left to try.
+    NothingLeft,
+    /// The same failure keeps coming back.
+    NoProgress,
+    /// A change could not be undone.
+    RollBackFailed,
+    /// The workspace could not be kept safe before a change.
+    SnapshotFailed,
+    /// It looks well only because what judges it was weakened.
+    Masked,
+    /// Something may or may not have acted; repeating it could do harm.
+    MayHaveActed,
+    /// A person wanted to be asked.
+    Ordered,
+}
+
+/// How an incident ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The subject is well, with this proof.
+    Recovered(Proof),
+    /// A person settled it.
+    Resolved,
+    /// A person declined what was left.
+    GivenUp,
+    /// It was called off.
+    Aborted,
+}
