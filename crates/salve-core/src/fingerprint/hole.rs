@@ -1,0 +1,182 @@
+//! The types of a shape's holes: which text fits, and which part of it identifies.
+
+use std::str::FromStr;
+
+use super::lexer;
+use super::path;
+
+/// What may stand in a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything up to the next literal.
+    Any,
+    /// No white space, no quotes.
+    Word,
+    /// A package or identifier.
+    Name,
+    /// A package, or a path whose base name counts.
+    Module,
+    /// A port number.
+    Port,
+    /// Digits.
+    Num,
+    /// A version.
+    Version,
+    /// A file path whose base name counts.
+    Path,
+    /// A path that does not count.
+    Dir,
+    /// A host name or address.
+    Host,
+    /// Letters, digits, `_` and `-`.
+    Code,
+    /// The rest of the line, masked.
+    Rest,
+}
+
+impl FromStr for Kind {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Ok(match name {
+            "word" => Kind::Word,
+            "name" => Kind::Name,
+            "module" => Kind::Module,
+            "port" => Kind::Port,
+            "num" => Kind::Num,
+            "version" => Kind::Version,
+            "path" => Kind::Path,
+            "dir" => Kind::Dir,
+            "host" => Kind::Host,
+            "code" => Kind::Code,
+            "rest" => Kind::Rest,
+            _ => return Err(()),
+        })
+    }
+}
+
+impl Kind {
+    /// Returns whether only the next literal says where the hole ends.
+    pub(crate) fn is_open(self) -> bool {
+        match self {
+            Kind::Any | Kind::Rest => true,
+            Kind::Word
+            | Kind::Name
+            | Kind::Module
+            | Kind::Port
+            | Kind::Num
+            | Kind::Version
+            | Kind::Path
+            | Kind::Dir
+            | Kind::Host
+            | Kind::Code => false,
+        }
+    }
+
+    /// Returns whether `c` may stand in the hole.
+    fn allows(self, c: char) -> bool {
+        match self {
+            Kind::Any | Kind::Rest => true,
+            Kind::Word | Kind::Path | Kind::Dir => !c.is_whitespace() && c != '\'',
+            Kind::Name | Kind::Module => {
+                c.is_alphanumeric()
+                    || matches!(c, '_' | '.' | '@' | '/' | '+' | ':' | '-' | '~' | '\\' | '#' | '$')
+            }
+            Kind::Port | Kind::Num => c.is_ascii_digit(),
+            Kind::Version => {
+                c.is_ascii_alphanumeric()
+                    || matches!(c, '.' | '-' | '+' | '_' | '^' | '~' | '*' | '=')
+            }
+            Kind::Host => {
+                c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']' | '*' | '%')
+            }
+            Kind::Code => c.is_ascii_alphanumeric() || matches!(c, '_' | '-'),
+        }
+    }
+
+    /// Returns whether the whole `text` fits.
+    pub(crate) fn accepts(self, text: &str) -> bool {
+        match self {
+            Kind::Any | Kind::Rest => !text.trim().is_empty(),
+            Kind::Port => matches!(text.parse::<u32>(), Ok(1..=65535)) && text.len() <= 5,
+            Kind::Version => text.bytes().any(|b| b.is_ascii_digit()) || text == "*",
+            Kind::Name | Kind::Module => text.chars().any(char::is_alphanumeric),
+            Kind::Word | Kind::Num | Kind::Path | Kind::Dir | Kind::Host | Kind::Code => {
+                !text.is_empty()
+            }
+        }
+    }
+
+    /// Returns the part of `text` that identifies.
+    pub(crate) fn value(self, text: &str) -> String {
+        match self {
+            Kind::Any => trim_end(text.trim()).to_owned(),
+            Kind::Word | Kind::Name | Kind::Version | Kind::Code => trim_end(text).to_owned(),
+            Kind::Port | Kind::Num => text.to_owned(),
+            Kind::Module => module(trim_end(text)).to_owned(),
+            Kind::Path => path::base(trim_end(text)).to_owned(),
+            Kind::Dir => String::new(),
+            Kind::Host => host(text),
+            Kind::Rest => lexer::mask(trim_end(text.trim())),
+        }
+    }
+}
+
+/// Returns the shortest and the longest end of a run of `kind` that starts at `at`.
+///
+/// Equal ends say that the run may not be cut: a number is never half a number.
+pub(crate) fn run_forward(kind: Kind, line: &str, at: usize) -> (usize, usize) {
+    let tail = &line[at..];
+    let quoted = at > 0 && line.as_bytes()[at - 1] == b'\'';
+    let most = match kind {
+        Kind::Path | Kind::Dir if quoted => tail.find('\''),
+        _ => tail.find(|c| !kind.allows(c)),
+    };
+    let most = at + most.unwrap_or(tail.len());
+    let whole = match kind {
+        Kind::Port | Kind::Num | Kind::Code => true,
+        Kind::Path | Kind::Dir => quoted,
+        Kind::Any
+        | Kind::Word
+        | Kind::Name
+        | Kind::Module
+        | Kind::Version
+        | Kind::Host
+        | Kind::Rest => false,
+    };
+    (if whole { most } else { at + 1 }, most)
+}
+
+/// Returns where a run of `kind` that ends at `end` starts.
+pub(crate) fn run_back(kind: Kind, line: &str, end: usize) -> usize {
+    let head = &line[..end];
+    match kind {
+        Kind::Any | Kind::Rest => 0,
+        _ => head
+            .rfind(|c| !kind.allows(c))
+            .map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8)),
+    }
+}
+
+/// Cuts punctuation that ends a sentence rather than a name.
+fn trim_end(text: &str) -> &str {
+    text.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '\'', ' ', '…'])
+}
+
+/// Returns a package's own name, or the base name of a path.
+fn module(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let drive = bytes.len() > 2 && bytes[1] == b':' && matches!(bytes[2], b'\\' | b'/');
+    let path = text.starts_with(['.', '/', '\\', '~']) || drive || text.starts_with("file:");
+    if path { path::base(text) } else { text }
+}
+
+/// Returns the host, with every name of this machine as `local`.
+fn host(text: &str) -> String {
+    let bare = text.trim_matches(['[', ']', '.']);
+    match bare {
+        "localhost" | "127.0.0.1" | "::1" | "0.0.0.0" | "::" | "" | ":" | "*"
+        | "::ffff:127.0.0.1" => "local".to_owned(),
+        other => other.to_ascii_lowercase(),
+    }
+}

@@ -1,0 +1,453 @@
+//! The shape language of anchors: literal text with typed holes, matched on one line.
+//!
+//! A shape is searched for as a substring of a *flat* line (see [`flatten`]): every kind of quote
+//! is `'` and white space is one blank, in the line and in the shape alike, so that `"x"` finds
+//! `` `x` `` and matching is plain substring search. Work per line is bounded by a step budget,
+//! which keeps hostile lines linear.
+
+use std::borrow::Cow;
+
+use memchr::memmem::Finder;
+
+use super::hole::{Kind, run_back, run_forward};
+
+/// How many placements one shape may try on one line before it gives up.
+const STEPS: u32 = 512;
+
+/// Why a shape cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    /// A `{` has no `}`.
+    #[error("`{{` is never closed")]
+    Unclosed,
+    /// A hole's type is not one of the known ones.
+    #[error("unknown hole type `{0}`")]
+    UnknownType(String),
+    /// A hole has no name.
+    #[error("a hole needs a name")]
+    Unnamed,
+    /// Two open holes touch, so that nothing says where the first ends.
+    #[error("nothing separates the hole `{0}` from the next one")]
+    Touching(String),
+    /// No literal is long enough to look for.
+    #[error("a shape needs at least {MIN_LITERAL} bytes of literal text in a row")]
+    NoLiteral,
+}
+
+/// The shortest literal that a shape may rest on.
+pub(crate) const MIN_LITERAL: usize = 4;
+
+/// One piece of a shape.
+#[derive(Debug)]
+enum Part {
+    Literal(Finder<'static>),
+    Skip,
+    Hole(Hole),
+}
+
+/// A named gap in a shape.
+#[derive(Debug)]
+struct Hole {
+    name: Box<str>,
+    kind: Kind,
+}
+
+/// What a hole caught: its name, its kind and the text.
+pub(crate) type Catch<'s, 'l> = (&'s str, Kind, &'l str);
+
+/// A compiled shape.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    parts: Vec<Part>,
+    at_start: bool,
+    at_end: bool,
+    fold: bool,
+}
+
+impl Shape {
+    /// Compiles `source`; with `fold`, ASCII case does not matter.
+    pub(crate) fn compile(source: &str, fold: bool) -> Result<Self, ShapeError> {
+        let (at_start, source) = match source.strip_prefix('^') {
+            Some(rest) => (true, rest),
+            None => (false, source),
+        };
+        let (at_end, source) = match source.strip_suffix('$') {
+            Some(rest) => (true, rest),
+            None => (false, source),
+        };
+        let mut parts = parse(source, fold)?;
+        if !at_start && matches!(parts.first(), Some(Part::Skip)) {
+            parts.remove(0);
+        }
+        check_gaps(&parts)?;
+        let shape = Self { parts, at_start, at_end, fold };
+        if shape.literal().len() < MIN_LITERAL { Err(ShapeError::NoLiteral) } else { Ok(shape) }
+    }
+
+    /// Returns the literal that the prefilter looks for: the longest one.
+    pub(crate) fn literal(&self) -> &str {
+        let literals = self.parts.iter().filter_map(|part| match part {
+            Part::Literal(finder) => std::str::from_utf8(finder.needle()).ok(),
+            Part::Skip | Part::Hole(_) => None,
+        });
+        // The first of equally long ones, so that the choice does not depend on later parts.
+        literals
+            .map(str::trim)
+            .fold("", |best, next| if next.len() > best.len() { next } else { best })
+    }
+
+    /// Returns the names of this shape's holes.
+    pub(crate) fn holes(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Hole(hole) => Some(&*hole.name),
+            Part::Literal(_) | Part::Skip => None,
+        })
+    }
+
+    /// Looks for the shape in a flat line and returns what its holes caught.
+    ///
+    /// `^` stands for the start of the line and for `inner`, where its message proper starts.
+    pub(crate) fn find<'s, 'l>(
+        &'s self,
+        line: &'l str,
+        inner: usize,
+    ) -> Option<Vec<Catch<'s, 'l>>> {
+        let hay: Cow<'_, str> =
+            if self.fold { Cow::Owned(line.to_ascii_lowercase()) } else { Cow::Borrowed(line) };
+        let mut search = Search { shape: self, line, hay: &hay, caught: Vec::new(), steps: STEPS };
+        let found = search.run(0) || (self.at_start && inner > 0 && search.run(inner));
+        found.then_some(search.caught)
+    }
+}
+
+/// Splits `source` into literals and holes.
+fn parse(source: &str, fold: bool) -> Result<Vec<Part>, ShapeError> {
+    let mut parts = Vec::new();
+    let mut literal = String::new();
+    let mut rest = source;
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, tail) = rest.split_at(at);
+        literal.push_str(before);
+        if tail.starts_with("{{") || tail.starts_with("}}") {
+            literal.push_str(&tail[..1]);
+            rest = &tail[2..];
+        } else if tail.starts_with('}') {
+            literal.push('}');
+            rest = &tail[1..];
+        } else {
+            let end = tail.find('}').ok_or(ShapeError::Unclosed)?;
+            push_literal(&mut parts, &mut literal, fold);
+            parts.push(hole(&tail[1..end])?);
+            rest = &tail[end + 1..];
+        }
+    }
+    literal.push_str(rest);
+    push_literal(&mut parts, &mut literal, fold);
+    Ok(parts)
+}
+
+fn push_literal(parts: &mut Vec<Part>, literal: &mut String, fold: bool) {
+    if literal.is_empty() {
+        return;
+    }
+    let mut flat = String::with_capacity(literal.len());
+    flatten_into(literal, &mut flat, Ends::Kept);
+    if fold {
+        flat.make_ascii_lowercase();
+    }
+    parts.push(Part::Literal(Finder::new(flat.as_bytes()).into_owned()));
+    literal.clear();
+}
+
+fn hole(inside: &str) -> Result<Part, ShapeError> {
+    if inside == ".." {
+        return Ok(Part::Skip);
+    }
+    let (name, kind) = match inside.split_once(':') {
+        Some((name, kind)) => {
+            (name, kind.parse().map_err(|()| ShapeError::UnknownType(kind.to_owned()))?)
+        }
+        None => (inside, Kind::Any),
+    };
+    if name.is_empty() {
+        return Err(ShapeError::Unnamed);
+    }
+    Ok(Part::Hole(Hole { name: name.into(), kind }))
+}
+
+fn check_gaps(parts: &[Part]) -> Result<(), ShapeError> {
+    for pair in parts.windows(2) {
+        if let [Part::Hole(hole), Part::Hole(_) | Part::Skip] = pair
+            && hole.kind.is_open()
+        {
+            return Err(ShapeError::Touching(hole.name.to_string()));
+        }
+    }
+    Ok(())
+}
+
+/// One attempt to place a shape on a line.
+struct Search<'s, 'l, 'h> {
+    shape: &'s Shape,
+    line: &'l str,
+    hay: &'h str,
+    caught: Vec<Catch<'s, 'l>>,
+    steps: u32,
+}
+
+impl<'s, 'l> Search<'s, 'l, '_> {
+    /// Places the shape anywhere, or exactly at `start` if it is bound to the start.
+    fn run(&mut self, start: usize) -> bool {
+        let shape = self.shape;
+        match shape.parts.first() {
+            None => false,
+            Some(Part::Literal(finder)) if !shape.at_start => {
+                let mut from = 0;
+                while let Some(at) = self.next(finder, from) {
+                    if self.rest(1, at + finder.needle().len()) {
+                        return true;
+                    }
+                    from = at + 1;
+                }
+                false
+            }
+            Some(Part::Hole(hole)) if !shape.at_start => self.leading(hole),
+            Some(_) => self.rest(0, start),
+        }
+    }
+
+    /// Places a shape that opens with a hole: the hole reaches back from the first literal.
+    fn leading(&mut self, hole: &'s Hole) -> bool {
+        let Some(Part::Literal(finder)) = self.shape.parts.get(1) else {
+            return (0..self.line.len())
+                .any(|at| self.line.is_char_boundary(at) && self.rest(0, at));
+        };
+        let mut from = 0;
+        while let Some(at) = self.next(finder, from) {
+            let start = run_back(hole.kind, self.line, at);
+            if start < at {
+                let mark = self.caught.len();
+                self.caught.push((&*hole.name, hole.kind, &self.line[start..at]));
+                if self.rest(2, at + finder.needle().len()) {
+                    return true;
+                }
+                self.caught.truncate(mark);
+            }
+            from = at + 1;
+        }
+        false
+    }
+
+    /// Returns where `finder` matches next, at or after `from`, while steps are left.
+    fn next(&mut self, finder: &Finder<'_>, from: usize) -> Option<usize> {
+        self.steps = self.steps.checked_sub(1)?;
+        finder.find(self.hay.as_bytes().get(from..)?).map(|at| at + from)
+    }
+
+    /// Matches the parts from `index` on, exactly at byte `at`.
+    fn rest(&mut self, index: usize, at: usize) -> bool {
+        if self.steps == 0 {
+            return false;
+        }
+        self.steps -= 1;
+        let shape = self.shape;
+        match shape.parts.get(index) {
+            None => !shape.at_end || at == self.line.len(),
+            Some(Part::Literal(finder)) => {
+                self.hay.as_bytes()[at..].starts_with(finder.needle())
+                    && self.rest(index + 1, at + finder.needle().len())
+            }
+            Some(Part::Skip) => self.skip(index, at),
+            Some(Part::Hole(hole)) if hole.kind.is_open() => self.open(hole, index, at),
+            Some(Part::Hole(hole)) => self.typed(hole, index, at),
+        }
+    }
+
+    fn skip(&mut self, index: usize, at: usize) -> bool {
+        match self.shape.parts.get(index + 1) {
+            None => true,
+            Some(Part::Literal(finder)) => {
+                let mut from = at;
+                while let Some(next) = self.next(finder, from) {
+                    if self.rest(index + 2, next + finder.needle().len()) {
+                        return true;
+                    }
+                    from = next + 1;
+                }
+                false
+            }
+            Some(Part::Skip | Part::Hole(_)) => (at..self.line.len())
+                .any(|next| self.line.is_char_boundary(next) && self.rest(index + 1, next)),
+        }
+    }
+
+    /// Fills an untyped hole: the shortest run up to the next literal, or to the line's end.
+    fn open(&mut self, hole: &'s Hole, index: usize, at: usize) -> bool {
+        let Some(Part::Literal(finder)) = self.shape.parts.get(index + 1) else {
+            let end = self.line.len();
+            return at < end && self.catch(hole, (at, end), index + 1);
+        };
+        let mut from = at + 1;
+        while let Some(end) = self.next(finder, from) {
+            if self.catch(hole, (at, end), index + 1) {
+                return true;
+            }
+            from = end + 1;
+        }
+        false
+    }
+
+    /// Fills a typed hole: the longest run of its characters that lets the rest match.
+    fn typed(&mut self, hole: &'s Hole, index: usize, at: usize) -> bool {
+        let (least, most) = run_forward(hole.kind, self.line, at);
+        let mut end = most;
+        while end > at && end >= least && self.steps > 0 {
+            if self.line.is_char_boundary(end) && self.catch(hole, (at, end), index + 1) {
+                return true;
+            }
+            end -= 1;
+        }
+        false
+    }
+
+    /// Takes `line[from..to]` for `hole` if the parts from `next` on match behind it.
+    fn catch(&mut self, hole: &'s Hole, (from, to): (usize, usize), next: usize) -> bool {
+        let text = &self.line[from..to];
+        if !hole.kind.accepts(text) {
+            return false;
+        }
+        let mark = self.caught.len();
+        self.caught.push((&*hole.name, hole.kind, text));
+        let fits = self.rest(next, to);
+        if !fits {
+            self.caught.truncate(mark);
+        }
+        fits
+    }
+}
+
+/// Whether blanks at the ends of a flattened text stay.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// One blank stays.
+    Kept,
+    /// None stays.
+    Trimmed,
+}
+
+/// Appends `text` to `out` with every quote as `'`, escaped or not, and white space as one blank.
+pub(crate) fn flatten_into(text: &str, out: &mut String, ends: Ends) {
+    let floor = out.len();
+    let mut blank = ends == Ends::Trimmed;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\\' && chars.peek().is_some_and(|next| matches!(next, '"' | '\'' | '`')) {
+            continue;
+        }
+        let c = match c {
+            '"' | '`' | '´' | '‘' | '’' | '“' | '”' => '\'',
+            '\t' | '\u{a0}' => ' ',
+            other => other,
+        };
+        if c != ' ' {
+            out.push(c);
+        } else if !blank {
+            out.push(' ');
+        }
+        blank = c == ' ';
+    }
+    if ends == Ends::Trimmed && out.len() > floor && out.ends_with(' ') {
+        out.pop();
+    }
+}
+
+/// Returns `text` as a flat line.
+pub(crate) fn flatten(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    flatten_into(text, &mut out, Ends::Trimmed);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks what the holes of `shape` catch in `line`; `None` when it must not match.
+    #[track_caller]
+    fn check(shape: &str, line: &str, want: Option<&[&str]>) {
+        let compiled = Shape::compile(shape, false).unwrap();
+        let flat = flatten(line);
+        let got = compiled.find(&flat, 0);
+        let got: Option<Vec<String>> =
+            got.map(|all| all.iter().map(|(_, kind, text)| kind.value(text)).collect());
+        assert_eq!(
+            got,
+            want.map(|all| all.iter().map(|s| (*s).to_owned()).collect()),
+            "{shape} on {line}"
+        );
+    }
+
+    #[test]
+    fn holes_catch_what_their_types_allow() {
+        check(
+            "address already in use {..}:{p:port}",
+            "address already in use :::3000",
+            Some(&["3000"]),
+        );
+        check("address already in use {..}:{p:port}", "address already in use :::99999", None);
+        check("refused {h:host}:{p:port}", "refused ::1:5432", Some(&["local", "5432"]));
+        check(
+            "refused {h:host}:{p:port}",
+            "refused db.internal:5432",
+            Some(&["db.internal", "5432"]),
+        );
+        check("find module '{m:module}'", "Cannot find module \"./lib/db\"", Some(&["db"]));
+        check("find module '{m:module}'", "Cannot find module `@scope/pkg`", Some(&["@scope/pkg"]));
+        check("No module named {m:name}", "No module named yaml.", Some(&["yaml"]));
+        check(
+            "repository at '{p:path}'",
+            "ownership in repository at '/srv/my app'",
+            Some(&["my app"]),
+        );
+        check("{t:word}: command not found", "bash: line 3: jq: command not found", Some(&["jq"]));
+        check("version {v:version} does", "Host version \"0.21.5\" does", None);
+        check("version '{v:version}' does", "Host version \"0.21.5\" does", Some(&["0.21.5"]));
+    }
+
+    #[test]
+    fn ends_are_anchored_when_asked() {
+        check("^fatal: {what}", "fatal: bad thing.", Some(&["bad thing"]));
+        check("^fatal: {what}", "a fatal: bad thing", None);
+        check("Killed$", "Killed", Some(&[]));
+        check("Killed$", "Killed by", None);
+        check("brace {{x}} {n:num}", "brace {x} 12", Some(&["12"]));
+    }
+
+    #[test]
+    fn white_space_and_quotes_do_not_matter() {
+        check("cannot  open '{f:path}'", "cannot\topen   “/tmp/a.txt”", Some(&["a.txt"]));
+    }
+
+    #[test]
+    fn folded_shapes_ignore_case() {
+        let shape = Shape::compile("Out Of Memory {what:word}", true).unwrap();
+        assert_eq!(shape.find("OUT of memory NOW", 0).unwrap()[0].2, "NOW");
+    }
+
+    #[test]
+    fn bad_shapes_say_why() {
+        let error = |source| Shape::compile(source, false).unwrap_err();
+        assert_eq!(error("{a"), ShapeError::Unclosed);
+        assert_eq!(error("four {a:nope}"), ShapeError::UnknownType("nope".into()));
+        assert_eq!(error("four {}"), ShapeError::Unnamed);
+        assert_eq!(error("four {a}{b}"), ShapeError::Touching("a".into()));
+        assert_eq!(error("abc {a}"), ShapeError::NoLiteral);
+    }
+
+    #[test]
+    fn hostile_lines_stay_cheap() {
+        let shape = Shape::compile("a {..}b{..}c{..}d{..} {x}word{y}zzzz", false).unwrap();
+        let line = flatten(&"a b c d word ".repeat(50_000));
+        assert!(shape.find(&line, 0).is_none());
+    }
+}
