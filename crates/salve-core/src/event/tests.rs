@@ -73,8 +73,9 @@ fn one_of_each() -> Vec<Event> {
         Event::Refilled { granted: Amounts { attempts: 2, ..Amounts::default() } },
         Event::Exhausted { resource: Resource::MoneyMicros },
         Event::CooledDown {},
-        Event::Approved { digest, note: Some(text("go")) },
-        Event::Rejected { digest, note: None },
+        Event::Tripped { breaker: Breaker::NewErrors },
+        Event::Approved { question: 1, digest, note: Some(text("go")) },
+        Event::Rejected { question: 1, digest, note: None },
         Event::Resolved { note: None },
         Event::Ordered { order: Order::Escalate },
         Event::Ended { outcome: Outcome::Recovered(Proof::Transient) },
@@ -131,7 +132,7 @@ fn malformed_data_of_a_known_kind_is_an_error() {
         ("noted", json!({"text": "a", "more": "b"})),
         ("noted", json!(null)),
         ("released", json!([])),
-        ("approved", json!({"digest": "abcd"})),
+        ("approved", json!({"question": 1, "digest": "abcd"})),
         ("refilled", json!({"granted": {"attempts": -1}})),
         ("refilled", json!({"granted": {"money_micros": 0.5}})),
         ("ended", json!({"outcome": "won"})),
@@ -148,7 +149,7 @@ fn malformed_data_of_a_known_kind_is_an_error() {
 fn decisions_and_outcomes_are_durable() {
     let digest = Digest::of(&[]);
     let apply = |on| Event::Requested { effect: 1, what: Effect::Apply { remedy: digest, on } };
-    assert!(Event::Approved { digest, note: None }.is_durable());
+    assert!(Event::Approved { question: 1, digest, note: None }.is_durable());
     assert!(Event::Ended { outcome: Outcome::GivenUp }.is_durable());
     assert!(apply(Authority::Approval(1)).is_durable());
     assert!(!apply(Authority::Gate).is_durable());

@@ -149,7 +149,7 @@ pub struct Remedy {
     pub digest: Digest,
     /// How it is undone.
     pub undo: Undo,
-    /// Whether running it twice is harmless.
+    /// Whether it may be tried again in the same incident.
     pub repeat: Repeat,
 }
 
@@ -228,11 +228,9 @@ pub enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// The subject is being started.
-    Restarting,
-    /// The subject is being probed.
+    /// The subject runs again and is being probed.
     HealthCheck,
-    /// The subject looks well and is being watched or proven.
+    /// The subject looks well and is being proven.
     VerifyingFix,
 }
 
@@ -330,6 +328,20 @@ pub enum Order {
     Escalate,
 }
 
+/// A breaker that stops healing from outside the incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Breaker {
+    /// The same failure came up in several incidents.
+    SameError,
+    /// One file was changed again and again.
+    FileChurn,
+    /// Healing made new failures; all of it is undone.
+    NewErrors,
+    /// Processes were left behind.
+    Orphans,
+}
+
 /// What a person is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -352,6 +364,8 @@ pub enum Question {
     Masked,
     /// Something may or may not have acted; repeating it could do harm.
     MayHaveActed,
+    /// A breaker stopped healing.
+    Tripped(Breaker),
     /// A person wanted to be asked.
     Ordered,
 }
