@@ -1,12 +1,249 @@
-//! `salve config`.
+//! `salve config`: shows, checks and accepts settings.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::Value as Json;
 
 use super::{CliError, Exit, Output};
+use crate::config::tree::{Node, Place};
+use crate::config::{self, Config, LoadError, Problem, Sources};
+use crate::project::{Project, ProjectError};
 
 /// Arguments of `salve config`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Show the settings in force and where each comes from
+    Show {
+        /// Show only this setting, or this section
+        key: Option<String>,
+    },
+    /// Check the settings and list what is wrong or odd
+    Check {
+        /// Check this file alone instead; `-` reads TOML from stdin
+        file: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of the settings, for editors
+    Schema,
+}
 
 /// Runs the command.
-pub(super) fn run(_args: Args, _out: &Output) -> Result<Exit, CliError> {
-    Err(CliError::failed("`salve config` is not built yet"))
+pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    match args.command {
+        Command::Show { key } => show(key.as_deref(), out),
+        Command::Check { file } => check(file.as_deref(), out),
+        Command::Schema => schema(out),
+    }
+}
+
+/// Returns the settings for a command: those of the project, if it runs in one.
+pub(super) fn load(out: &Output) -> Result<Config, CliError> {
+    config::load(&sources(out)?).map_err(wrong)
+}
+
+fn sources(out: &Output) -> Result<Sources, CliError> {
+    let project = match Project::locate(out.global().project.as_deref()) {
+        Ok(project) => Some(project),
+        Err(ProjectError::NotFound { .. }) => None,
+        Err(error) => {
+            let advice = error.advice();
+            return Err(CliError::usage("there is no project to work in")
+                .because(error)
+                .hint(advice));
+        }
+    };
+    Ok(Sources::of_process(project.as_ref(), &out.global().set))
+}
+
+fn wrong(error: LoadError) -> CliError {
+    let advice = error.advice();
+    CliError::usage("the settings are wrong").because(error).hint(advice)
+}
+
+/// One setting, as `--json` prints it.
+#[derive(Serialize)]
+struct Setting<'a> {
+    key: &'a str,
+    value: Option<Json>,
+    from: Option<&'static str>,
+    source: Option<String>,
+    line: Option<u32>,
+    column: Option<u32>,
+}
+
+/// What `salve config show --json` prints.
+#[derive(Serialize)]
+struct Shown<'a> {
+    version: u32,
+    content: String,
+    settings: Vec<Setting<'a>>,
+}
+
+fn show(key: Option<&str>, out: &Output) -> Result<Exit, CliError> {
+    let config = load(out)?;
+    let wanted = |name: &str| match key {
+        None => true,
+        Some(key) => name == key || name.strip_prefix(key).is_some_and(|r| r.starts_with('.')),
+    };
+    let settings: Vec<_> = config::keys()
+        .filter(|key| wanted(key.name))
+        .map(|key| setting(key.name, config.tree.get(key.name)))
+        .collect();
+    if settings.is_empty() {
+        let unknown = config::unknown_key(key.unwrap_or_default());
+        return Err(CliError::usage(unknown).hint("`salve config show` lists every setting"));
+    }
+    if out.json() {
+        out.fact(&Shown { version: 1, content: config.content.to_string(), settings })?;
+    } else {
+        print(&settings, out)?;
+    }
+    warn(&config.warnings, out);
+    Ok(Exit::Well)
+}
+
+fn setting<'a>(key: &'a str, node: Option<&Node>) -> Setting<'a> {
+    let place: Option<Place> = node.and_then(|node| node.origin.place());
+    let default = node.is_some_and(|node| node.origin.layer() == "default");
+    Setting {
+        key,
+        value: node.map(|node| node.value.to_json()),
+        from: node.map(|node| node.origin.layer()),
+        source: node.filter(|_| !default).map(|node| node.origin.name().to_owned()),
+        line: place.filter(|_| !default).map(|place| place.line),
+        column: place.filter(|_| !default).map(|place| place.column),
+    }
+}
+
+/// Prints settings as TOML that can be read back, each with its source in a comment.
+fn print(settings: &[Setting<'_>], out: &Output) -> Result<(), CliError> {
+    let dim = Style::new().fg_color(Some(AnsiColor::BrightBlack.into()));
+    let mut to = out.stdout();
+    for setting in settings {
+        let text = match &setting.value {
+            Some(value) => format!("{} = {}", setting.key, as_toml(value)),
+            None => format!("# {} =", setting.key),
+        };
+        let from = match (setting.from, &setting.source, setting.line) {
+            (None, _, _) => "not set".to_owned(),
+            (Some(layer), None, _) => layer.to_owned(),
+            (Some(layer), Some(source), None) => format!("{layer} {source}"),
+            (Some(layer), Some(source), Some(line)) => format!("{layer} {source}:{line}"),
+        };
+        writeln!(to, "{text:<48}  {dim}# {from}{dim:#}")?;
+    }
+    Ok(())
+}
+
+fn as_toml(value: &Json) -> String {
+    match toml::Value::try_from(value) {
+        Ok(value) => value.to_string(),
+        Err(_) => value.to_string(),
+    }
+}
+
+/// What `salve config check --json` prints.
+#[derive(Serialize)]
+struct Checked {
+    version: u32,
+    valid: bool,
+    errors: Vec<Fault>,
+    warnings: Vec<Fault>,
+}
+
+/// One error or warning, as `--json` prints it.
+#[derive(Serialize)]
+struct Fault {
+    source: Option<String>,
+    line: Option<u32>,
+    column: Option<u32>,
+    key: Option<String>,
+    message: String,
+}
+
+impl From<&Problem> for Fault {
+    fn from(problem: &Problem) -> Self {
+        let place = problem.origin.as_ref().and_then(|origin| origin.place());
+        Self {
+            source: problem.origin.as_ref().map(|origin| origin.name().to_owned()),
+            line: place.map(|place| place.line),
+            column: place.map(|place| place.column),
+            key: problem.key.clone(),
+            message: problem.message.clone(),
+        }
+    }
+}
+
+fn check(file: Option<&Path>, out: &Output) -> Result<Exit, CliError> {
+    let loaded = match file {
+        None => config::load(&sources(out)?),
+        Some(path) => check_file(path),
+    };
+    if out.json() {
+        let errors = loaded.as_ref().err().map(LoadError::problems).unwrap_or_default();
+        let warnings = loaded.as_ref().map_or(&[][..], |config| &config.warnings);
+        out.fact(&Checked {
+            version: 1,
+            valid: loaded.is_ok(),
+            errors: errors.iter().map(Fault::from).collect(),
+            warnings: warnings.iter().map(Fault::from).collect(),
+        })?;
+        return Ok(if loaded.is_ok() { Exit::Well } else { Exit::Usage });
+    }
+    match loaded {
+        Ok(config) => {
+            warn(&config.warnings, out);
+            if config.warnings.is_empty() {
+                writeln!(out.stdout(), "the settings are valid")?;
+            } else {
+                writeln!(out.stdout(), "the settings are valid, with the warnings above")?;
+            }
+            Ok(Exit::Well)
+        }
+        Err(error) => Err(wrong(error)),
+    }
+}
+
+fn check_file(path: &Path) -> Result<Config, LoadError> {
+    let text = match path.as_os_str() == "-" {
+        true => Some(config::read_from(std::io::stdin().lock(), Path::new("stdin"))?),
+        false => config::read(path, None)?,
+    };
+    match text {
+        Some(text) => config::load_file(path, text),
+        None => Err(config::ReadError::Io {
+            path: path.to_owned(),
+            source: std::io::ErrorKind::NotFound.into(),
+        }
+        .into()),
+    }
+}
+
+/// Tells the warnings in passing.
+fn warn(warnings: &[Problem], out: &Output) {
+    let yellow = Style::new().bold().fg_color(Some(AnsiColor::Yellow.into()));
+    for warning in warnings {
+        out.remark(format_args!("{yellow}warning:{yellow:#} {warning}"));
+    }
+}
+
+fn schema(out: &Output) -> Result<Exit, CliError> {
+    let defaults = config::defaults().map_err(wrong)?.value.to_json();
+    let schema = config::with_defaults(&defaults);
+    if out.json() {
+        out.fact(&schema)?;
+    } else {
+        let mut to = out.stdout();
+        serde_json::to_writer_pretty(&mut to, &schema).map_err(std::io::Error::from)?;
+        writeln!(to)?;
+    }
+    Ok(Exit::Well)
 }

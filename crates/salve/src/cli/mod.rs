@@ -50,6 +50,9 @@ pub struct Global {
     /// Project directory [default: the nearest parent with salve.toml, salve.json, .salve or .git]
     #[arg(long, global = true, value_name = "DIR", env = "SALVE_PROJECT")]
     pub project: Option<PathBuf>,
+    /// Set one setting for this run, over all files and the environment
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,1 +1,42 @@
-//! Settings: files, environment and flags, read into one validated value.
+//! Settings: read from files, environment and flags, checked once, and typed from then on.
+//!
+//! Layers, the strongest first: flags, environment, the project's `salve.toml` or `salve.json`,
+//! the user's `config.toml`, and the shipped `defaults.toml`. Every layer becomes a tree whose
+//! values know where they were written ([`tree`]), is checked against the schema that editors use
+//! ([`schema`]), and is laid over the one below; the merged tree becomes [`Settings`].
+
+mod check;
+mod load;
+mod parse;
+mod problem;
+mod read;
+mod schema;
+mod settings;
+#[cfg(test)]
+mod tests;
+pub mod tree;
+mod valid;
+mod words;
+
+pub use load::{Config, ContentHash, DEFAULTS, LoadError, Sources, defaults, load, load_file};
+pub use problem::Problem;
+pub use read::{ReadError, read, read_from};
+pub use schema::{Key, keys, with_defaults};
+pub use settings::*;
+pub use words::{Environment, unknown_key};
+
+use tree::{File, Layer};
+
+/// Reads TOML as a project's settings file; made for fuzzing, it must never panic.
+pub fn parse_toml(text: &str) -> Result<tree::Node, Vec<Problem>> {
+    let node = parse::toml(&File::new(Layer::Project, "salve.toml", text))?;
+    let problems = check::check(schema::schema(), &node, "");
+    if problems.is_empty() { Ok(node) } else { Err(problems) }
+}
+
+/// Reads JSON as a project's settings file; made for fuzzing, it must never panic.
+pub fn parse_json(text: &str) -> Result<tree::Node, Vec<Problem>> {
+    let node = parse::json(&File::new(Layer::Project, "salve.json", text))?;
+    let problems = check::check(schema::schema(), &node, "");
+    if problems.is_empty() { Ok(node) } else { Err(problems) }
+}

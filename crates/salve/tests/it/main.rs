@@ -2,4 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its stage should stop at once")]
 
+mod config;
 mod support;

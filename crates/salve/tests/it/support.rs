@@ -11,7 +11,6 @@ pub(crate) struct Project {
     root: TempDir,
 }
 
-#[expect(dead_code, reason = "used by the stories")]
 impl Project {
     /// Makes an empty project.
     pub(crate) fn new() -> Self {

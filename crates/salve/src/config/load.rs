@@ -1,0 +1,236 @@
+//! Puts the layers together: defaults, user, project, environment, flags.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use sha2::{Digest, Sha256};
+
+use super::check::check;
+use super::problem::Problem;
+use super::read::{self, ReadError};
+use super::schema::schema;
+use super::settings::Settings;
+use super::tree::{File, Layer, Node};
+use super::words::{self, Environment};
+use super::{parse, valid};
+use crate::project::Project;
+
+/// The shipped file that holds every default.
+pub const DEFAULTS: &str = include_str!("../../data/defaults.toml");
+
+static DEFAULT_TREE: LazyLock<Result<Node, Vec<Problem>>> =
+    LazyLock::new(|| parse::toml(&File::new(Layer::Default, "default", DEFAULTS)));
+
+/// Returns the defaults.
+pub fn defaults() -> Result<Node, LoadError> {
+    DEFAULT_TREE.clone().map_err(LoadError::Invalid)
+}
+
+/// Where the settings of one run come from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The project's directory, where there is one.
+    pub project: Option<PathBuf>,
+    /// The user's own file, which need not exist.
+    pub user: Option<PathBuf>,
+    /// The environment.
+    pub environment: Environment,
+    /// Settings given on the command line as `KEY=VALUE`.
+    pub flags: Vec<String>,
+}
+
+impl Sources {
+    /// Takes the user's file and the environment of this process.
+    pub fn of_process(project: Option<&Project>, flags: &[String]) -> Self {
+        Self {
+            project: project.map(|project| project.root().to_owned()),
+            user: user_file(),
+            environment: Environment::of_process(),
+            flags: flags.to_vec(),
+        }
+    }
+}
+
+/// Returns the path of the user's own settings.
+fn user_file() -> Option<PathBuf> {
+    let dir = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let base = dir("XDG_CONFIG_HOME").or_else(|| dir("HOME").map(|home| home.join(".config")))?;
+    Some(base.join("salve/config.toml"))
+}
+
+/// Why the settings could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// There are two files where one is meant.
+    #[error("both salve.toml and salve.json are in {}", dir.display())]
+    Both {
+        /// The project's directory.
+        dir: PathBuf,
+    },
+    /// Settings are wrong; all that was found is listed.
+    #[error("{}", list(.0))]
+    Invalid(Vec<Problem>),
+}
+
+impl LoadError {
+    /// Returns what is wrong, one by one.
+    pub fn problems(&self) -> Vec<Problem> {
+        match self {
+            LoadError::Invalid(problems) => problems.clone(),
+            LoadError::Read(_) | LoadError::Both { .. } => {
+                vec![Problem { origin: None, key: None, message: self.to_string() }]
+            }
+        }
+    }
+
+    /// Returns what the user can do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            LoadError::Read(ReadError::Outside { .. }) => {
+                "put a copy of it here, or what you share between projects into the user's settings"
+            }
+            LoadError::Read(_) => "look at the file, or move it away",
+            LoadError::Both { .. } => "keep one of the two",
+            LoadError::Invalid(_) => "`salve config schema` describes every setting",
+        }
+    }
+}
+
+fn list(problems: &[Problem]) -> String {
+    match problems {
+        [one] => one.to_string(),
+        several => {
+            let lines = several.iter().map(|problem| format!("\n    {problem}"));
+            format!("{} things are wrong:{}", several.len(), lines.collect::<String>())
+        }
+    }
+}
+
+/// Settings in force, and where each of them comes from.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The settings.
+    pub settings: Settings,
+    /// The merged layers they were made from.
+    pub tree: Node,
+    /// What is not wrong but probably not meant.
+    pub warnings: Vec<Problem>,
+    /// The hash of the files' exact contents.
+    pub content: ContentHash,
+}
+
+/// The hash of what stands in the settings files, byte for byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentHash([u8; 32]);
+
+impl std::fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Loads the settings from all their sources.
+pub fn load(sources: &Sources) -> Result<Config, LoadError> {
+    let mut texts = Vec::new();
+    if let Some(path) = &sources.user
+        && let Some(text) = read::read(path, None)?
+    {
+        texts.push(Text { layer: Layer::User, path: path.clone(), shown: shown(path), text });
+    }
+    if let Some(dir) = &sources.project {
+        texts.extend(project_text(dir)?);
+    }
+    assemble(&texts, sources)
+}
+
+/// Checks one file on its own, over the defaults.
+pub fn load_file(path: &Path, text: String) -> Result<Config, LoadError> {
+    let text = Text { layer: Layer::Project, path: path.to_owned(), shown: shown(path), text };
+    assemble(&[text], &Sources::default())
+}
+
+/// A settings file as read.
+struct Text {
+    layer: Layer,
+    path: PathBuf,
+    shown: String,
+    text: String,
+}
+
+fn project_text(dir: &Path) -> Result<Option<Text>, LoadError> {
+    let one = |name: &str| -> Result<Option<Text>, ReadError> {
+        let path = dir.join(name);
+        let text = read::read(&path, Some(dir))?;
+        let shown = name.to_owned();
+        Ok(text.map(|text| Text { layer: Layer::Project, path, shown, text }))
+    };
+    match (one("salve.toml")?, one("salve.json")?) {
+        (Some(_), Some(_)) => Err(LoadError::Both { dir: dir.to_owned() }),
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+fn assemble(texts: &[Text], sources: &Sources) -> Result<Config, LoadError> {
+    let mut tree = defaults()?;
+    let mut problems = Vec::new();
+    for text in texts {
+        match text.parse() {
+            Ok(layer) => tree.overlay(layer),
+            Err(found) => problems.extend(found),
+        }
+    }
+    let mut warnings = Vec::new();
+    let nothing = Node::empty(tree.origin.clone());
+    let environment = sources.environment.layer(nothing.clone());
+    let environment = environment.and_then(|(layer, odd)| {
+        warnings = odd;
+        checked(layer)
+    });
+    let flags = words::flags(&sources.flags, nothing).and_then(checked);
+    for layer in [environment, flags] {
+        match layer {
+            Ok(layer) => tree.overlay(layer),
+            Err(found) => problems.extend(found),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(LoadError::Invalid(problems));
+    }
+    let (settings, odd) = valid::settings(&tree).map_err(LoadError::Invalid)?;
+    warnings.extend(odd);
+    Ok(Config { settings, tree, warnings, content: hash(texts) })
+}
+
+impl Text {
+    fn parse(&self) -> Result<Node, Vec<Problem>> {
+        let file = File::new(self.layer, &self.shown, &self.text);
+        let json = self.path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("json"));
+        let mut node = if json { parse::json(&file)? } else { parse::toml(&file)? };
+        let problems = check(schema(), &node, "");
+        node.remove("$schema");
+        if problems.is_empty() { Ok(node) } else { Err(problems) }
+    }
+}
+
+fn checked(layer: Node) -> Result<Node, Vec<Problem>> {
+    let problems = check(schema(), &layer, "");
+    if problems.is_empty() { Ok(layer) } else { Err(problems) }
+}
+
+fn hash(texts: &[Text]) -> ContentHash {
+    let mut hash = Sha256::new();
+    for text in texts {
+        // The layer and the length keep one file's end from passing for another's beginning.
+        hash.update([text.layer as u8, u8::from(text.path.ends_with("salve.json"))]);
+        hash.update((text.text.len() as u64).to_be_bytes());
+        hash.update(&text.text);
+    }
+    ContentHash(hash.finalize().into())
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

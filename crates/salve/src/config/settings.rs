@@ -1,0 +1,180 @@
+//! The settings, typed.
+//!
+//! Types and ranges here become the schema that editors use and that every layer is checked
+//! against, so a file that an editor likes is one that Salve accepts. No default stands here:
+//! all are in `data/defaults.toml`, whose comments repeat the first lines below (a test compares
+//! them).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+/// Every setting of Salve.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Version of this file's shape
+    #[schemars(range(min = 1, max = 1))]
+    pub version: u32,
+    /// What may run to recover from infrastructure failures
+    pub recovery: Recovery,
+    /// How a crashed dev server is brought back
+    pub repair: Repair,
+    /// How a coding agent takes part in repairs
+    pub agent: Agent,
+    /// Remedies that ship with Salve
+    pub playbook: Playbook,
+    /// Healing of failed tool calls
+    pub auto_heal: AutoHeal,
+    /// Addresses that are told about events by HTTP POST
+    pub webhooks: Webhooks,
+}
+
+/// The recovery section, as the recovery spec has it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recovery {
+    /// Master switch: when off, every proposal is denied
+    pub enabled: bool,
+    /// Commands that may run without a person's approval, compared byte for byte
+    pub auto_approve: Vec<String>,
+    /// Patterns of commands that always need a person; `*` matches anything
+    pub require_human: Vec<String>,
+    /// Automatic recoveries in one run after which a person is asked
+    #[schemars(range(max = 1000))]
+    pub max_auto_recoveries_per_run: u32,
+    /// Seconds that must pass between two automatic recoveries
+    #[schemars(range(max = 604_800))]
+    pub cooldown_seconds: u64,
+    /// What happens to a command that no rule knows
+    pub on_unknown: OnUnknown,
+}
+
+/// What happens to a command that no rule knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnknown {
+    /// A person is asked.
+    Escalate,
+    /// It is refused.
+    Deny,
+    /// It runs.
+    Allow,
+}
+
+/// The dev server's repair constants, as the dev server spec has them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Repair {
+    /// Restarts tried before a repair counts as exhausted
+    #[schemars(range(min = 1, max = 100), extend("x-env" = "REPAIR_MAX_ATTEMPTS"))]
+    pub max_attempts: u32,
+    /// Milliseconds before the first restart; doubles with each attempt
+    #[serde(rename = "base_delay_ms", deserialize_with = "milliseconds")]
+    #[schemars(with = "u64", range(max = 3_600_000), extend("x-env" = "REPAIR_BASE_DELAY_MS"))]
+    pub base_delay: Duration,
+    /// Milliseconds that one health probe may take
+    #[serde(rename = "health_timeout_ms", deserialize_with = "milliseconds")]
+    #[schemars(
+        with = "u64",
+        range(min = 1, max = 3_600_000),
+        extend("x-env" = "REPAIR_HEALTH_TIMEOUT_MS")
+    )]
+    pub health_timeout: Duration,
+    /// Health probes before a restart counts as failed
+    #[schemars(range(min = 1, max = 1000), extend("x-env" = "REPAIR_HEALTH_RETRIES"))]
+    pub health_retries: u32,
+    /// Milliseconds between two health probes
+    #[serde(rename = "health_retry_delay_ms", deserialize_with = "milliseconds")]
+    #[schemars(
+        with = "u64",
+        range(max = 3_600_000),
+        extend("x-env" = "REPAIR_HEALTH_RETRY_DELAY_MS")
+    )]
+    pub health_retry_delay: Duration,
+    /// Milliseconds without a write to wait for after a repair
+    #[serde(rename = "quiet_period_ms", deserialize_with = "milliseconds")]
+    #[schemars(with = "u64", range(max = 3_600_000), extend("x-env" = "REPAIR_QUIET_PERIOD_MS"))]
+    pub quiet_period: Duration,
+    /// Files that a repair may change before a person is asked
+    #[schemars(range(max = 100_000), extend("x-env" = "REPAIR_MAX_FILES"))]
+    pub max_files: u32,
+    /// Lines that a repair may change before a person is asked
+    #[schemars(range(max = 10_000_000), extend("x-env" = "REPAIR_MAX_LOC"))]
+    pub max_loc: u32,
+    /// Milliseconds without automatic repair after an exhausted one
+    #[serde(rename = "cooldown_ms", deserialize_with = "milliseconds")]
+    #[schemars(with = "u64", range(max = 604_800_000), extend("x-env" = "REPAIR_COOLDOWN_MS"))]
+    pub cooldown: Duration,
+}
+
+/// The agent's part in repairs, as the dev server spec has it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    /// Whether an agent may repair code; when off, servers are only restarted
+    #[schemars(extend("x-env" = "AGENT_REPAIR"))]
+    pub repair: bool,
+    /// Milliseconds to wait for an agent to take up a repair
+    #[serde(rename = "engage_timeout_ms", deserialize_with = "milliseconds")]
+    #[schemars(with = "u64", range(max = 86_400_000), extend("x-env" = "AGENT_ENGAGE_TIMEOUT_MS"))]
+    pub engage_timeout: Duration,
+    /// Milliseconds to wait for an agent to finish writing
+    #[serde(rename = "write_timeout_ms", deserialize_with = "milliseconds")]
+    #[schemars(with = "u64", range(max = 86_400_000), extend("x-env" = "AGENT_WRITE_TIMEOUT_MS"))]
+    pub write_timeout: Duration,
+}
+
+/// Remedies that ship with Salve.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Playbook {
+    /// Which of them run without asking
+    pub auto: PlaybookAuto,
+}
+
+/// Which shipped remedies run without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlaybookAuto {
+    /// Those that only rebuild derived files, clear provably stale locks, end own orphans or
+    /// restart.
+    Safe,
+    /// None.
+    None,
+}
+
+/// Healing of failed tool calls, as the tools spec has it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AutoHeal {
+    /// Whether failed tool calls are healed at all
+    pub enabled: bool,
+    /// Times that a healed call is tried again
+    #[schemars(range(max = 100))]
+    pub max_retries: u32,
+    /// Program that brings the VPN up
+    pub vpn_script: Option<String>,
+    /// Kubernetes config file of each cluster, by the cluster's name
+    pub clusters: BTreeMap<String, String>,
+}
+
+/// Addresses that are told about events by HTTP POST.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Webhooks {
+    /// Told when a person is needed
+    pub on_escalation: Option<String>,
+    /// Told when something has healed
+    pub on_recovered: Option<String>,
+    /// Told when every attempt has failed
+    pub on_exhausted: Option<String>,
+    /// Told when the settings changed
+    pub on_config_change: Option<String>,
+}
+
+fn milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    u64::deserialize(from).map(Duration::from_millis)
+}

@@ -1,0 +1,143 @@
+//! A person looks at the settings, makes mistakes in them, and is told where.
+
+use serde_json::Value;
+
+use crate::support::Project;
+
+fn stdout(output: &std::process::Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &std::process::Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn facts(output: &std::process::Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
+}
+
+#[test]
+fn show_tells_each_value_and_where_it_comes_from() {
+    let project = Project::new();
+    project.write("salve.toml", "# mine\n[recovery]\nauto_approve = [\"npm ci\"]\n");
+    let mut command = project.command(&["config", "show", "recovery", "--json"]);
+    let output = command.env("SALVE_RECOVERY_COOLDOWN_SECONDS", "5").output().unwrap();
+    let shown = facts(&output);
+    let of = |key: &str| {
+        let settings = shown["settings"].as_array().unwrap();
+        settings.iter().find(|setting| setting["key"] == key).unwrap().clone()
+    };
+    let approve = of("recovery.auto_approve");
+    assert_eq!((&approve["from"], &approve["source"]), (&"project".into(), &"salve.toml".into()));
+    assert_eq!(approve["line"], 3);
+    assert_eq!(of("recovery.cooldown_seconds")["source"], "SALVE_RECOVERY_COOLDOWN_SECONDS");
+    assert_eq!(of("recovery.enabled")["from"], "default");
+
+    let one = project.run(&["config", "show", "repair.max_loc", "--set", "repair.max_loc=7"]);
+    assert_eq!(
+        stdout(&one).split_whitespace().collect::<Vec<_>>().join(" "),
+        "repair.max_loc = 7 # flag --set"
+    );
+    let none = project.run(&["config", "show", "repair.max_lok"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stderr(&none).contains("did you mean `repair.max_loc`?"), "{}", stderr(&none));
+}
+
+#[test]
+fn what_show_prints_is_a_settings_file_with_the_same_meaning() {
+    let project = Project::new();
+    let text = "[recovery]\nrequire_human = [\"a \\\"b\\\" 'c' \\\\ é #\", \"*\"]\n\
+        [auto_heal.clusters]\n\"a.b\" = \"x\"\n";
+    project.write("salve.toml", text);
+    let before = project.run(&["config", "show"]);
+    project.write("salve.toml", &before.stdout);
+    let after = facts(&project.run(&["config", "show", "--json"]));
+    std::fs::remove_file(project.dir().join("salve.toml")).unwrap();
+    project.write("salve.toml", text);
+    let first = facts(&project.run(&["config", "show", "--json"]));
+    let values = |shown: &Value| -> Vec<Value> {
+        let settings = shown["settings"].as_array().unwrap();
+        settings.iter().map(|setting| setting["value"].clone()).collect()
+    };
+    assert_eq!(values(&first), values(&after));
+}
+
+#[test]
+fn check_lists_every_mistake_and_ends_with_2() {
+    let project = Project::new();
+    project.write("salve.toml", "[recovery]\ncooldown = 1\non_unknown = 5\n");
+    let output = project.run(&["config", "check"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.contains("salve.toml:2:1: unknown key `cooldown`"), "{text}");
+    assert!(text.contains("salve.toml:3:14: recovery.on_unknown: expected one of"), "{text}");
+    let report = facts(&project.run(&["config", "check", "--json"]));
+    assert_eq!((&report["valid"], report["errors"].as_array().unwrap().len()), (&false.into(), 2));
+
+    let good = project.run_with_input(&["config", "check", "-"], b"recovery.enabled = false");
+    assert_eq!(good.status.code(), Some(0), "{}", stderr(&good));
+    project.write("other.json", "{\"recovery\": {\"enabled\": 3}}");
+    let other = project.run(&["config", "check", "other.json"]);
+    assert!(stderr(&other).contains("other.json:1:26"), "{}", stderr(&other));
+}
+
+#[test]
+fn two_settings_files_are_one_too_many() {
+    let project = Project::new();
+    project.write("salve.toml", "");
+    project.write("salve.json", "{}");
+    let output = project.run(&["config", "show"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("both salve.toml and salve.json"), "{}", stderr(&output));
+}
+
+#[test]
+fn strange_files_are_refused_with_a_clear_word() {
+    let project = Project::new();
+    let path = project.dir().join("salve.toml");
+    let refused = |word: &str| {
+        let output = project.run(&["config", "check", "--project", "."]);
+        assert_eq!(output.status.code(), Some(2), "{word}");
+        assert!(stderr(&output).contains(word), "{word}: {}", stderr(&output));
+        std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path)).unwrap();
+    };
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    refused("is a named pipe, not a file");
+    std::fs::create_dir(&path).unwrap();
+    refused("is a directory, not a file");
+    let huge = std::fs::File::create(&path).unwrap();
+    huge.set_len(2 << 30).unwrap();
+    refused("is larger than 1024 KiB");
+    project.write("salve.toml", b"a = 1\n# \xff\n");
+    refused("line 2 is not valid UTF-8");
+    std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+    refused("is a device, not a file");
+    std::os::unix::fs::symlink("/nowhere/at/all", &path).unwrap();
+    refused("cannot read");
+    std::fs::write(project.home().join("key"), "TOKEN=hush-hush").unwrap();
+    std::os::unix::fs::symlink(project.home().join("key"), &path).unwrap();
+    refused("a link to a file outside the project");
+    project.write("shared.toml", "[recovery]\ncooldown_seconds = 9\n");
+    std::os::unix::fs::symlink("shared.toml", &path).unwrap();
+    let inside = project.run(&["config", "show", "recovery.cooldown_seconds"]);
+    assert!(stdout(&inside).contains("= 9"), "{}", stderr(&inside));
+}
+
+#[test]
+fn the_users_own_file_lies_under_the_projects() {
+    let project = Project::new();
+    let dir = project.home().join("config/salve");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("config.toml"), "[repair]\nmax_loc = 1\nmax_files = 1\n").unwrap();
+    project.write("salve.toml", "repair.max_loc = 2\n");
+    let shown = stdout(&project.run(&["config", "show", "repair"]));
+    assert!(shown.lines().any(|l| l.starts_with("repair.max_files = 1") && l.contains("# user ")));
+    assert!(shown.lines().any(|l| l.starts_with("repair.max_loc = 2") && l.contains("# project")));
+}
