@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::ErrorCode;
 
+use super::journal::RawError;
 use super::lock::Holder;
 use crate::project::ProjectError;
 
@@ -97,6 +98,17 @@ pub enum StoreError {
         /// The newest schema this program knows.
         known: u32,
     },
+    /// A row of the journal does not hold an entry.
+    #[error("entry {seq} in {} is malformed", path.display())]
+    Malformed {
+        /// The file in question.
+        path: PathBuf,
+        /// The entry's number.
+        seq: u64,
+        /// What is wrong with it.
+        #[source]
+        source: RawError,
+    },
     /// The program asked for something the store cannot do.
     #[error("cannot use {}", path.display())]
     Other {
@@ -183,6 +195,7 @@ impl StoreError {
             | Self::NotAFile { .. }
             | Self::Foreign { .. }
             | Self::Newer { .. }
+            | Self::Malformed { .. }
             | Self::Other { .. } => false,
         }
     }
@@ -207,6 +220,7 @@ impl StoreError {
                 format!("move {} away; Salve then makes its own", path.display())
             }
             Self::Newer { .. } => "update Salve; the store itself is fine".into(),
+            Self::Malformed { seq, .. } => format!("salve events --since {seq}"),
             Self::Other { .. } => "salve doctor".into(),
         }
     }

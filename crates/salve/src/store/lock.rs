@@ -62,6 +62,11 @@ impl Guard {
         }
     }
 
+    /// Returns the locked file itself.
+    pub(super) fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
     /// Wakes everyone who waits for news.
     pub(super) fn ring(&self) {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };

@@ -8,10 +8,11 @@
 //! Opening and closing it by hand would drop the locks the engine holds in this process.
 
 mod error;
+mod journal;
 mod lock;
 mod schema;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 pub use error::{Cause, StoreError};
+pub use journal::{
+    Appended, Filter, Follower, Journal, LineError, RawError, Unless, parse_line, to_line,
+};
 pub use lock::Holder;
 
 use crate::project::Project;
@@ -50,6 +54,7 @@ pub enum Durability {
 pub struct Store {
     project: Project,
     live: RefCell<Live>,
+    openings: Cell<u32>,
 }
 
 /// The connection in use and the file it belongs to.
@@ -76,7 +81,7 @@ impl Store {
     pub fn open(project: &Project) -> Result<Self, StoreError> {
         project.make_state_dir()?;
         let live = RefCell::new(open_live(project)?);
-        Ok(Self { project: project.clone(), live })
+        Ok(Self { project: project.clone(), live, openings: Cell::new(1) })
     }
 
     /// Returns the project whose store this is.
@@ -84,10 +89,19 @@ impl Store {
         &self.project
     }
 
+    /// Returns the journal.
+    pub fn journal(&self) -> Journal<'_> {
+        Journal::new(self)
+    }
+
+    /// Counts how often the file was opened: more than once if it was replaced meanwhile.
+    fn openings(&self) -> u32 {
+        self.openings.get()
+    }
+
     /// Runs `work` on one consistent view of the store.
     ///
     /// `work` may run twice: when the store proves damaged, it is mended first.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the journal and the memory come next"))]
     pub(crate) fn read<T>(
         &self,
         work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -104,7 +118,6 @@ impl Store {
     /// Runs `work` as one transaction: all of it is written, or nothing.
     ///
     /// `work` may run twice: when the store proves damaged, it is mended first.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the journal and the memory come next"))]
     pub(crate) fn write<T>(
         &self,
         durability: Durability,
@@ -133,12 +146,11 @@ impl Store {
     fn guard(&self) -> Result<Guard, StoreError> {
         let path = lock_path(&self.project);
         for _ in 0..REOPENINGS {
+            self.refresh()?;
             let guard = Guard::take(&path, Share::Together, PATIENCE)?;
             if self.is_current() {
                 return Ok(guard);
             }
-            drop(guard);
-            self.refresh()?;
         }
         Err(StoreError::Locked { path, holder: None, waited: PATIENCE })
     }
@@ -154,6 +166,7 @@ impl Store {
         }
         self.project.make_state_dir()?;
         let old = self.live.replace(open_live(&self.project)?);
+        self.openings.set(self.openings.get() + 1);
         // What is left of the old file is not ours to tidy: its name is another file's now.
         let _ = old.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         Ok(())

@@ -1,0 +1,157 @@
+//! `events.jsonl`: the journal's copy for people and scripts.
+//!
+//! Whoever appends brings the copy up to date, one process at a time. A small file beside it,
+//! `events.state`, says what the copy looked like when we left it; if it looks different now,
+//! someone edited, damaged or removed it and it is written anew from the journal.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use super::{Filter, Journal, to_line};
+use crate::atomic::{self, WriteError};
+use crate::store::StoreError;
+use crate::store::error::expect_file;
+use crate::store::lock::{Guard, Share};
+
+/// How many entries are copied at once.
+const BATCH: usize = 1000;
+
+/// How often one process copies what others wrote meanwhile before it leaves the rest to them.
+const ROUNDS: usize = 1000;
+
+const VERSION: u32 = 1;
+
+/// What the copy looked like when it was last written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Left {
+    version: u32,
+    /// The last entry in it.
+    seq: u64,
+    /// The database it was made from.
+    origin: u64,
+    len: u64,
+    inode: u64,
+    /// When it was last changed, in seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+/// Brings the copy up to date.
+///
+/// Nobody waits here: a process that finds another at work may go, because that one looks for new
+/// entries once more after it has let go of the lock.
+pub(super) fn update(journal: &Journal<'_>) -> Result<(), StoreError> {
+    for _ in 0..ROUNDS {
+        let seq = match Guard::take(&state_path(journal), Share::Alone, Duration::ZERO) {
+            Ok(mut guard) => {
+                Copy { journal, path: journal.store.project().events() }.update(guard.file())?
+            }
+            Err(StoreError::Locked { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if journal.last_seq()? == seq {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn state_path(journal: &Journal<'_>) -> PathBuf {
+    journal.store.project().state_dir().join("events.state")
+}
+
+struct Copy<'j, 's> {
+    journal: &'j Journal<'s>,
+    path: PathBuf,
+}
+
+impl Copy<'_, '_> {
+    /// Returns the last entry the copy now has.
+    fn update(&self, state: &mut File) -> Result<u64, StoreError> {
+        expect_file(&self.path)?;
+        let origin = self.journal.origin()?;
+        let last = self.journal.last_seq()?;
+        let left = read_state(state).filter(|left| left.origin == origin && left.seq <= last);
+        let seq = match left.filter(|left| left.still_holds(&self.path)) {
+            Some(left) if left.seq == last => return Ok(last),
+            Some(left) => self.extend(left.seq)?,
+            None => self.rebuild()?,
+        };
+        let meta = fs::symlink_metadata(&self.path).map_err(|error| self.sort(error))?;
+        let left = Left::of(&meta, seq, origin);
+        write_state(state, &left).map_err(|error| self.sort(error))?;
+        Ok(seq)
+    }
+
+    fn extend(&self, after: u64) -> Result<u64, StoreError> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::open(&self.path, flags, Mode::empty());
+        let mut file = File::from(file.map_err(|error| self.sort(error.into()))?);
+        self.copy(after, &mut file)
+    }
+
+    fn rebuild(&self) -> Result<u64, StoreError> {
+        let mut copied = Ok(0);
+        let written = atomic::write_with(&self.path, |file| {
+            copied = self.copy(0, file);
+            // The journal's own trouble is told below; here it only stops the writing.
+            if copied.is_ok() { Ok(()) } else { Err(io::ErrorKind::Other.into()) }
+        });
+        let seq = copied?;
+        written.map_err(|error| match error {
+            WriteError::Full { path, source }
+            | WriteError::ReadOnly { path, source }
+            | WriteError::Denied { path, source }
+            | WriteError::Other { path, source } => StoreError::system(&path, source),
+        })?;
+        Ok(seq)
+    }
+
+    fn copy(&self, mut after: u64, to: &mut dyn Write) -> Result<u64, StoreError> {
+        loop {
+            let entries = self.journal.read(after, &Filter::default(), BATCH)?;
+            let Some(last) = entries.last().map(|entry| entry.seq) else { return Ok(after) };
+            let mut text = String::new();
+            for entry in &entries {
+                text.push_str(&to_line(entry));
+                text.push('\n');
+            }
+            to.write_all(text.as_bytes()).map_err(|error| self.sort(error))?;
+            after = last;
+        }
+    }
+
+    fn sort(&self, error: io::Error) -> StoreError {
+        StoreError::system(&self.path, error)
+    }
+}
+
+impl Left {
+    fn of(meta: &fs::Metadata, seq: u64, origin: u64) -> Self {
+        let changed = (meta.mtime(), meta.mtime_nsec());
+        Self { version: VERSION, seq, origin, len: meta.len(), inode: meta.ino(), changed }
+    }
+
+    fn still_holds(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path)
+            .is_ok_and(|meta| meta.is_file() && Self::of(&meta, self.seq, self.origin) == *self)
+    }
+}
+
+fn read_state(file: &mut File) -> Option<Left> {
+    let mut text = String::new();
+    file.take(4096).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn write_state(file: &mut File, left: &Left) -> io::Result<()> {
+    let text = serde_json::to_string(left)?;
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(text.as_bytes())?;
+    file.set_len(text.len() as u64)
+}
