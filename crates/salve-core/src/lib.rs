@@ -13,3 +13,4 @@ pub mod incident;
 pub mod memory;
 pub mod near;
 pub mod scrub;
+pub mod widen;

@@ -118,6 +118,8 @@ kinds! {
     ConfigRejected "config_rejected" 1 false;
     ConfigPending "config_pending" 1 true;
     ConfigAccepted "config_accepted" 1 true;
+    ConfigGuarded "config_guarded" 1 true;
+    ConfigReleased "config_released" 1 false;
     Learned "learned" 1 true;
     Forgotten "forgotten" 1 true;
     StoreSalvaged "store_salvaged" 1 true;

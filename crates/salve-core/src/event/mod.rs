@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{IncidentId, Signature};
 use crate::scrub::Scrubbed;
+use crate::widen::Rules;
 
 /// A fact about to be written to the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,6 +199,8 @@ pub enum Event {
     },
     /// A changed configuration took effect.
     ConfigChanged {
+        /// The hash of what holds now.
+        digest: Digest,
         /// What changed, one line each.
         changes: Vec<Scrubbed>,
     },
@@ -212,11 +215,23 @@ pub enum Event {
         digest: Digest,
         /// What would change, one line each.
         changes: Vec<Scrubbed>,
+        /// The rules that hold once it is accepted.
+        rules: Rules,
     },
     /// A person accepted a waiting configuration.
     ConfigAccepted {
         /// The hash of what was accepted.
         digest: Digest,
+    },
+    /// An agent is about to start; until it has ended, nothing wider than this holds.
+    ConfigGuarded {
+        /// The rules that hold.
+        rules: Rules,
+    },
+    /// An agent has ended and what it left in the configuration was looked at.
+    ConfigReleased {
+        /// The entry that guarded it.
+        guard: u64,
     },
     /// Memory took in how a remedy did.
     Learned {

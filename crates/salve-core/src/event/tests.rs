@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::class::Class;
+use crate::widen::Term;
 
 fn text(text: &'static str) -> Scrubbed {
     Scrubbed::literal(text)
@@ -52,6 +53,8 @@ fn policy() -> Box<Policy> {
 /// One event of every kind, in the order of [`Event::KINDS`].
 fn one_of_each() -> Vec<Event> {
     let digest = Digest::of(&[b"x"]);
+    let terms = [Term::Flag(true), Term::Number(3), Term::List(vec![text("npm ci")]), Term::Unset];
+    let rules: Rules = ["a", "b", "c", "d"].map(str::to_owned).into_iter().zip(terms).collect();
     let process = Process { pid: 4, started: 99, host: text("box") };
     let subject = Subject { kind: SubjectKind::Server, name: text("web"), repeat: Repeat::Safe };
     let judgement =
@@ -79,10 +82,12 @@ fn one_of_each() -> Vec<Event> {
         Event::Resolved { note: None },
         Event::Ordered { order: Order::Escalate },
         Event::Ended { outcome: Outcome::Recovered(Proof::Transient) },
-        Event::ConfigChanged { changes: vec![text("recovery.cooldown_seconds: 60 -> 5")] },
+        Event::ConfigChanged { digest, changes: vec![text("recovery.cooldown_seconds: 60 -> 5")] },
         Event::ConfigRejected { reason: text("salve.toml:3:1: unknown key") },
-        Event::ConfigPending { digest, changes: vec![] },
+        Event::ConfigPending { digest, changes: vec![], rules: rules.clone() },
         Event::ConfigAccepted { digest },
+        Event::ConfigGuarded { rules },
+        Event::ConfigReleased { guard: 3 },
         Event::Learned { signature: Signature(7), remedy: digest, proof: Proof::Proven },
         Event::Forgotten { signature: Signature(7) },
         Event::StoreSalvaged { kept: 12, aside: text("salve.db.damaged") },

@@ -1,0 +1,198 @@
+//! Which changes of settings widen what may run unattended.
+//!
+//! An agent must not loosen the rules it works under. So a change made while an agent was running
+//! is compared with the rules that held when it started: what is stricter takes effect at once,
+//! what is wider waits for a person, and until then the stricter of both holds, rule by rule
+//! ([`strictest`]). Who waits and what was accepted is read from the journal ([`Standing`]).
+//!
+//! Values are compared as the scrubber leaves them, because that is how the journal keeps them.
+//!
+//! **Invariant:** [`strictest`] is never wider than either side.
+
+mod standing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::scrub::Scrubbed;
+
+pub use standing::{Guard, Ruling, Standing, Waiting};
+
+/// What makes a setting stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bearing {
+    /// It has no bearing on what runs unattended.
+    None,
+    /// Being off.
+    Off,
+    /// A smaller number.
+    Lower,
+    /// A larger number.
+    Higher,
+    /// Fewer entries.
+    Fewer,
+    /// More entries.
+    More,
+    /// An earlier word of these.
+    Earlier(&'static [&'static str]),
+    /// Not being set; two values cannot be compared.
+    Unset,
+}
+
+/// Every setting and its bearing, sorted by name.
+pub const BEARINGS: &[(&str, Bearing)] = &[
+    ("agent.engage_timeout_ms", Bearing::Lower),
+    ("agent.repair", Bearing::Off),
+    ("agent.write_timeout_ms", Bearing::Lower),
+    ("auto_heal.clusters", Bearing::Fewer),
+    ("auto_heal.enabled", Bearing::Off),
+    ("auto_heal.max_retries", Bearing::Lower),
+    ("auto_heal.vpn_script", Bearing::Unset),
+    ("playbook.auto", Bearing::Earlier(&["none", "safe"])),
+    ("recovery.auto_approve", Bearing::Fewer),
+    ("recovery.cooldown_seconds", Bearing::Higher),
+    ("recovery.enabled", Bearing::Off),
+    ("recovery.max_auto_recoveries_per_run", Bearing::Lower),
+    ("recovery.on_unknown", Bearing::Earlier(&["deny", "escalate", "allow"])),
+    ("recovery.require_human", Bearing::More),
+    ("repair.base_delay_ms", Bearing::None),
+    ("repair.cooldown_ms", Bearing::Higher),
+    ("repair.health_retries", Bearing::None),
+    ("repair.health_retry_delay_ms", Bearing::None),
+    ("repair.health_timeout_ms", Bearing::None),
+    ("repair.max_attempts", Bearing::Lower),
+    ("repair.max_files", Bearing::Lower),
+    ("repair.max_loc", Bearing::Lower),
+    ("repair.quiet_period_ms", Bearing::None),
+    ("version", Bearing::None),
+    ("webhooks.on_config_change", Bearing::None),
+    ("webhooks.on_escalation", Bearing::None),
+    ("webhooks.on_exhausted", Bearing::None),
+    ("webhooks.on_recovered", Bearing::None),
+];
+
+/// Returns the bearing of the setting of this name, if there is one.
+pub fn bearing(name: &str) -> Option<Bearing> {
+    BEARINGS.iter().find(|(known, _)| *known == name).map(|(_, bearing)| *bearing)
+}
+
+/// The value of one rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Term {
+    /// It is not set.
+    Unset,
+    /// On or off.
+    Flag(bool),
+    /// A number.
+    Number(u64),
+    /// A word.
+    Word(Scrubbed),
+    /// Entries; their order does not matter.
+    List(Vec<Scrubbed>),
+}
+
+/// The rules on what may run unattended, by the name of the setting.
+///
+/// A name that is not there was unknown to the Salve that wrote them, and is not compared.
+pub type Rules = BTreeMap<String, Term>;
+
+/// One rule that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference<'a> {
+    /// The setting's name.
+    pub name: &'a str,
+    /// What it was.
+    pub old: &'a Term,
+    /// What it is to be.
+    pub new: &'a Term,
+    /// Whether the new value allows something that the old one does not.
+    pub wider: bool,
+}
+
+/// Returns the rules that differ between two sets.
+pub fn compare<'a>(old: &'a Rules, new: &'a Rules) -> impl Iterator<Item = Difference<'a>> {
+    pairs(old, new).filter_map(|(name, bearing, old, new)| {
+        let wider = is_wider(bearing, old, new);
+        let differs = wider || is_wider(bearing, new, old);
+        differs.then_some(Difference { name, old, new, wider })
+    })
+}
+
+/// Returns whether `new` allows anything that `old` does not.
+pub fn widens(old: &Rules, new: &Rules) -> bool {
+    compare(old, new).any(|difference| difference.wider)
+}
+
+/// Returns the stricter of both, rule by rule: what it allows, both allow.
+pub fn strictest(old: &Rules, new: &Rules) -> Rules {
+    let mut rules = new.clone();
+    for (name, bearing, old, new) in pairs(old, new) {
+        rules.insert(name.to_owned(), stricter(bearing, old, new));
+    }
+    rules
+}
+
+/// Returns the rules that both sets have.
+fn pairs<'a>(
+    old: &'a Rules,
+    new: &'a Rules,
+) -> impl Iterator<Item = (&'static str, Bearing, &'a Term, &'a Term)> {
+    let both = |name: &str| Some((old.get(name)?, new.get(name)?));
+    BEARINGS
+        .iter()
+        .filter_map(move |&(name, bearing)| both(name).map(|(old, new)| (name, bearing, old, new)))
+}
+
+fn is_wider(bearing: Bearing, old: &Term, new: &Term) -> bool {
+    match (bearing, old, new) {
+        (Bearing::None, _, _) => false,
+        (Bearing::Off, Term::Flag(old), Term::Flag(new)) => *new && !*old,
+        (Bearing::Lower, Term::Number(old), Term::Number(new)) => new > old,
+        (Bearing::Higher, Term::Number(old), Term::Number(new)) => new < old,
+        (Bearing::Fewer, Term::List(old), Term::List(new)) => !is_subset(new, old),
+        (Bearing::More, Term::List(old), Term::List(new)) => !is_subset(old, new),
+        (Bearing::Earlier(order), Term::Word(old), Term::Word(new)) => {
+            match (rank(order, old), rank(order, new)) {
+                (Some(old), Some(new)) => new > old,
+                (None, _) | (_, None) => old != new,
+            }
+        }
+        (Bearing::Unset, old, new) => *new != Term::Unset && new != old,
+        // A value of another kind than the setting has: nothing is known about it.
+        (_, old, new) => old != new,
+    }
+}
+
+fn stricter(bearing: Bearing, old: &Term, new: &Term) -> Term {
+    match (bearing, old, new) {
+        (Bearing::None, _, new) => new.clone(),
+        (Bearing::Off, Term::Flag(old), Term::Flag(new)) => Term::Flag(*old && *new),
+        (Bearing::Lower, Term::Number(old), Term::Number(new)) => Term::Number(*old.min(new)),
+        (Bearing::Higher, Term::Number(old), Term::Number(new)) => Term::Number(*old.max(new)),
+        (Bearing::Fewer, Term::List(old), Term::List(new)) => {
+            Term::List(new.iter().filter(|entry| old.contains(entry)).cloned().collect())
+        }
+        (Bearing::More, Term::List(old), Term::List(new)) => {
+            let lost = old.iter().filter(|entry| !new.contains(entry));
+            Term::List(new.iter().chain(lost).cloned().collect())
+        }
+        (Bearing::Earlier(order), Term::Word(old), Term::Word(new)) => {
+            let earlier = rank(order, old) <= rank(order, new);
+            Term::Word(if earlier { old.clone() } else { new.clone() })
+        }
+        (_, old, new) if old == new => new.clone(),
+        (_, _, _) => Term::Unset,
+    }
+}
+
+fn rank(order: &[&str], word: &Scrubbed) -> Option<usize> {
+    order.iter().position(|known| *known == word.as_str())
+}
+
+fn is_subset(part: &[Scrubbed], whole: &[Scrubbed]) -> bool {
+    part.iter().all(|entry| whole.contains(entry))
+}
