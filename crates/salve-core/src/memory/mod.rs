@@ -1,1 +1,28 @@
-//! Remedies that are known for a fingerprint, and how far to trust them.
+//! Remedies that are known for a failure, and how far to trust them.
+//!
+//! [`Knowledge`] is all that one memory holds about one fingerprint: the remedies tried or taught
+//! and what came of each. [`rank`] puts the knowledge of the project's memory and of the user's own
+//! together and says what to try, in which order, and what not to try again. [`usage`] is about
+//! calls that are likely to fail before they are made, [`tool`] about calls that did.
+//!
+//! **Invariants:** only a proven heal raises confidence. What has failed and was never proven is
+//! not proposed. Text enters only as [`Scrubbed`](crate::scrub::Scrubbed).
+
+mod confidence;
+mod knowledge;
+mod merge;
+mod rank;
+mod record;
+mod remedy;
+pub mod tool;
+pub mod usage;
+
+pub use confidence::Confidence;
+pub use knowledge::{Failure, Knowledge, Tried};
+pub use merge::merge;
+pub use rank::{Choice, Ranked, rank};
+pub use record::{Outcome, Record, Standing};
+pub use remedy::{Kind, Remedy};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! All that one memory holds about one failure.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Outcome, Record, Remedy};
+use crate::class::Class;
+use crate::fingerprint::Fingerprint;
+use crate::id::Signature;
+use crate::scrub::{Scrubbed, Scrubber};
+
+/// The failure itself, as memory keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// Its signature.
+    pub signature: Signature,
+    /// Its class.
+    pub class: Class,
+    /// What a person calls it.
+    #[serde(default)]
+    pub error_type: Scrubbed,
+    /// What the signature is of.
+    pub normalized: Scrubbed,
+    /// Its identity, if an anchor named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Scrubbed>,
+}
+
+impl Failure {
+    /// Takes from a fingerprint what memory keeps.
+    pub fn new(fingerprint: &Fingerprint, scrubber: &Scrubber) -> Self {
+        Self {
+            signature: fingerprint.signature,
+            class: fingerprint.class,
+            error_type: scrubber.scrub(&fingerprint.error_type),
+            normalized: scrubber.scrub(&fingerprint.normalized),
+            identity: fingerprint.identity.as_deref().map(|name| scrubber.scrub(name)),
+        }
+    }
+}
+
+/// A remedy and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tried {
+    /// The remedy.
+    pub remedy: Remedy,
+    /// When it became known.
+    pub since: Timestamp,
+    /// Who brought it.
+    pub by: Scrubbed,
+    /// How it did over all times.
+    pub record: Record,
+    /// Its latest outcomes, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Tried {
+    /// The most outcomes kept in full; the record counts the rest.
+    pub const KEPT: usize = 32;
+
+    /// Makes a remedy that somebody taught and nobody has tried.
+    pub fn taught(remedy: Remedy, since: Timestamp, by: Scrubbed) -> Self {
+        Self { remedy, since, by, record: Record::default(), outcomes: Vec::new() }
+    }
+
+    /// Takes in one more outcome.
+    pub fn add(&mut self, outcome: Outcome) {
+        self.record.add(outcome.proof, outcome.at);
+        self.outcomes.push(outcome);
+        let over = self.outcomes.len().saturating_sub(Self::KEPT);
+        self.outcomes.drain(..over);
+    }
+}
+
+/// All that one memory holds about one failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Knowledge {
+    /// The failure.
+    pub failure: Failure,
+    /// When it was first seen.
+    pub first_seen: Timestamp,
+    /// When it was last seen.
+    pub last_seen: Timestamp,
+    /// How often it was seen.
+    pub seen: u64,
+    /// The remedies known for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<Tried>,
+}
+
+impl Knowledge {
+    /// Makes the knowledge of a failure seen for the first time.
+    pub fn new(failure: Failure, at: Timestamp) -> Self {
+        Self { failure, first_seen: at, last_seen: at, seen: 1, remedies: Vec::new() }
+    }
+
+    /// Returns the remedy equal to `remedy`, if it is known.
+    pub fn find(&self, remedy: &Remedy) -> Option<&Tried> {
+        self.remedies.iter().find(|tried| tried.remedy == *remedy)
+    }
+
+    /// Takes in that `remedy` came out so.
+    pub fn learn(&mut self, remedy: Remedy, outcome: Outcome) {
+        match self.remedies.iter_mut().find(|tried| tried.remedy == remedy) {
+            Some(tried) => tried.add(outcome),
+            None => {
+                let mut tried = Tried::taught(remedy, outcome.at, outcome.by.clone());
+                tried.add(outcome);
+                self.remedies.push(tried);
+            }
+        }
+    }
+
+    /// Takes in a remedy that nobody has tried; a known one is left as it is.
+    pub fn teach(&mut self, remedy: Remedy, at: Timestamp, by: Scrubbed) {
+        if self.find(&remedy).is_none() {
+            self.remedies.push(Tried::taught(remedy, at, by));
+        }
+    }
+}

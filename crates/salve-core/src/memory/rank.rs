@@ -1,0 +1,91 @@
+//! What to try, in which order.
+
+use std::cmp::Reverse;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{Confidence, Kind, Knowledge, Record, Remedy, Standing, Tried};
+use crate::event::Origin;
+
+/// A known remedy with its place among the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ranked {
+    /// The remedy.
+    pub remedy: Remedy,
+    /// Whose memory it is from.
+    pub origin: Origin,
+    /// How it did there.
+    pub record: Record,
+    /// What that says about trying it.
+    pub standing: Standing,
+    /// How sure it is to heal.
+    pub confidence: Confidence,
+}
+
+/// What memory says about one failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Choice {
+    /// What to try, best first.
+    pub remedies: Vec<Ranked>,
+    /// What was tried and failed: not to be tried again.
+    pub failed: Vec<Ranked>,
+}
+
+impl Choice {
+    /// Returns whether anything was ever tried.
+    pub fn tried_before(&self) -> bool {
+        self.remedies.iter().chain(&self.failed).any(|ranked| ranked.record.tries() > 0)
+    }
+}
+
+/// Ranks what the project's memory and the user's own know.
+///
+/// The project comes first, because its failures are its own. A remedy known to both counts as the
+/// project's: one that failed here is not tried again because it helped elsewhere. Within a memory
+/// the surer remedy comes first, then the cheaper kind, then the more recent.
+pub fn rank(project: Option<&Knowledge>, user: Option<&Knowledge>, now: Timestamp) -> Choice {
+    let mut choice = Choice::default();
+    for (origin, knowledge) in [(Origin::Project, project), (Origin::User, user)] {
+        let mut ranked: Vec<Ranked> = knowledge
+            .map_or(&[][..], |knowledge| &knowledge.remedies)
+            .iter()
+            .filter(|tried| !choice.knows(&tried.remedy))
+            .map(|tried| judge(tried, origin, now))
+            .collect();
+        ranked.sort_by(|a, b| order(a).cmp(&order(b)));
+        for ranked in ranked {
+            match ranked.standing {
+                Standing::Failed => choice.failed.push(ranked),
+                Standing::Untried | Standing::Works | Standing::Undecided => {
+                    choice.remedies.push(ranked);
+                }
+            }
+        }
+    }
+    choice
+}
+
+impl Choice {
+    fn knows(&self, remedy: &Remedy) -> bool {
+        self.remedies.iter().chain(&self.failed).any(|ranked| ranked.remedy == *remedy)
+    }
+}
+
+fn judge(tried: &Tried, origin: Origin, now: Timestamp) -> Ranked {
+    let record = tried.record;
+    Ranked {
+        remedy: tried.remedy.clone(),
+        origin,
+        record,
+        standing: record.standing(),
+        confidence: record.confidence(now),
+    }
+}
+
+type Order<'a> = (Reverse<Confidence>, Kind, Reverse<Option<Timestamp>>, &'a str);
+
+fn order(ranked: &Ranked) -> Order<'_> {
+    let Remedy { kind, text } = &ranked.remedy;
+    (Reverse(ranked.confidence), *kind, Reverse(ranked.record.last), text.as_str())
+}
