@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{CliError, Exit, Output};
 use crate::doctor::{self, Finding, State};
+use crate::project::{Project, ProjectError};
 
 /// Arguments of `salve doctor`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,17 @@ struct Report<'a> {
 
 /// Examines and reports; fails if anything keeps Salve from working.
 pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
-    let findings = doctor::examine(out.global().project.as_deref());
+    let project = match Project::locate(out.global().project.as_deref()) {
+        Ok(project) => Some(project),
+        Err(ProjectError::NotFound { .. }) => None,
+        Err(error) => {
+            let advice = error.advice();
+            return Err(CliError::usage("there is no project to look at")
+                .because(error)
+                .hint(advice));
+        }
+    };
+    let findings = doctor::examine(project.as_ref());
     let worst = findings.iter().map(|finding| finding.state).max().unwrap_or(State::Ok);
     if out.json() {
         out.fact(&Report { version: 1, state: worst, findings: &findings })?;

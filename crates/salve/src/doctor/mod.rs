@@ -6,9 +6,9 @@ mod machine;
 mod probe;
 mod project;
 
-use std::path::Path;
-
 use serde::Serialize;
+
+use crate::project::Project;
 
 /// How well one thing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -49,8 +49,8 @@ impl Finding {
     }
 }
 
-/// Runs every check; `project` is the project's root, where there is one.
-pub fn examine(project: Option<&Path>) -> Vec<Finding> {
+/// Runs every check; `project` is the one to look at, where there is one.
+pub fn examine(project: Option<&Project>) -> Vec<Finding> {
     let mut findings = machine::examine();
     findings.extend(project::examine(project));
     findings

@@ -5,20 +5,50 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access, statvfs};
 
 use super::{Finding, machine};
+use crate::config::{self, Sources};
+use crate::project::Project;
+use crate::store::Store;
 
 /// Free space below which writing becomes a gamble.
 const LOW_DISK: u64 = 512 << 20;
 
 /// Runs the project's checks.
-pub(super) fn examine(project: Option<&Path>) -> Vec<Finding> {
-    let mut findings = vec![machine::shell(), user_data()];
-    let Some(root) = project else {
-        let mend = "run it inside a project, or name one with --project";
+pub(super) fn examine(project: Option<&Project>) -> Vec<Finding> {
+    let mut findings = vec![machine::shell(), user_data(), settings(project)];
+    let Some(project) = project else {
+        let mend = "run it inside a project, or name one with --project DIR";
         findings.push(Finding::warn("project", "not inside a project", mend));
         return findings;
     };
-    findings.extend([directory(root), disk(root)]);
+    findings.extend([directory(project.root()), disk(project.root()), store(project)]);
     findings
+}
+
+fn settings(project: Option<&Project>) -> Finding {
+    match config::load(&Sources::of_process(project, &[])) {
+        Err(error) => Finding::fail("config", error.to_string(), error.advice()),
+        Ok(config) => match config.warnings.as_slice() {
+            [] => Finding::ok("config", "valid"),
+            warnings => {
+                let list: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+                Finding::warn("config", list.join("; "), "`salve config check` lists them")
+            }
+        },
+    }
+}
+
+/// Opens the store if there is one; a doctor leaves nothing behind.
+fn store(project: &Project) -> Finding {
+    match project.has_state_dir() {
+        Err(error) => return Finding::fail("store", error.to_string(), error.advice()),
+        Ok(false) => return Finding::ok("store", "none yet; made when first needed"),
+        Ok(true) => {}
+    }
+    let counted = Store::open(project).and_then(|store| store.journal().last_seq());
+    match counted {
+        Ok(events) => Finding::ok("store", format!("healthy, {events} events")),
+        Err(error) => Finding::fail("store", error.to_string(), error.advice()),
+    }
 }
 
 /// Checks where the user's own memory lives, or would live.

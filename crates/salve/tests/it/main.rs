@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its stage should stop at once")]
 
+mod cli;
 mod config;
 mod support;

@@ -1,0 +1,83 @@
+//! The habits that every command shares: help, exit codes, completions, manual pages, pipes.
+
+use std::process::Stdio;
+
+use crate::support::Project;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn help_names_every_command_and_the_exit_codes() {
+    let project = Project::new();
+    let output = project.run(&["--help"]);
+    let help = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0));
+    for word in ["fingerprint", "scrub", "gate", "events", "memory", "config", "doctor", "status"] {
+        assert!(help.contains(&format!("\n  {word}")), "{word} is missing in:\n{help}");
+    }
+    assert!(help.contains("0 well, 1 failed, 2 usage or config, 3 a person is needed"));
+}
+
+#[test]
+fn a_wrong_word_is_a_usage_error_that_names_the_right_one() {
+    let project = Project::new();
+    let output = project.run(&["fingerprnt"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("'fingerprint'"), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn completions_exist_for_every_shell() {
+    let project = Project::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let output = project.run(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0), "{shell}");
+        assert!(text(&output.stdout).contains("fingerprint"), "{shell}");
+    }
+}
+
+#[test]
+fn manual_pages_are_written_one_per_command() {
+    let project = Project::new();
+    assert!(text(&project.run(&["man"]).stdout).contains(".TH salve 1"));
+    let output = project.run(&["man", "pages"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for page in ["salve.1", "salve-gate.1", "salve-config-show.1"] {
+        assert!(project.dir().join("pages").join(page).is_file(), "{page}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let project = Project::new();
+    let mut command = project.command(&["completions", "bash"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn doctor_reports_every_check_with_a_way_to_mend() {
+    let project = Project::new();
+    let output = project.run(&["doctor", "--json", "--project", "."]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["version"], 1);
+    let findings = report["findings"].as_array().unwrap();
+    for check in ["git", "sandbox", "agents", "ports", "store", "config", "project", "disk"] {
+        let finding = findings.iter().find(|finding| finding["check"] == check);
+        let finding = finding.unwrap_or_else(|| panic!("{check} is missing in {report:#}"));
+        assert_eq!(finding["state"] == "ok", finding["mend"].is_null(), "{finding}");
+    }
+}
+
+#[test]
+fn doctor_fails_where_there_is_no_git() {
+    let project = Project::new();
+    let output = project.command(&["doctor"]).env("PATH", project.home()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("install git"), "{}", text(&output.stdout));
+}
