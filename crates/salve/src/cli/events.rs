@@ -1,13 +1,189 @@
-//! `salve events`.
+//! `salve events`: the journal for people and scripts.
+
+mod since;
+mod text;
+
+use std::io::Write;
+use std::time::Duration;
+
+use jiff::{Timestamp, tz::TimeZone};
+use salve_core::event::{Actor, Draft, Entry, Event};
+use salve_core::id::IncidentId;
 
 use super::{CliError, Exit, Output, project};
+use crate::store::{Filter, Journal, Store, to_line};
+use since::Since;
+
+/// How many entries `--follow` shows before it waits, unless told otherwise.
+const RECENT: usize = 10;
+
+/// How many entries are read at once.
+const BATCH: usize = 1000;
 
 /// Arguments of `salve events`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    show: Show,
+}
+
+#[derive(Debug, clap::Args)]
+struct Show {
+    /// Wait for new events until stopped with Ctrl-C
+    #[arg(long, short)]
+    follow: bool,
+    /// Show events since a duration ago (10m), a time (2026-01-31 14:00) or after a number (42)
+    #[arg(long, value_name = "WHEN")]
+    since: Option<Since>,
+    /// Show only this incident's events; the first digits of its id will do
+    #[arg(long, value_name = "ID")]
+    incident: Option<String>,
+    /// Show only events of this kind; may be given more than once
+    #[arg(long, value_name = "KIND", value_parser = known_kind)]
+    kind: Vec<String>,
+    /// Show only the last N events [default: all, with --follow 10]
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Add a remark of yours to the journal
+    Note {
+        /// What to remark
+        text: String,
+        /// The incident it is about; the first digits of its id will do
+        #[arg(long, value_name = "ID")]
+        incident: Option<String>,
+    },
+}
 
 /// Runs the command.
-pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
-    project::locate(out)?;
-    Err(CliError::failed("`salve events` is not built yet"))
+pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    match args.command {
+        Some(Command::Note { text, incident }) => note(&text, incident.as_deref(), out),
+        None => show(&args.show, out),
+    }
+}
+
+fn note(text: &str, incident: Option<&str>, out: &Output) -> Result<Exit, CliError> {
+    if text.trim().is_empty() {
+        return Err(CliError::usage("the remark is empty"));
+    }
+    let store = project::open_store(out)?;
+    let journal = store.journal();
+    let incident = incident.map(|prefix| find(journal, prefix)).transpose()?;
+    let scrubber = project::scrubber();
+    let by = Actor::Person { name: scrubber.scrub(&project::user_name()) };
+    let event = Event::Noted { text: scrubber.scrub(text) };
+    let entry = journal.append(Draft { at: Timestamp::now(), by, incident, event })?;
+    print(&[entry], out)?;
+    Ok(Exit::Well)
+}
+
+fn show(args: &Show, out: &Output) -> Result<Exit, CliError> {
+    let project = project::locate(out)?;
+    let store = match Store::open_existing(&project)? {
+        Some(store) => store,
+        None if args.follow => project::open_store(out)?,
+        None => {
+            out.remark("no events yet");
+            return Ok(Exit::Well);
+        }
+    };
+    project::tell_mended(&store, out);
+    let journal = store.journal();
+    if let Err(error) = journal.export() {
+        out.remark(format_args!("events.jsonl is not up to date: {error}"));
+    }
+    let (after, since) = args.since.map_or((0, None), Since::parts);
+    let incident = args.incident.as_deref().map(|prefix| find(journal, prefix)).transpose()?;
+    let filter = Filter { incident, kinds: args.kind.clone(), since };
+    let limit = match (args.limit, &args.since) {
+        (None, None) if args.follow => Some(RECENT),
+        (limit, _) => limit,
+    };
+    let after = show_past(journal, (after, limit), &filter, out)?;
+    if args.follow {
+        super::interrupt::end_with_130()?;
+        let mut follower = journal.follow(after, filter);
+        loop {
+            print(&follower.next(Duration::MAX)?, out)?;
+        }
+    }
+    Ok(Exit::Well)
+}
+
+/// Shows what is on record and returns how far it went.
+fn show_past(
+    journal: Journal<'_>,
+    (mut after, limit): (u64, Option<usize>),
+    filter: &Filter,
+    out: &Output,
+) -> Result<u64, CliError> {
+    if let Some(limit) = limit {
+        let last = journal.last_seq()?;
+        let entries = journal.tail(filter, limit)?;
+        let entries: Vec<_> = entries.into_iter().filter(|entry| entry.seq > after).collect();
+        print(&entries, out)?;
+        return Ok(entries.last().map_or(last, |entry| entry.seq.max(last)));
+    }
+    loop {
+        let entries = journal.read(after, filter, BATCH)?;
+        print(&entries, out)?;
+        match entries.last() {
+            Some(entry) => after = entry.seq,
+            None => return Ok(after),
+        }
+    }
+}
+
+fn print(entries: &[Entry], out: &Output) -> Result<(), CliError> {
+    let zone = TimeZone::system();
+    let mut stdout = out.stdout();
+    for entry in entries {
+        if out.json() {
+            writeln!(stdout, "{}", to_line(entry))?;
+        } else {
+            writeln!(stdout, "{}", text::line(entry, &zone))?;
+        }
+    }
+    Ok(stdout.flush()?)
+}
+
+/// Finds the one incident whose id begins with `prefix`.
+fn find(journal: Journal<'_>, prefix: &str) -> Result<IncidentId, CliError> {
+    let digits = prefix.chars().filter(|c| *c != '-');
+    if prefix.is_empty() || !digits.clone().all(|c| c.is_ascii_hexdigit()) || digits.count() > 32 {
+        return Err(CliError::usage(format!("`{prefix}` is not an incident's id"))
+            .hint("ids are made of the digits 0-9 and a-f; `salve events` shows them"));
+    }
+    match journal.incidents_like(prefix)?.as_slice() {
+        [one] => Ok(*one),
+        [] => Err(CliError::failed(format!("no incident's id begins with `{prefix}`"))
+            .hint("`salve events` shows the incidents' ids")),
+        several => {
+            let ids: Vec<_> = several.iter().take(5).map(ToString::to_string).collect();
+            Err(CliError::usage(format!("several incidents' ids begin with `{prefix}`"))
+                .hint(format!("give more digits: {}", ids.join(", "))))
+        }
+    }
+}
+
+fn known_kind(kind: &str) -> Result<String, String> {
+    if Event::KINDS.contains(&kind) {
+        return Ok(kind.to_owned());
+    }
+    let near = Event::KINDS
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(kind, known), known))
+        .min()
+        .filter(|(distance, _)| *distance <= 3);
+    Err(match near {
+        Some((_, near)) => format!("there is no such kind; did you mean `{near}`?"),
+        None => format!("there is no such kind; the kinds are {}", Event::KINDS.join(", ")),
+    })
 }

@@ -10,6 +10,7 @@ mod error;
 mod events;
 mod fingerprint;
 mod gate;
+mod interrupt;
 mod man;
 mod memory;
 mod output;

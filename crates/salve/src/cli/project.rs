@@ -1,13 +1,48 @@
 //! What commands need of the project and its files, with errors for people.
 
+use salve_core::scrub::{Key, Scrubber};
+use uuid::Uuid;
+
 use crate::atomic::WriteError;
 use crate::project::{Project, ProjectError};
+use crate::store::{Store, StoreError};
 
 use super::{CliError, Output};
 
 /// Finds the project the user means.
 pub(super) fn locate(out: &Output) -> Result<Project, CliError> {
     Ok(Project::locate(out.global().project.as_deref())?)
+}
+
+/// Opens the project's store, making it if there is none.
+pub(super) fn open_store(out: &Output) -> Result<Store, CliError> {
+    let store = Store::open(&locate(out)?)?;
+    tell_mended(&store, out);
+    Ok(store)
+}
+
+/// Tells the user if the store was found damaged and mended.
+pub(super) fn tell_mended(store: &Store, out: &Output) {
+    for mended in store.mended() {
+        out.remark(mended);
+    }
+}
+
+/// Returns the name under which the user speaks.
+pub(super) fn user_name() -> String {
+    let name = ["SALVE_USER", "USER", "LOGNAME"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()));
+    name.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+}
+
+/// Returns a scrubber for what the user types.
+pub(super) fn scrubber() -> Scrubber {
+    let halves = [Uuid::new_v4(), Uuid::new_v4()];
+    let mut key = [0; 32];
+    key[..16].copy_from_slice(halves[0].as_bytes());
+    key[16..].copy_from_slice(halves[1].as_bytes());
+    Scrubber::new(Key::new(key))
 }
 
 impl From<ProjectError> for CliError {
@@ -30,5 +65,17 @@ impl From<WriteError> for CliError {
     fn from(error: WriteError) -> Self {
         let advice = error.advice();
         Self::failed("cannot write a file").because(error).hint(advice)
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Project(error) => error.into(),
+            error => {
+                let advice = error.advice();
+                Self::failed("cannot use the project's store").because(error).hint(advice)
+            }
+        }
     }
 }

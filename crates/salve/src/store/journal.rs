@@ -15,6 +15,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, named_params};
 use salve_core::event::{Draft, Encoded, Entry, Event};
 use salve_core::id::IncidentId;
 
+pub(super) use export::{copied_to, forget_copy};
 pub use follow::Follower;
 pub use line::{LineError, parse_line, to_line};
 

@@ -10,26 +10,28 @@
 mod error;
 mod journal;
 mod lock;
+mod open;
+mod salvage;
 mod schema;
 
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use tempfile::TempDir;
 
 pub use error::{Cause, StoreError};
 pub use journal::{
     Appended, Filter, Follower, Journal, LineError, RawError, Unless, parse_line, to_line,
 };
 pub use lock::Holder;
+pub use salvage::Mended;
 
-use crate::project::Project;
-use error::expect_file;
+use crate::project::{Project, ProjectError};
 use lock::{Guard, Share};
 
 /// How long to wait for other processes before giving up.
@@ -55,6 +57,7 @@ pub struct Store {
     project: Project,
     live: RefCell<Live>,
     openings: Cell<u32>,
+    mended: RefCell<Vec<Mended>>,
 }
 
 /// The connection in use and the file it belongs to.
@@ -62,26 +65,57 @@ pub struct Store {
 struct Live {
     conn: Connection,
     file: FileId,
+    access: Access,
 }
 
-impl Live {
-    /// Returns whether readers and a writer can work side by side.
-    fn is_wal(&self, path: &Path) -> Result<bool, StoreError> {
-        let mode = self.conn.pragma_query_value(None, "journal_mode", |row| row.get(0));
-        let mode: String = mode.map_err(|error| StoreError::engine(path, error))?;
-        Ok(mode == "wal")
-    }
+/// What can be done with the open file.
+#[derive(Debug)]
+enum Access {
+    /// Reading and writing.
+    Full,
+    /// Only reading, if need be in a copy of our own.
+    Reading(
+        #[expect(dead_code, reason = "keeps the copy until the store is closed")] Option<TempDir>,
+    ),
 }
-
-/// A file's identity, whatever its name.
-type FileId = (u64, u64);
 
 impl Store {
     /// Opens the project's store, making it if there is none.
+    ///
+    /// A damaged store is mended first; see [`Store::mended`].
     pub fn open(project: &Project) -> Result<Self, StoreError> {
         project.make_state_dir()?;
-        let live = RefCell::new(open_live(project)?);
-        Ok(Self { project: project.clone(), live, openings: Cell::new(1) })
+        let mut mended = Vec::new();
+        let live = open::open(project, &mut mended)?;
+        Ok(Self::new(project, live, mended))
+    }
+
+    /// Opens the project's store if there is one, if need be only for reading.
+    pub fn open_existing(project: &Project) -> Result<Option<Self>, StoreError> {
+        let there = |path: PathBuf| fs::symlink_metadata(path).is_ok();
+        if !project.has_state_dir()? || !(there(project.database()) || there(project.events())) {
+            return Ok(None);
+        }
+        match Self::open(project) {
+            Err(
+                StoreError::ReadOnly { .. }
+                | StoreError::Denied { .. }
+                | StoreError::Project(ProjectError::Make { .. }),
+            ) if there(project.database()) => {
+                let live = open::open_to_read(&project.database())?;
+                Ok(Some(Self::new(project, live, Vec::new())))
+            }
+            opened => opened.map(Some),
+        }
+    }
+
+    fn new(project: &Project, live: Live, mended: Vec<Mended>) -> Self {
+        Self {
+            project: project.clone(),
+            live: RefCell::new(live),
+            openings: Cell::new(1),
+            mended: RefCell::new(mended),
+        }
     }
 
     /// Returns the project whose store this is.
@@ -92,6 +126,11 @@ impl Store {
     /// Returns the journal.
     pub fn journal(&self) -> Journal<'_> {
         Journal::new(self)
+    }
+
+    /// Returns, once, what this store had to be saved from since the last time.
+    pub fn mended(&self) -> Vec<Mended> {
+        self.mended.take()
     }
 
     /// Counts how often the file was opened: more than once if it was replaced meanwhile.
@@ -106,13 +145,15 @@ impl Store {
         &self,
         work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        self.refresh()?;
-        let live = self.live.borrow();
-        let run = || {
-            let tx = Transaction::new_unchecked(&live.conn, TransactionBehavior::Deferred)?;
-            work(&tx)
-        };
-        run().map_err(|error| self.sort(error))
+        self.mending(|| {
+            self.refresh()?;
+            let live = self.live.borrow();
+            let run = || {
+                let tx = Transaction::new_unchecked(&live.conn, TransactionBehavior::Deferred)?;
+                work(&tx)
+            };
+            run().map_err(|error| self.sort(error))
+        })
     }
 
     /// Runs `work` as one transaction: all of it is written, or nothing.
@@ -123,23 +164,37 @@ impl Store {
         durability: Durability,
         work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let guard = self.guard()?;
-        let live = self.live.borrow();
-        let run = || {
-            // The setting cannot change inside a transaction, and must hold when it ends.
-            let level = match durability {
-                Durability::Process => "NORMAL",
-                Durability::Power => "FULL",
+        self.mending(|| {
+            let guard = self.guard()?;
+            let live = self.live.borrow();
+            let run = || {
+                // The setting cannot change inside a transaction, and must hold when it ends.
+                let level = match durability {
+                    Durability::Process => "NORMAL",
+                    Durability::Power => "FULL",
+                };
+                live.conn.pragma_update(None, "synchronous", level)?;
+                let tx = Transaction::new_unchecked(&live.conn, TransactionBehavior::Immediate)?;
+                let value = work(&tx)?;
+                tx.commit()?;
+                Ok(value)
             };
-            live.conn.pragma_update(None, "synchronous", level)?;
-            let tx = Transaction::new_unchecked(&live.conn, TransactionBehavior::Immediate)?;
-            let value = work(&tx)?;
-            tx.commit()?;
+            let value = run().map_err(|error| self.sort(error))?;
+            guard.ring();
             Ok(value)
-        };
-        let value = run().map_err(|error| self.sort(error))?;
-        guard.ring();
-        Ok(value)
+        })
+    }
+
+    /// Does as told, and once more when the store was damaged and could be mended.
+    fn mending<T>(&self, work: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        match work() {
+            Err(StoreError::Corrupt { .. }) => {
+                self.mended.borrow_mut().extend(salvage::mend(&self.project)?);
+                self.reopen()?;
+                work()
+            }
+            result => result,
+        }
     }
 
     /// Takes the lock for writing, with a connection to the file that is there now.
@@ -156,17 +211,24 @@ impl Store {
     }
 
     fn is_current(&self) -> bool {
-        file_id(&self.project.database()) == Some(self.live.borrow().file)
+        let live = self.live.borrow();
+        match live.access {
+            Access::Full => file_id(&self.project.database()) == Some(live.file),
+            Access::Reading(_) => true,
+        }
     }
 
     /// Opens the store anew if its file was replaced or removed.
     fn refresh(&self) -> Result<(), StoreError> {
-        if self.is_current() {
-            return Ok(());
-        }
+        if self.is_current() { Ok(()) } else { self.reopen() }
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
         self.project.make_state_dir()?;
-        let old = self.live.replace(open_live(&self.project)?);
+        let mut mended = Vec::new();
+        let old = self.live.replace(open::open(&self.project, &mut mended)?);
         self.openings.set(self.openings.get() + 1);
+        self.mended.borrow_mut().extend(mended);
         // What is left of the old file is not ours to tidy: its name is another file's now.
         let _ = old.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         Ok(())
@@ -177,74 +239,15 @@ impl Store {
     }
 }
 
+/// A file's identity, whatever its name.
+type FileId = (u64, u64);
+
 fn lock_path(project: &Project) -> PathBuf {
     project.state_dir().join("salve.lock")
 }
 
 fn file_id(path: &Path) -> Option<FileId> {
     fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
-}
-
-/// Opens the database, making or upgrading it alone if that is needed.
-fn open_live(project: &Project) -> Result<Live, StoreError> {
-    let path = project.database();
-    expect_file(&path)?;
-    if file_id(&path).is_some() {
-        let _guard = Guard::take(&lock_path(project), Share::Together, PATIENCE)?;
-        if file_id(&path).is_some() {
-            let live = connect(&path)?;
-            if schema::inspect(&live.conn, &path)? == schema::State::Current
-                && live.is_wal(&path)?
-            {
-                return Ok(live);
-            }
-        }
-    }
-    let _guard = Guard::take(&lock_path(project), Share::Alone, PATIENCE)?;
-    let live = connect(&path)?;
-    schema::inspect(&live.conn, &path)?;
-    let upgrade = || {
-        live.conn.pragma_update(None, "journal_mode", "WAL")?;
-        schema::migrate(&live.conn)
-    };
-    upgrade().map_err(|error| StoreError::engine(&path, error))?;
-    let dir = project.state_dir();
-    crate::atomic::sync_dir(&dir).map_err(|error| StoreError::system(&dir, error))?;
-    Ok(live)
-}
-
-fn connect(path: &Path) -> Result<Live, StoreError> {
-    let open = || {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let mut conn = Connection::open_with_flags(path, flags)?;
-        prepare(&mut conn)?;
-        Ok(conn)
-    };
-    let conn = open().map_err(|error| StoreError::engine(path, error))?;
-    match file_id(path) {
-        Some(file) => Ok(Live { conn, file }),
-        None => Err(StoreError::system(path, std::io::ErrorKind::NotFound.into())),
-    }
-}
-
-fn prepare(conn: &mut Connection) -> rusqlite::Result<()> {
-    conn.busy_handler(Some(wait_a_little))?;
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    conn.pragma_update(None, "cell_size_check", true)?;
-    conn.pragma_update(None, "foreign_keys", true)?;
-    conn.pragma_update(None, "synchronous", "NORMAL")
-}
-
-/// Paces the waiting for another process's transaction; about [`PATIENCE`] in all.
-fn wait_a_little(tries: i32) -> bool {
-    const LONGEST: u64 = 5;
-    let pause = u64::from(tries.unsigned_abs() / 4 + 1).min(LONGEST);
-    thread::sleep(Duration::from_millis(pause));
-    u128::from(LONGEST) * u128::from(tries.unsigned_abs()) < PATIENCE.as_millis()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Tests of opening, reading and writing.
 
+use std::thread;
+
 use super::*;
 
 fn project() -> (tempfile::TempDir, Project) {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Filter, Journal, to_line};
 use crate::atomic::{self, WriteError};
+use crate::project::Project;
 use crate::store::StoreError;
 use crate::store::error::expect_file;
 use crate::store::lock::{Guard, Share};
@@ -47,13 +48,14 @@ struct Left {
 /// entries once more after it has let go of the lock.
 pub(super) fn update(journal: &Journal<'_>) -> Result<(), StoreError> {
     for _ in 0..ROUNDS {
-        let seq = match Guard::take(&state_path(journal), Share::Alone, Duration::ZERO) {
-            Ok(mut guard) => {
-                Copy { journal, path: journal.store.project().events() }.update(guard.file())?
-            }
-            Err(StoreError::Locked { .. }) => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let seq =
+            match Guard::take(&state_path(journal.store.project()), Share::Alone, Duration::ZERO) {
+                Ok(mut guard) => {
+                    Copy { journal, path: journal.store.project().events() }.update(guard.file())?
+                }
+                Err(StoreError::Locked { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            };
         if journal.last_seq()? == seq {
             return Ok(());
         }
@@ -61,8 +63,20 @@ pub(super) fn update(journal: &Journal<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn state_path(journal: &Journal<'_>) -> PathBuf {
-    journal.store.project().state_dir().join("events.state")
+/// Returns how far the copy goes, as far as is known.
+pub(in crate::store) fn copied_to(project: &Project) -> u64 {
+    let state = File::open(state_path(project)).ok();
+    state.and_then(|mut file| read_state(&mut file)).map_or(0, |left| left.seq)
+}
+
+/// Makes the next append write the copy anew.
+pub(in crate::store) fn forget_copy(project: &Project) {
+    // A state that cannot be removed does not fit the new copy either.
+    let _ = fs::remove_file(state_path(project));
+}
+
+fn state_path(project: &Project) -> PathBuf {
+    project.state_dir().join("events.state")
 }
 
 struct Copy<'j, 's> {

@@ -11,8 +11,8 @@ use salve_core::id::IncidentId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The highest number an entry can have.
-pub(super) const MAX_SEQ: u64 = i64::MAX.unsigned_abs();
+/// The highest number an entry can have: what every reader of JSON holds exactly.
+pub(super) const MAX_SEQ: u64 = (1 << 53) - 1;
 
 /// Why a line is not an entry.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +67,7 @@ mod tests {
     fn a_line_is_read_back_as_it_was_also_of_an_unknown_kind() {
         for line in [
             r#"{"seq":1,"at":"2026-01-02T03:04:05.000006Z","by":{"person":{"name":"ann"}},"incident":null,"event":"noted","version":1,"data":{"text":"hi"}}"#,
-            r#"{"seq":9223372036854775807,"at":"2026-01-02T03:04:05Z","by":{"agent":{"name":"a"}},"incident":"0192f0c1-7d1e-7cc3-8a4e-5f6a7b8c9d0e","event":"dreamed","version":7,"data":[1,{"x":null}]}"#,
+            r#"{"seq":9007199254740991,"at":"2026-01-02T03:04:05Z","by":{"agent":{"name":"a"}},"incident":"0192f0c1-7d1e-7cc3-8a4e-5f6a7b8c9d0e","event":"dreamed","version":7,"data":[1,{"x":null}]}"#,
         ] {
             assert_eq!(to_line(&parse_line(line).unwrap()), line);
         }
@@ -89,7 +89,7 @@ mod tests {
             format!("{good}{good}"),
             good.replace(r#""seq":1,"#, r#""seq":1,"seq":2,"#),
             line("0", r#""noted""#, "1", r#"{"text":"hi"}"#),
-            line("9223372036854775808", r#""noted""#, "1", r#"{"text":"hi"}"#),
+            line("9007199254740992", r#""noted""#, "1", r#"{"text":"hi"}"#),
             line("-1", r#""noted""#, "1", r#"{"text":"hi"}"#),
             line("1", r#""noted""#, "0", r#"{"text":"hi"}"#),
             line("1", r#""noted""#, "1", r#"{"text":7}"#),

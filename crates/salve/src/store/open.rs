@@ -1,0 +1,135 @@
+//! Opening the database: made, upgraded, mended or only read, as need be.
+
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::{StoreError, expect_file};
+use super::lock::{Guard, Share};
+use super::salvage::{self, Mended};
+use super::{Access, Live, PATIENCE, file_id, journal, lock_path, schema};
+use crate::project::Project;
+
+/// Opens the project's database and adds to `mended` what had to be done for it.
+pub(super) fn open(project: &Project, mended: &mut Vec<Mended>) -> Result<Live, StoreError> {
+    expect_file(&project.database())?;
+    match open_sound(project, mended) {
+        Err(StoreError::Corrupt { .. }) => {
+            mended.extend(salvage::mend(project)?);
+            open_sound(project, mended)
+        }
+        opened => opened,
+    }
+}
+
+fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<Live, StoreError> {
+    let path = project.database();
+    if file_id(&path).is_some() {
+        let _guard = Guard::take(&lock_path(project), Share::Together, PATIENCE)?;
+        // The file may be gone by now; only who is alone makes a new one.
+        if file_id(&path).is_some() {
+            let live = connect(&path)?;
+            if live.is_ready(project)? {
+                return Ok(live);
+            }
+        }
+    }
+    let _guard = Guard::take(&lock_path(project), Share::Alone, PATIENCE)?;
+    let live = connect(&path)?;
+    schema::inspect(&live.conn, &path)?;
+    let upgrade = || {
+        live.conn.pragma_update(None, "journal_mode", "WAL")?;
+        schema::migrate(&live.conn)?;
+        salvage::restore(&live.conn, project)
+    };
+    mended.extend(upgrade().map_err(|error| StoreError::engine(&path, error))?);
+    journal::forget_copy(project);
+    let dir = project.state_dir();
+    crate::atomic::sync_dir(&dir).map_err(|error| StoreError::system(&dir, error))?;
+    Ok(live)
+}
+
+impl Live {
+    /// Returns whether the database can be used as it is.
+    fn is_ready(&self, project: &Project) -> Result<bool, StoreError> {
+        let path = project.database();
+        let engine = |error| StoreError::engine(&path, error);
+        if schema::inspect(&self.conn, &path)? != schema::State::Current {
+            return Ok(false);
+        }
+        let mode = self.conn.pragma_query_value(None, "journal_mode", |row| row.get(0));
+        let mode: String = mode.map_err(engine)?;
+        if mode != "wal" {
+            return Ok(false);
+        }
+        // First how far the copy goes, then how far the journal goes: the copy is never ahead,
+        // unless the database has lost its end.
+        let copied = journal::copied_to(project);
+        let sql = "SELECT coalesce(max(seq), 0) FROM entry";
+        let last: u64 = self.conn.query_row(sql, [], |row| row.get(0)).map_err(engine)?;
+        Ok(copied <= last)
+    }
+}
+
+/// Opens a database file for reading and writing.
+pub(super) fn connect(path: &Path) -> Result<Live, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let conn = connect_with(path, flags)?;
+    match file_id(path) {
+        Some(file) => Ok(Live { conn, file, access: Access::Full }),
+        None => Err(StoreError::system(path, io::ErrorKind::NotFound.into())),
+    }
+}
+
+/// Opens a database in a place where nothing can be written.
+///
+/// The engine wants to write even for reading; where it may not, it gets a copy of its own.
+pub(super) fn open_to_read(path: &Path) -> Result<Live, StoreError> {
+    expect_file(path)?;
+    let (conn, copy) = match connect_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        Ok(conn) if schema::inspect(&conn, path).is_ok() => (conn, None),
+        Ok(_) | Err(_) => {
+            let system = |error| StoreError::system(path, error);
+            let dir = tempfile::tempdir().map_err(system)?;
+            let copy = salvage::copy_of(path, dir.path()).map_err(system)?;
+            let conn = connect_with(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            (conn, Some(dir))
+        }
+    };
+    match schema::inspect(&conn, path)? {
+        schema::State::Current => {}
+        // It cannot be upgraded here, and an older one may lack what we look for.
+        schema::State::Empty | schema::State::Old(_) => {
+            return Err(StoreError::system(path, io::ErrorKind::ReadOnlyFilesystem.into()));
+        }
+    }
+    let file = file_id(path).unwrap_or_default();
+    Ok(Live { conn, file, access: Access::Reading(copy) })
+}
+
+fn connect_with(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+    let open = || {
+        let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut conn = Connection::open_with_flags(path, flags)?;
+        conn.busy_handler(Some(wait_a_little))?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        conn.pragma_update(None, "cell_size_check", true)?;
+        conn.pragma_update(None, "foreign_keys", true)?;
+        conn.pragma_update(None, "synchronous", "NORMAL")?;
+        Ok(conn)
+    };
+    open().map_err(|error| StoreError::engine(path, error))
+}
+
+/// Paces the waiting for another process's transaction; about [`PATIENCE`] in all.
+fn wait_a_little(tries: i32) -> bool {
+    const LONGEST: u64 = 5;
+    let pause = u64::from(tries.unsigned_abs() / 4 + 1).min(LONGEST);
+    thread::sleep(Duration::from_millis(pause));
+    u128::from(LONGEST) * u128::from(tries.unsigned_abs()) < PATIENCE.as_millis()
+}

@@ -1,0 +1,245 @@
+//! Mending a damaged store: set aside whole, never deleted, and saved from what can be.
+//!
+//! A new database is built beside the damaged one, from every row that can still be read and from
+//! `events.jsonl`; only when it is complete does it take the damaged one's place. Whoever finds
+//! the damage does this alone, under the lock; who comes second finds a sound store.
+
+mod rows;
+
+use std::fmt;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use salve_core::event::{Actor, Draft, Event, Process};
+use salve_core::scrub::{Key, Scrubbed, Scrubber};
+use uuid::Uuid;
+
+use super::error::StoreError;
+use super::journal::{RawEntry, last_seq, parse_line};
+use super::lock::{Guard, Share};
+use super::open::connect;
+use super::{PATIENCE, lock_path, schema};
+use crate::project::Project;
+
+/// What was saved from a damaged store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mended {
+    /// Journal entries that are there again.
+    pub kept: u64,
+    /// Journal entries that are known to be lost.
+    pub lost: u64,
+    /// Where the damaged file is kept, if there was one.
+    pub aside: Option<PathBuf>,
+}
+
+impl fmt::Display for Mended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kept, lost, aside } = self;
+        match aside {
+            Some(aside) => {
+                write!(f, "the store was damaged and has been mended: {kept} events saved, ")?;
+                write!(f, "{lost} lost; the damaged file is kept as {}", aside.display())
+            }
+            None => write!(f, "{kept} events were restored to the store from events.jsonl"),
+        }
+    }
+}
+
+/// Mends the project's store if it is damaged; `None` means that it is sound.
+pub(super) fn mend(project: &Project) -> Result<Option<Mended>, StoreError> {
+    let path = project.database();
+    let _guard = Guard::take(&lock_path(project), Share::Alone, PATIENCE)?;
+    if is_sound(&path)? {
+        return Ok(None);
+    }
+    let system = |error| StoreError::system(&path, error);
+    let dir = tempfile::Builder::new()
+        .prefix(".mending-")
+        .tempdir_in(project.state_dir())
+        .map_err(system)?;
+    let damaged = copy_of(&path, dir.path()).map_err(system)?;
+    let fresh = dir.path().join("fresh.db");
+    let aside = free_name(&path);
+    let mended = build(project, &fresh, &damaged, &aside)?;
+    swap(&path, &fresh, &aside).map_err(system)?;
+    Ok(Some(mended))
+}
+
+/// Returns whether the whole database can be read and agrees with itself.
+fn is_sound(path: &Path) -> Result<bool, StoreError> {
+    let check = || {
+        let live = connect(path)?;
+        schema::inspect(&live.conn, path)?;
+        let answer = live.conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0));
+        answer.map_err(|error| StoreError::engine(path, error))
+    };
+    match check() {
+        Ok::<String, _>(answer) => Ok(answer == "ok"),
+        Err(StoreError::Corrupt { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Copies the database and its log, so that reading them changes nothing.
+pub(super) fn copy_of(path: &Path, dir: &Path) -> io::Result<PathBuf> {
+    let copy = dir.join("copy.db");
+    fs::copy(path, &copy)?;
+    match fs::copy(beside(path, "-wal"), beside(&copy, "-wal")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(_) | Err(_) => Ok(copy),
+    }
+}
+
+/// Builds a complete new database from what can be read.
+fn build(
+    project: &Project,
+    fresh: &Path,
+    damaged: &Path,
+    aside: &Path,
+) -> Result<Mended, StoreError> {
+    let live = connect(fresh)?;
+    let work = || {
+        // Nobody sees this file before it is finished and synced.
+        live.conn.pragma_update(None, "synchronous", "OFF")?;
+        live.conn.pragma_update(None, "foreign_keys", false)?;
+        schema::migrate(&live.conn)?;
+        let tx = Transaction::new_unchecked(&live.conn, TransactionBehavior::Immediate)?;
+        rows::rescue(damaged, &tx)?;
+        drop_malformed(&tx)?;
+        restore_from_copy(&tx, project)?;
+        let kept: u64 = tx.query_row("SELECT count(*) FROM entry", [], |row| row.get(0))?;
+        let last = last_seq(&tx)?;
+        let lost = last.saturating_sub(kept);
+        let name = aside.file_name().unwrap_or_default().to_string_lossy();
+        let event = Event::StoreSalvaged { kept, aside: scrubber().scrub(&name) };
+        sign(&tx, last + 1, event)?;
+        tx.commit()?;
+        Ok(Mended { kept, lost, aside: Some(aside.to_path_buf()) })
+    };
+    let mended = work().map_err(|error| StoreError::engine(fresh, error))?;
+    live.conn.close().map_err(|(_, error)| StoreError::engine(fresh, error))?;
+    fs::File::open(fresh)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| StoreError::system(fresh, error))?;
+    Ok(mended)
+}
+
+/// Restores to a database that lost its end, or is new, what only `events.jsonl` still has.
+///
+/// The caller is alone with the store.
+pub(super) fn restore(conn: &Connection, project: &Project) -> rusqlite::Result<Option<Mended>> {
+    let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+    let kept = restore_from_copy(&tx, project)?;
+    if kept == 0 {
+        return Ok(None);
+    }
+    let text = Scrubbed::literal("entries missing from the store were restored from events.jsonl");
+    let next = last_seq(&tx)? + 1;
+    sign(&tx, next, Event::Noted { text })?;
+    tx.commit()?;
+    Ok(Some(Mended { kept, lost: 0, aside: None }))
+}
+
+/// Writes the entry that tells of the mending; it is the first of this very file.
+fn sign(tx: &Transaction<'_>, seq: u64, event: Event) -> rusqlite::Result<()> {
+    let by = Actor::Salve(this_process());
+    let draft = Draft { at: Timestamp::now(), by, incident: None, event };
+    RawEntry::from_entry(&draft.at_seq(seq)).insert(tx, seq)?;
+    let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('origin', ?1)";
+    tx.execute(sql, [seq.to_string()]).map(drop)
+}
+
+/// Drops rescued rows that are no entries; the damaged file still has them.
+fn drop_malformed(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+    let mut bad = Vec::new();
+    let mut statement =
+        tx.prepare("SELECT seq, at, by, incident, kind, version, data FROM entry")?;
+    let mut all = statement.query([])?;
+    while let Some(row) = all.next()? {
+        if !RawEntry::from_row(row).is_ok_and(|raw| raw.seq > 0 && raw.decode().is_ok()) {
+            bad.push(row.get::<_, i64>(0)?);
+        }
+    }
+    for seq in &bad {
+        tx.execute("DELETE FROM entry WHERE seq = ?1", [seq])?;
+    }
+    Ok(())
+}
+
+/// Adds the entries that only the copy still has and counts them.
+///
+/// Anyone may have edited the copy, so it is scrubbed again.
+fn restore_from_copy(tx: &Transaction<'_>, project: &Project) -> rusqlite::Result<u64> {
+    let Ok(file) = fs::File::open(project.events()) else { return Ok(0) };
+    let (scrubber, mut restored) = (scrubber(), 0);
+    let mut known = tx.prepare("SELECT 1 FROM entry WHERE seq = ?1")?;
+    for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+        let line = scrubber.scrub_lossy(&line);
+        let Ok(entry) = parse_line(line.as_str()) else { continue };
+        if !known.exists([entry.seq])? {
+            RawEntry::from_entry(&entry).insert(tx, entry.seq)?;
+            restored += 1;
+        }
+    }
+    Ok(restored)
+}
+
+/// Puts the new database in the damaged one's place and keeps that under the name `aside`.
+///
+/// The name of the database never points to nothing, and the log goes first: left beside the new
+/// database it would be taken for its own.
+fn swap(path: &Path, fresh: &Path, aside: &Path) -> io::Result<()> {
+    for suffix in ["-wal", "-shm"] {
+        match fs::rename(beside(path, suffix), beside(aside, suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    // Where the file system has no hard links, a moment without a database is the best we can do.
+    fs::hard_link(path, aside).or_else(|_| fs::rename(path, aside))?;
+    fs::rename(fresh, path)?;
+    crate::atomic::sync_dir(path.parent().unwrap_or(Path::new(".")))
+}
+
+fn free_name(path: &Path) -> PathBuf {
+    let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let name = |n: u32| beside(path, &format!(".corrupt-{now}{}", suffix(n)));
+    let suffix_free = (1..).map(name).find(|name| fs::symlink_metadata(name).is_err());
+    suffix_free.unwrap_or_else(|| name(0))
+}
+
+fn suffix(n: u32) -> String {
+    if n == 1 { String::new() } else { format!("-{n}") }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Returns a scrubber whose marks nobody can guess the secret from.
+fn scrubber() -> Scrubber {
+    let mut key = [0; 32];
+    key[..16].copy_from_slice(Uuid::new_v4().as_bytes());
+    key[16..].copy_from_slice(Uuid::new_v4().as_bytes());
+    Scrubber::new(Key::new(key))
+}
+
+fn this_process() -> Process {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The program's name may hold anything, so count from the parenthesis that closes it.
+    let started = stat
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_whitespace().nth(19))
+        .and_then(|ticks| ticks.parse().ok());
+    let host = rustix::system::uname();
+    Process {
+        pid: std::process::id(),
+        started: started.unwrap_or_default(),
+        host: scrubber().scrub(&host.nodename().to_string_lossy()),
+    }
+}
