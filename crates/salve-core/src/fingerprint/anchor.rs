@@ -83,9 +83,6 @@ pub enum AnchorError {
     /// `identify` names a hole that no shape has.
     #[error("`identify` names `{0}`, which is a hole of no shape")]
     UnknownHole(String),
-    /// Another row has the same id.
-    #[error("another row has the same id")]
-    Duplicate,
     /// An example is not recognised.
     #[error("its example `{text}` gives {got}, not {want}")]
     Example {
@@ -104,6 +101,8 @@ pub enum AnchorError {
 /// A compiled row.
 #[derive(Debug)]
 pub(crate) struct Anchor {
+    /// Which row of the table it was made from.
+    pub(crate) row: usize,
     pub(crate) id: String,
     pub(crate) class: Class,
     pub(crate) error_type: String,
@@ -116,8 +115,8 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    /// Compiles a row.
-    pub(crate) fn compile(row: &AnchorRow) -> Result<Self, AnchorError> {
+    /// Compiles row `number`.
+    pub(crate) fn compile(row: &AnchorRow, number: usize) -> Result<Self, AnchorError> {
         if row.shapes.is_empty() {
             return Err(AnchorError::NoShapes);
         }
@@ -136,6 +135,7 @@ impl Anchor {
             }
         }
         Ok(Self {
+            row: number,
             id: row.id.clone(),
             class: row.class,
             error_type: row.error_type.clone().unwrap_or_else(|| row.id.clone()),

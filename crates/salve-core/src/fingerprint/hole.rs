@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Path,
     /// A path that does not count.
     Dir,
+    /// A path inside an installed package, whose name counts.
+    Package,
     /// A host name or address.
     Host,
     /// Letters, digits, `_` and `-`.
@@ -47,6 +49,7 @@ impl FromStr for Kind {
             "version" => Kind::Version,
             "path" => Kind::Path,
             "dir" => Kind::Dir,
+            "package" => Kind::Package,
             "host" => Kind::Host,
             "code" => Kind::Code,
             "rest" => Kind::Rest,
@@ -68,6 +71,7 @@ impl Kind {
             | Kind::Version
             | Kind::Path
             | Kind::Dir
+            | Kind::Package
             | Kind::Host
             | Kind::Code => false,
         }
@@ -77,7 +81,7 @@ impl Kind {
     fn allows(self, c: char) -> bool {
         match self {
             Kind::Any | Kind::Rest => true,
-            Kind::Word | Kind::Path | Kind::Dir => !c.is_whitespace() && c != '\'',
+            Kind::Word | Kind::Path | Kind::Dir | Kind::Package => !c.is_whitespace() && c != '\'',
             Kind::Name | Kind::Module => {
                 c.is_alphanumeric()
                     || matches!(c, '_' | '.' | '@' | '/' | '+' | ':' | '-' | '~' | '\\' | '#' | '$')
@@ -101,6 +105,7 @@ impl Kind {
             Kind::Port => matches!(text.parse::<u32>(), Ok(1..=65535)) && text.len() <= 5,
             Kind::Version => text.bytes().any(|b| b.is_ascii_digit()) || text == "*",
             Kind::Name | Kind::Module => text.chars().any(char::is_alphanumeric),
+            Kind::Package => path::package(text).is_some(),
             Kind::Word | Kind::Num | Kind::Path | Kind::Dir | Kind::Host | Kind::Code => {
                 !text.is_empty()
             }
@@ -116,6 +121,7 @@ impl Kind {
             Kind::Module => module(trim_end(text)).to_owned(),
             Kind::Path => path::base(trim_end(text)).to_owned(),
             Kind::Dir => String::new(),
+            Kind::Package => path::package(text).unwrap_or_default().to_owned(),
             Kind::Host => host(text),
             Kind::Rest => lexer::mask(trim_end(text.trim())),
         }
@@ -129,13 +135,13 @@ pub(crate) fn run_forward(kind: Kind, line: &str, at: usize) -> (usize, usize) {
     let tail = &line[at..];
     let quoted = at > 0 && line.as_bytes()[at - 1] == b'\'';
     let most = match kind {
-        Kind::Path | Kind::Dir if quoted => tail.find('\''),
+        Kind::Path | Kind::Dir | Kind::Package if quoted => tail.find('\''),
         _ => tail.find(|c| !kind.allows(c)),
     };
     let most = at + most.unwrap_or(tail.len());
     let whole = match kind {
         Kind::Port | Kind::Num | Kind::Code => true,
-        Kind::Path | Kind::Dir => quoted,
+        Kind::Path | Kind::Dir | Kind::Package => quoted,
         Kind::Any
         | Kind::Word
         | Kind::Name
@@ -144,7 +150,21 @@ pub(crate) fn run_forward(kind: Kind, line: &str, at: usize) -> (usize, usize) {
         | Kind::Host
         | Kind::Rest => false,
     };
+    let number = matches!(kind, Kind::Port | Kind::Num);
+    if number && goes_on(&line[most..]) {
+        return (at, at);
+    }
     (if whole { most } else { at + 1 }, most)
+}
+
+/// Returns whether what follows a number makes it part of something longer: `1:4321`, `1.5`, `1a`.
+fn goes_on(rest: &str) -> bool {
+    let mut bytes = rest.bytes();
+    match bytes.next() {
+        Some(b':' | b'.') => bytes.next().is_some_and(|b| b.is_ascii_digit()),
+        Some(byte) => byte.is_ascii_alphanumeric() || byte == b'_',
+        None => false,
+    }
 }
 
 /// Returns where a run of `kind` that ends at `end` starts.

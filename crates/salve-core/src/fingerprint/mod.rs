@@ -1,7 +1,16 @@
 //! A failure's identity: normalised text, signature and class.
+//!
+//! The output is cleaned of what a terminal would not show; one automaton pass finds the lines
+//! that may name the failure; those are peeled of log decorations and judged; the best one is the
+//! key line. If a row of the anchor table knows it, its identity is the row's id with the values
+//! that identify, as in `port.in_use("3000")`; otherwise it is the line with what varies masked.
+//! The signature is a hash of that identity.
 
 mod anchor;
+mod classify;
 mod clean;
+mod frames;
+mod head;
 mod hole;
 mod lexer;
 mod path;
@@ -9,19 +18,25 @@ mod peel;
 mod pick;
 mod rules;
 mod shape;
+mod stamp;
+mod text;
+mod unknown;
 mod vocabulary;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub use anchor::{AnchorError, AnchorRow, Example};
+pub use classify::{ClassError, ClassRow};
 pub use clean::clean;
 pub use lexer::mask;
-pub use rules::{RuleError, Rules, parse_anchors};
+pub use rules::{Rows, RuleError, Rules, parse_anchors, parse_classes};
 pub use shape::ShapeError;
 
 use crate::class::Class;
 use crate::id::Signature;
+use pick::Candidate;
+use text::Text;
 
 /// The version of [`Fingerprint`] and of the way signatures are made.
 pub const VERSION: u32 = 1;
@@ -35,6 +50,40 @@ pub struct Hints {
     pub signal: Option<String>,
     /// The tool that failed.
     pub tool: Option<String>,
+}
+
+impl Hints {
+    /// Returns the class that the exit alone proves.
+    fn class(&self) -> Option<Class> {
+        let signal = self.signal.as_deref().map(|name| name.trim_start_matches("SIG"));
+        match (self.exit_code, signal) {
+            (Some(127), _) => Some(Class::MissingTool),
+            (Some(126), _) => Some(Class::Permission),
+            (Some(134 | 136 | 139), _) | (_, Some("SEGV" | "ABRT" | "BUS" | "FPE" | "ILL")) => {
+                Some(Class::RuntimeError)
+            }
+            // Killed is killed: by whom and why only the output can tell.
+            _ => None,
+        }
+    }
+
+    /// Returns the identity of a failure that printed nothing.
+    fn silent(&self) -> String {
+        let mut text = "no output".to_owned();
+        for (word, value) in [
+            ("tool", self.tool.clone()),
+            ("exit", self.exit_code.map(|code| code.to_string())),
+            (
+                "signal",
+                self.signal.as_deref().map(|name| name.trim_start_matches("SIG").to_owned()),
+            ),
+        ] {
+            if let Some(value) = value {
+                text.push_str(&format!(", {word} {value}"));
+            }
+        }
+        text
+    }
 }
 
 /// The identity of one failure.
@@ -58,38 +107,77 @@ pub struct Fingerprint {
 
 impl Rules {
     /// Returns the fingerprint of a failure's output.
-    pub fn fingerprint(&self, text: &str, _hints: &Hints) -> Fingerprint {
+    pub fn fingerprint(&self, text: &str, hints: &Hints) -> Fingerprint {
         let text = clean(text);
-        let text = pick::Text::new(&text);
+        let text = Text::new(&text);
         let found = pick::candidates(self, &text);
-        let best = pick::pick(&found);
-        let key_line = best.map_or("", |best| peel::peel(text.line(best.line)).body);
-        match best.and_then(|best| best.anchor.as_ref()) {
-            Some((anchor, values)) => {
-                let row = &self.anchors[*anchor];
-                let identity = anchor::identity(&row.id, values);
-                Fingerprint {
-                    version: VERSION,
-                    signature: sign(&identity),
-                    class: row.class,
-                    error_type: row.error_type.clone(),
-                    key_line: key_line.to_owned(),
-                    normalized: identity.clone(),
-                    identity: Some(identity),
-                }
+        match pick::pick(&found) {
+            Some(Candidate { line, anchor: Some((anchor, values)), .. }) => {
+                self.known(&text, *line, *anchor, values)
             }
-            None => {
-                let normalized = mask(peel::peel(key_line).core);
-                Fingerprint {
-                    version: VERSION,
-                    signature: sign(&normalized),
-                    class: Class::Unknown,
-                    error_type: String::new(),
-                    key_line: key_line.to_owned(),
-                    normalized,
-                    identity: None,
-                }
-            }
+            Some(Candidate { line, anchor: None, .. }) => self.unknown(&text, *line, hints),
+            None => self.dull(&text, hints),
+        }
+    }
+
+    /// Makes the fingerprint of a failure that an anchor knows.
+    fn known(&self, text: &Text<'_>, line: usize, anchor: usize, values: &[String]) -> Fingerprint {
+        let row = &self.anchors[anchor];
+        let mut values = values.to_vec();
+        if row.frame
+            && let Some(frame) = frames::top(text, line)
+        {
+            let (function, file) = unknown::place(&frame);
+            values.extend([function, file]);
+        }
+        let identity = anchor::identity(&row.id, &values);
+        Fingerprint {
+            version: VERSION,
+            signature: sign(&identity),
+            class: row.class,
+            error_type: row.error_type.clone(),
+            key_line: shown(peel::peel(text.line(line)).body),
+            normalized: identity.clone(),
+            identity: Some(identity),
+        }
+    }
+
+    /// Makes the fingerprint of a failure that no anchor knows.
+    fn unknown(&self, text: &Text<'_>, line: usize, hints: &Hints) -> Fingerprint {
+        let peeled = peel::peel(text.line(line));
+        let normalized = unknown::normalize(text, line);
+        let class = self.classes.classify(&shape::flatten(peeled.body));
+        let class = class
+            .or_else(|| self.classes.classify(&shape::flatten(&normalized)))
+            .or_else(|| hints.class())
+            .unwrap_or(Class::Unknown);
+        Fingerprint {
+            version: VERSION,
+            signature: sign(&normalized),
+            class,
+            error_type: head::error_type(&peeled).map_or_else(|| class.to_string(), str::to_owned),
+            key_line: shown(peeled.body),
+            normalized,
+            identity: None,
+        }
+    }
+
+    /// Makes the fingerprint of an output in which no line looks like a failure.
+    fn dull(&self, text: &Text<'_>, hints: &Hints) -> Fingerprint {
+        let last = (0..text.len()).rev().find(|n| text.line(*n).chars().any(char::is_alphanumeric));
+        if let Some(line) = last {
+            return self.unknown(text, line, hints);
+        }
+        let normalized = hints.silent();
+        let class = hints.class().unwrap_or(Class::Unknown);
+        Fingerprint {
+            version: VERSION,
+            signature: sign(&normalized),
+            class,
+            error_type: class.to_string(),
+            key_line: String::new(),
+            normalized,
+            identity: None,
         }
     }
 
@@ -98,14 +186,25 @@ impl Rules {
         self.fingerprint(text, &Hints::default()).identity
     }
 
-    /// Returns whether the anchor `id` matches anything in `text`.
-    pub fn matches(&self, id: &str, text: &str) -> bool {
+    /// Returns whether row `number` of the anchors matches anything in `text`.
+    fn row_matches(&self, number: usize, text: &str) -> bool {
         let text = clean(text);
-        let found = pick::candidates(self, &pick::Text::new(&text));
+        let found = pick::candidates(self, &Text::new(&text));
         found
             .iter()
-            .any(|c| c.anchor.as_ref().is_some_and(|(anchor, _)| self.anchors[*anchor].id == id))
+            .filter_map(|found| found.anchor.as_ref())
+            .any(|(anchor, _)| self.anchors[*anchor].row == number)
     }
+}
+
+/// Returns a line as it is shown: not longer than a person reads.
+fn shown(line: &str) -> String {
+    const LONGEST: usize = 1000;
+    if line.len() <= LONGEST {
+        return line.to_owned();
+    }
+    let end = (0..=LONGEST).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", &line[..end])
 }
 
 /// Returns the signature of a normalised text.

@@ -31,9 +31,52 @@ pub(crate) fn strip_position(path: &str) -> &str {
     path
 }
 
+/// Returns the installed package that a path lies in.
+pub(crate) fn package(path: &str) -> Option<&str> {
+    let after = |marks: &[&str]| {
+        let at = marks.iter().filter_map(|mark| path.rfind(mark).map(|at| at + mark.len())).max();
+        at.map(|at| &path[at..])
+    };
+    let segment = |text: &'_ str| text.find(['/', '\\']).unwrap_or(text.len());
+    if let Some(rest) = after(&["node_modules/", "node_modules\\"]) {
+        let end = segment(rest);
+        let scoped = rest.starts_with('@') && end < rest.len();
+        let end = if scoped { end + 1 + segment(&rest[end + 1..]) } else { end };
+        return Some(&rest[..end]).filter(|name| !name.is_empty());
+    }
+    if let Some(rest) =
+        after(&["site-packages/", "site-packages\\", "dist-packages/", "dist-packages\\"])
+    {
+        let name = rest[..segment(rest)].trim_end_matches(".py");
+        return Some(name).filter(|name| !name.is_empty());
+    }
+    if let Some(rest) = after(&["registry/src/", "registry\\src\\"]) {
+        let (_, rest) = rest.split_once(['/', '\\'])?;
+        let (name, version) = rest[..segment(rest)].rsplit_once('-')?;
+        return version.starts_with(|c: char| c.is_ascii_digit()).then_some(name);
+    }
+    let rest = after(&["pkg/mod/", "pkg\\mod\\"])?;
+    rest.split_once('@').map(|(name, _)| name).filter(|name| !name.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packages_are_told_from_their_paths() {
+        for (path, want) in [
+            ("/a/node_modules/x/node_modules/@s/y/i.js", Some("@s/y")),
+            ("C:\\a\\node_modules\\x\\i.js", Some("x")),
+            ("/v/lib/python3.9/site-packages/flask/app.py", Some("flask")),
+            ("/v/lib/python3.9/site-packages/six.py", Some("six")),
+            ("/h/.cargo/registry/src/index.host-6f17/time-core-0.3.34/src/a.rs", Some("time-core")),
+            ("/go/pkg/mod/github.com/a/b@v1.2.3/c.go", Some("github.com/a/b")),
+            ("/srv/app/main.rs", None),
+        ] {
+            assert_eq!(package(path), want, "{path}");
+        }
+    }
 
     #[test]
     fn base_names_come_without_directories_and_positions() {

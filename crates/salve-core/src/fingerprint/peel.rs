@@ -1,4 +1,9 @@
 //! Peels log decorations off a line until its message is left.
+//!
+//! The same failure arrives through npm, compose, BuildKit, CI and loggers; each puts its own
+//! words in front. They are taken off one at a time, in a loop, in whatever order they stand.
+
+use super::stamp;
 
 /// How loudly a line was logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,22 +33,379 @@ pub(crate) struct Peeled<'l> {
 pub(crate) fn peel(line: &str) -> Peeled<'_> {
     let mut level = Level::Plain;
     let mut body = line.trim();
-    for (prefix, says) in [
-        ("npm ERR! ", Level::Error),
-        ("npm error ", Level::Error),
-        ("npm WARN ", Level::Warning),
-        ("npm warn ", Level::Warning),
-    ] {
-        if let Some(rest) = body.strip_prefix(prefix) {
-            body = rest.trim_start();
-            level = says;
+    while let Some((rest, says)) = decoration(body) {
+        let rest = rest.trim_start();
+        if rest.is_empty() || rest.len() == body.len() {
+            break;
         }
+        level = says.unwrap_or(level);
+        body = rest;
     }
     let mut core = body;
-    while let Some(rest) =
-        ["Error: ", "error: ", "ERROR: ", "Uncaught "].iter().find_map(|p| core.strip_prefix(p))
-    {
-        core = rest.trim_start();
+    while let Some((rest, says)) = word(core) {
+        let rest = rest.trim_start();
+        if rest.is_empty() || rest.len() == core.len() {
+            break;
+        }
+        level = says.unwrap_or(level);
+        core = rest;
     }
-    Peeled { body, core, level }
+    Peeled { body, core: core.trim_end_matches("'}\""), level }
+}
+
+/// What is left behind a prefix, and the level the prefix tells.
+type Left<'l> = Option<(&'l str, Option<Level>)>;
+
+/// Takes one log decoration off the front.
+fn decoration(line: &str) -> Left<'_> {
+    match line.as_bytes().first()? {
+        b'0'..=b'9' => counted(line).or_else(|| stamped(line)),
+        b'#' => hashed(line),
+        b'[' => stamped(line).or_else(|| tag(line)),
+        b'{' => json_message(line),
+        b'>' | b'|' | b'!' => line[1..].strip_prefix(' ').map(|rest| (rest, None)),
+        b':' => annotation(line),
+        b'a'..=b'z' | b'A'..=b'Z' => {
+            tool(line).or_else(|| logfmt(line)).or_else(|| service(line)).or_else(|| stamped(line))
+        }
+        0xe2 | 0xe3 | 0xc3 | 0xf0 => bullet(line),
+        _ => None,
+    }
+}
+
+/// Prefixes that tools put in front of every line.
+const TOOLS: &[(&str, Option<Level>)] = &[
+    ("npm ERR!", Some(Level::Error)),
+    ("npm error", Some(Level::Error)),
+    ("npm WARN", Some(Level::Warning)),
+    ("npm warn", Some(Level::Warning)),
+    ("npm notice", Some(Level::Info)),
+    ("npm info", Some(Level::Info)),
+    ("npm verb", Some(Level::Info)),
+    ("npm http", Some(Level::Info)),
+    ("ERR!", Some(Level::Error)),
+    ("gyp ERR!", Some(Level::Error)),
+    ("gyp WARN", Some(Level::Warning)),
+    ("gyp info", Some(Level::Info)),
+    ("gyp verb", Some(Level::Info)),
+    ("node-pre-gyp ERR!", Some(Level::Error)),
+    ("node-pre-gyp WARN", Some(Level::Warning)),
+    ("node-pre-gyp info", Some(Level::Info)),
+    ("lerna ERR!", Some(Level::Error)),
+    ("prebuild-install ERR!", Some(Level::Error)),
+    ("prebuild-install WARN", Some(Level::Warning)),
+    ("remote: ", None),
+    ("stderr: ", None),
+    ("E  ", Some(Level::Error)),
+];
+
+fn tool(line: &str) -> Left<'_> {
+    let known = TOOLS.iter().find_map(|(prefix, level)| Some((line.strip_prefix(prefix)?, *level)));
+    known.filter(|(rest, _)| {
+        rest.is_empty() || rest.starts_with(' ') || !rest.starts_with(char::is_alphanumeric)
+    })
+}
+
+/// `143 error …` of npm's debug log, `3.414 …` of BuildKit, `0|app | …` of pm2.
+fn counted(line: &str) -> Left<'_> {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = &line[digits..];
+    if let Some(inner) = rest.strip_prefix('|') {
+        let bar = inner.bytes().take(32).position(|b| b == b'|')?;
+        let name = inner[..bar].trim();
+        let simple = !name.is_empty() && !name.contains(' ');
+        return simple.then(|| (&inner[bar + 1..], None));
+    }
+    if let Some(fraction) = rest.strip_prefix('.') {
+        let places = fraction.bytes().take_while(u8::is_ascii_digit).count();
+        let after = &fraction[places..];
+        return ((2..=3).contains(&places) && after.starts_with(' ')).then_some((after, None));
+    }
+    let words = [
+        (" error ", Level::Error),
+        (" verbose ", Level::Info),
+        (" warn ", Level::Warning),
+        (" silly ", Level::Info),
+        (" info ", Level::Info),
+        (" http ", Level::Info),
+        (" timing ", Level::Info),
+    ];
+    words.iter().find_map(|(word, level)| Some((rest.strip_prefix(word)?, Some(*level))))
+}
+
+/// `#12 3.414 …` of BuildKit, `##[error]…` of CI.
+fn hashed(line: &str) -> Left<'_> {
+    if let Some(rest) = line.strip_prefix("##[") {
+        let (tag, rest) = rest.split_once(']')?;
+        return Some((rest, level(tag)));
+    }
+    let rest = &line[1..];
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let after = &rest[digits..];
+    // `#0 /app/a.php(3): …` is a frame of PHP.
+    let frame = after.trim_start().starts_with(['/', '{']);
+    (digits > 0 && digits < 5 && after.starts_with(' ') && !frame).then_some((after, None))
+}
+
+/// `::error file=a.ts,line=3::…` of CI.
+fn annotation(line: &str) -> Left<'_> {
+    let rest = line.strip_prefix("::")?;
+    let (head, message) = rest.split_once("::")?;
+    let level = level(head.split(' ').next()?)?;
+    Some((message, Some(level)))
+}
+
+/// `[nodemon] …`, `[0] …`, `[ERROR] …`; not `[Errno 2]` or `[ERR_X]`, which identify.
+fn tag(line: &str) -> Left<'_> {
+    let close = line.bytes().take(40).position(|b| b == b']')?;
+    let inside = line[1..close].trim();
+    let rest = &line[close + 1..];
+    let rest = rest.strip_prefix(':').unwrap_or(rest);
+    if !rest.starts_with(' ') {
+        return None;
+    }
+    if let Some(level) = level(inside) {
+        return Some((rest, Some(level)));
+    }
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_:@/ .".contains(&b);
+    let name = inside.bytes().all(plain) && !inside.is_empty();
+    name.then_some((rest, None))
+}
+
+/// Bullets, box drawing and spinners.
+fn bullet(line: &str) -> Left<'_> {
+    let c = line.chars().next()?;
+    let mark = matches!(
+        c,
+        '✘' | '✗'
+            | '✖'
+            | '×'
+            | '✕'
+            | '⨯'
+            | '❌'
+            | '›'
+            | '❯'
+            | '→'
+            | '»'
+            | '•'
+            | '▲'
+            | '⚠'
+            | '⎿'
+            | '⎯'
+    ) || ('\u{2500}'..='\u{257f}').contains(&c)
+        || ('\u{2800}'..='\u{28ff}').contains(&c);
+    let level = (c == '⚠' || c == '▲').then_some(Level::Warning);
+    mark.then(|| (line[c.len_utf8()..].trim_start_matches('\u{fe0f}'), level))
+}
+
+/// `svc_1  | …` of compose.
+fn service(line: &str) -> Left<'_> {
+    let name =
+        line.bytes().take(64).position(|b| !(b.is_ascii_alphanumeric() || b"_.-".contains(&b)))?;
+    let rest = line[name..].trim_start_matches(' ');
+    let bar = rest.strip_prefix('|')?;
+    // `a | b` of a union type has one blank and goes on with a word, too; a service is padded or
+    // numbered, or the bar ends the line.
+    let numbered = line[..name].ends_with(|c: char| c.is_ascii_digit());
+    let padded = line.len() - rest.len() > name + 1;
+    let joined = line[..name].contains(['-', '_']);
+    let fits = bar.is_empty() || bar.starts_with(' ');
+    (fits && (numbered || padded || joined)).then_some((bar, None))
+}
+
+/// `level=error msg="…"` and `ERRO[0012] …`.
+fn logfmt(line: &str) -> Left<'_> {
+    let short = [
+        ("ERRO[", Level::Error),
+        ("FATA[", Level::Error),
+        ("PANI[", Level::Error),
+        ("WARN[", Level::Warning),
+        ("INFO[", Level::Info),
+        ("DEBU[", Level::Info),
+    ];
+    if let Some((rest, level)) =
+        short.iter().find_map(|(word, level)| Some((line.strip_prefix(word)?, *level)))
+    {
+        let (digits, rest) = rest.split_once(']')?;
+        return digits.bytes().all(|b| b.is_ascii_digit()).then_some((rest, Some(level)));
+    }
+    if !(line.starts_with("time=")
+        || line.starts_with("level=")
+        || line.starts_with("ts=")
+        || line.starts_with("t="))
+    {
+        return None;
+    }
+    let said =
+        line.split_once("level=").and_then(|(_, rest)| level(rest.split([' ', '"']).next()?));
+    let (_, message) = line.split_once("msg=")?;
+    let message = message.strip_prefix('"').unwrap_or(message);
+    Some((message, said))
+}
+
+/// `{"level":"error","message":"…"}`.
+fn json_message(line: &str) -> Left<'_> {
+    if !line.starts_with("{\"") {
+        return None;
+    }
+    let at = ["\"message\":", "\"msg\":", "\"error\":"]
+        .iter()
+        .find_map(|key| Some(line.find(key)? + key.len()))?;
+    let value = line[at..].trim_start().strip_prefix('"')?;
+    let said = line.split_once("\"level\":\"").and_then(|(_, rest)| level(rest.split('"').next()?));
+    let bytes = value.as_bytes();
+    let end = (0..bytes.len()).find(|&i| bytes[i] == b'"' && (i == 0 || bytes[i - 1] != b'\\'));
+    Some((&value[..end.unwrap_or(value.len())], said))
+}
+
+/// A time or date in front, alone or in brackets.
+fn stamped(line: &str) -> Left<'_> {
+    let rest = stamp::strip(line)?;
+    Some((rest.trim_start_matches([' ', '-', ':', '\t', ',']), None))
+}
+
+/// Returns the level that a word names.
+fn level(word: &str) -> Option<Level> {
+    let known: &[(&[&str], Level)] = &[
+        (
+            &["error", "err", "fatal", "critical", "severe", "alert", "emerg", "failure"],
+            Level::Error,
+        ),
+        (&["warn", "warning"], Level::Warning),
+        (&["info", "debug", "trace", "notice", "verbose", "log", "fine"], Level::Info),
+    ];
+    let word = word.trim();
+    known
+        .iter()
+        .find(|(names, _)| names.iter().any(|name| name.eq_ignore_ascii_case(word)))
+        .map(|(_, level)| *level)
+}
+
+/// Phrases that only say that this is an error.
+const PHRASES: &[(&str, Option<Level>)] = &[
+    ("Uncaught ", None),
+    ("Uncaught: ", None),
+    ("uncaughtException: ", None),
+    ("Uncaught Exception:", None),
+    ("Unhandled Rejection", None),
+    ("Unhandled rejection ", None),
+    ("Unhandled Promise Rejection:", None),
+    ("UnhandledPromiseRejectionWarning: ", None),
+    ("(in promise) ", None),
+    ("docker: ", None),
+    ("Error response from daemon: ", None),
+    ("(HTTP code 500) server error - ", None),
+    ("ERROR in ", None),
+    ("Internal server error: ", None),
+    ("Unhandled exception: ", None),
+    ("Unhandled exception. ", None),
+    ("Exception: ", None),
+    ("fatal error: ", None),
+    ("Caused by: ", None),
+    ("caused by: ", None),
+    ("Command failed: ", None),
+    ("rpc error: ", None),
+    ("DeprecationWarning: ", Some(Level::Warning)),
+    ("b'", None),
+    ("b\"", None),
+];
+
+/// Takes one word off the front that says no more than "error".
+fn word(line: &str) -> Left<'_> {
+    if let Some(left) =
+        PHRASES.iter().find_map(|(phrase, level)| Some((line.strip_prefix(phrase)?, *level)))
+    {
+        return Some(left);
+    }
+    let end = line.bytes().take(12).position(|b| !b.is_ascii_alphabetic())?;
+    let said = level(&line[..end]).filter(|_| end > 0)?;
+    let rest = &line[end..];
+    match rest.as_bytes().first()? {
+        b':' => Some((&rest[1..], Some(said))),
+        // "error TS2322:" and "Error while …" say more; capitals in front are a log level.
+        b' ' if line[..end].bytes().all(|b| b.is_ascii_uppercase()) => Some((rest, Some(said))),
+        b' ' if rest.starts_with("  ") || rest.starts_with(" - ") => {
+            Some((rest.trim_start_matches([' ', '-']), Some(said)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, body: &str, core: &str) {
+        let peeled = peel(line);
+        assert_eq!((peeled.body, peeled.core), (body, core), "{line}");
+    }
+
+    #[test]
+    fn decorations_go_in_any_order() {
+        let message = "Error: boom at sea";
+        for prefix in [
+            "npm ERR! ",
+            "npm error ",
+            "143 error ",
+            "web_1  | ",
+            "api-1 | ",
+            "0|app  | ",
+            "#12 3.414 ",
+            "3.414 ",
+            "2024-05-01T10:00:00.123Z ",
+            "2024-05-01 10:00:00,123 ",
+            "[10:00:00] ",
+            "May 19 11:35:19 AM  ",
+            "11:26:29 PM ",
+            "[nodemon] ",
+            "[vite] ",
+            "[0] ",
+            "##[error]",
+            "::error file=a.ts,line=1::",
+            "✘ [ERROR] ",
+            "│ ",
+            "gyp ERR! ",
+            "[ERROR] ",
+            "ERRO[0001] ",
+            "time=\"2024\" level=error msg=\"",
+            "web_1 | npm ERR! ",
+            "#9 1.23 npm error ",
+            "2024-05-01T10:00:00Z [vite] ",
+        ] {
+            check(&format!("{prefix}{message}"), message, "boom at sea");
+        }
+    }
+
+    #[test]
+    fn what_identifies_is_not_peeled() {
+        for line in [
+            "[Errno 2] No such file",
+            "83 |     let x = 1;",
+            "3 errors found",
+            "string | number is not it",
+            "error TS2322: Type 'A'",
+            "12:30 lunch",
+        ] {
+            check(line, line, line);
+        }
+    }
+
+    #[test]
+    fn words_that_carry_nothing_go_from_the_core_only() {
+        check("Uncaught Error: x y", "Uncaught Error: x y", "x y");
+        check(
+            "docker: Error response from daemon: x",
+            "docker: Error response from daemon: x",
+            "x",
+        );
+        check("ERROR  x y", "ERROR  x y", "x y");
+        check(
+            "{\"level\":\"error\",\"message\":\"x \\\"y\\\" z\"}",
+            "x \\\"y\\\" z",
+            "x \\\"y\\\" z",
+        );
+        assert_eq!(peel("npm WARN x").level, Level::Warning);
+        assert_eq!(peel("WARNING: x").level, Level::Warning);
+    }
 }

@@ -1,14 +1,18 @@
 //! Picks the line that names the failure.
 //!
 //! One pass of the automaton finds the candidate lines; everything else looks only at those.
-//! Anchored lines weigh what their row says, other lines what their words say. The heaviest
-//! wins, and the first of equally heavy ones: the root cause comes before the noise after it.
+//! Anchored lines weigh what their row says, other lines what their form and words say. The
+//! heaviest wins, and the first of equally heavy ones: the root cause comes before the noise
+//! after it. Only in a chain of `Caused by:` does the last one win.
 
 use aho_corasick::Input;
 
+use super::frames;
+use super::head;
 use super::peel::{Level, Peeled, peel};
 use super::rules::Rules;
 use super::shape::flatten;
+use super::text::Text;
 use super::vocabulary::Says;
 
 /// Lines after an anchored line in which its `near` shapes are looked for.
@@ -18,43 +22,8 @@ const NEAR_BEFORE: usize = 3;
 /// How many candidate lines are looked at from the start of the text, and as many from its end.
 const CANDIDATES: usize = 512;
 
-/// A cleaned text and where its lines are.
-#[derive(Debug)]
-pub(crate) struct Text<'t> {
-    text: &'t str,
-    lines: Vec<(usize, usize)>,
-}
-
-impl<'t> Text<'t> {
-    /// Finds the lines of a cleaned text.
-    pub(crate) fn new(text: &'t str) -> Self {
-        let mut lines = Vec::with_capacity(64);
-        let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', text.as_bytes()) {
-            lines.push((start, end));
-            start = end + 1;
-        }
-        if start < text.len() {
-            lines.push((start, text.len()));
-        }
-        Self { text, lines }
-    }
-
-    /// Returns the whole text.
-    pub(crate) fn whole(&self) -> &'t str {
-        self.text
-    }
-
-    /// Returns how many lines there are.
-    pub(crate) fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// Returns line `number`, or an empty one past the end.
-    pub(crate) fn line(&self, number: usize) -> &'t str {
-        self.lines.get(number).map_or("", |(start, end)| &self.text[*start..*end])
-    }
-}
+/// What a line weighs that only repeats that something failed.
+const WRAPPER: i32 = 6;
 
 /// A line that may name the failure.
 #[derive(Clone, Debug)]
@@ -63,19 +32,24 @@ pub(crate) struct Candidate {
     pub(crate) line: usize,
     /// How surely it names the failure.
     pub(crate) score: i32,
+    /// How much literal text its anchor matched; settles ties on one line.
+    pub(crate) literal: usize,
+    /// Whether the line is a link in a chain of causes.
+    pub(crate) cause: bool,
     /// The anchor that knows it, with the identifying values.
     pub(crate) anchor: Option<(usize, Vec<String>)>,
 }
 
-/// Finds every line that may name the failure, best anchor each.
+/// Finds every line that may name the failure, once for each anchor that knows it.
 pub(crate) fn candidates(rules: &Rules, text: &Text<'_>) -> Vec<Candidate> {
     let mut numbers = candidate_lines(rules, text);
     if numbers.len() > 2 * CANDIDATES {
         numbers.drain(CANDIDATES..numbers.len() - CANDIDATES);
     }
     let mut found = Vec::new();
+    let mut scratch = Scratch::default();
     for number in numbers {
-        judge(rules, text, number, &mut found);
+        judge(rules, text, number, &mut scratch, &mut found);
     }
     found
 }
@@ -85,51 +59,126 @@ fn candidate_lines(rules: &Rules, text: &Text<'_>) -> Vec<usize> {
     let mut numbers = Vec::new();
     let mut number = 0;
     let mut at = 0;
-    while let Some(hit) = rules.automaton.find(Input::new(text.text).range(at..)) {
-        while text.lines[number].1 < hit.start() {
+    while let Some(hit) = rules.automaton.find(Input::new(text.whole()).range(at..)) {
+        while text.end(number) <= hit.start() {
             number += 1;
         }
         numbers.push(number);
-        at = (text.lines[number].1 + 1).min(text.text.len());
+        at = text.end(number).max(hit.end());
+        number += 1;
     }
     numbers
 }
 
+/// Buffers that are used again for every line.
+#[derive(Debug, Default)]
+struct Scratch {
+    says: Vec<Says>,
+    shapes: Vec<(u32, u32)>,
+}
+
 /// Judges one line: every anchor that matches it, and what its words say.
-fn judge(rules: &Rules, text: &Text<'_>, number: usize, found: &mut Vec<Candidate>) {
+fn judge(
+    rules: &Rules,
+    text: &Text<'_>,
+    number: usize,
+    scratch: &mut Scratch,
+    found: &mut Vec<Candidate>,
+) {
     let peeled = peel(text.line(number));
+    if frames::is_frame(peeled.body) {
+        return;
+    }
     let flat = flatten(peeled.body);
-    let inner = flat.len().saturating_sub(flatten(peeled.core).len());
-    let mut says = Vec::new();
-    let mut tried: Vec<(u32, u32)> = Vec::new();
+    scratch.says.clear();
+    scratch.shapes.clear();
     for hit in rules.automaton.find_overlapping_iter(&flat) {
         let pattern = &rules.patterns[hit.pattern().as_usize()];
-        says.extend(pattern.says);
+        scratch.says.extend(pattern.says);
         for shape in &pattern.shapes {
-            if !tried.contains(shape) {
-                tried.push(*shape);
+            if !scratch.shapes.contains(shape) {
+                scratch.shapes.push(*shape);
             }
         }
     }
-    for (anchor, shape) in tried {
-        let (anchor, shape) = (anchor as usize, shape as usize);
-        let row = &rules.anchors[anchor];
-        let around = || around(text, number);
-        let Some(values) = row.catch(shape, (&flat, inner), around) else { continue };
-        if !row
-            .require
-            .iter()
-            .all(|word| memchr::memmem::find(text.text.as_bytes(), word.as_bytes()).is_some())
-        {
-            continue;
+    let echo = is_echo(text, number, peeled.body);
+    let cause = peeled.body.starts_with("Caused by:");
+    if !scratch.shapes.is_empty() {
+        let inner = flat.len().saturating_sub(flatten(peeled.core).len());
+        let penalty = if echo { 30 } else { penalty(peeled.level) };
+        for &(anchor, shape) in &scratch.shapes {
+            let (anchor, shape) = (anchor as usize, shape as usize);
+            let row = &rules.anchors[anchor];
+            let Some(values) = row.catch(shape, (&flat, inner), || around(text, number)) else {
+                continue;
+            };
+            let has = |word: &String| {
+                memchr::memmem::find(text.whole().as_bytes(), word.as_bytes()).is_some()
+            };
+            if row.require.iter().all(has) {
+                let literal = row.shapes[shape].weight();
+                let score = i32::from(row.weight) - penalty;
+                found.push(Candidate {
+                    line: number,
+                    score,
+                    literal,
+                    cause,
+                    anchor: Some((anchor, values)),
+                });
+            }
         }
-        let score = i32::from(row.weight);
-        found.push(Candidate { line: number, score, anchor: Some((anchor, values)) });
     }
-    let score = plain_score(&peeled, &says);
+    let score = if echo { 0 } else { plain_score(&peeled, &scratch.says) };
     if score > 0 {
-        found.push(Candidate { line: number, score, anchor: None });
+        found.push(Candidate { line: number, score, literal: 0, cause, anchor: None });
     }
+}
+
+/// Returns how much less an anchored line weighs for how it was logged.
+fn penalty(level: Level) -> i32 {
+    match level {
+        Level::Plain | Level::Error => 0,
+        Level::Warning => 12,
+        Level::Info => 16,
+    }
+}
+
+/// Returns whether a line is source code shown around the failure, not a message.
+fn is_echo(text: &Text<'_>, number: usize, body: &str) -> bool {
+    const STARTS: &[&str] = &[
+        "throw ",
+        "raise ",
+        "return ",
+        "const ",
+        "let ",
+        "var ",
+        "if (",
+        "import ",
+        "from ",
+        "await ",
+        "console.",
+        "assert ",
+        "} catch",
+        "else ",
+        "except ",
+        "def ",
+        "function ",
+        "export ",
+        "new Error",
+    ];
+    if STARTS.iter().any(|start| body.starts_with(start)) {
+        return true;
+    }
+    let digits =
+        body.trim_start_matches(['>', ' ']).trim_start_matches(|c: char| c.is_ascii_digit());
+    if digits.trim_start().starts_with('|') && digits.len() < body.len() {
+        return true;
+    }
+    let indented = text.line(number).starts_with("    ");
+    indented
+        && number > 0
+        && peel(text.line(number - 1)).body.starts_with("File \"")
+        && head::exception(body).is_none()
 }
 
 /// Returns the flat lines around line `number`: those after it, then those before it.
@@ -139,16 +188,21 @@ fn around(text: &Text<'_>, number: usize) -> Vec<String> {
     after.chain(before).map(|n| flatten(peel(text.line(n)).body)).collect()
 }
 
-/// Returns how surely a line names the failure, by its words alone.
+/// Returns how surely a line names the failure, by its form and its words.
 fn plain_score(peeled: &Peeled<'_>, says: &[Says]) -> i32 {
     let mut best = 0;
+    let mut wrapper = false;
     for say in says {
         match say {
             Says::Up(points) => best = best.max(i32::from(*points)),
-            Says::Wrapper => return 6,
+            Says::Wrapper => wrapper = true,
             Says::Noise => return 0,
         }
     }
+    if wrapper {
+        return WRAPPER;
+    }
+    let best = head::form(peeled).map_or(best, |form| form.max(best));
     match peeled.level {
         Level::Plain => best,
         Level::Error => best + 2,
@@ -159,5 +213,16 @@ fn plain_score(peeled: &Peeled<'_>, says: &[Says]) -> i32 {
 
 /// Returns the candidate that names the failure.
 pub(crate) fn pick(found: &[Candidate]) -> Option<&Candidate> {
-    found.iter().reduce(|best, next| if next.score > best.score { next } else { best })
+    found.iter().reduce(|best, next| if beats(next, best) { next } else { best })
+}
+
+/// Returns whether `next`, which stands on the same line as `best` or a later one, is better.
+fn beats(next: &Candidate, best: &Candidate) -> bool {
+    if next.score != best.score {
+        return next.score > best.score;
+    }
+    if next.line == best.line {
+        return next.literal > best.literal;
+    }
+    next.cause && best.cause
 }

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::anchor::{Anchor, AnchorError, AnchorFile, AnchorRow, identity};
+use super::classify::{self, ClassError, ClassFile, ClassRow, Classes};
 use super::vocabulary::{Says, WORDS};
 
 /// How much of a shape's longest literal the automaton looks for.
@@ -50,6 +51,14 @@ pub enum RuleError {
         /// What is wrong with it.
         source: AnchorError,
     },
+    /// A rule of the class table cannot be used.
+    #[error("class rule `{name}`: {source}")]
+    Class {
+        /// The rule's name.
+        name: String,
+        /// What is wrong with it.
+        source: ClassError,
+    },
     /// The automaton cannot be built.
     #[error("too many rules: {0}")]
     Automaton(String),
@@ -70,32 +79,54 @@ pub struct Rules {
     pub(crate) anchors: Vec<Anchor>,
     pub(crate) automaton: AhoCorasick,
     pub(crate) patterns: Vec<Pattern>,
+    pub(crate) classes: Classes,
+}
+
+/// Rows of both tables.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// Known failures.
+    pub anchors: Vec<AnchorRow>,
+    /// How other failures are classified.
+    pub classes: Vec<ClassRow>,
 }
 
 static BUILT_IN: LazyLock<Rules> = LazyLock::new(|| {
-    let (rows, _) = parse_files();
     // A test proves that every built-in row loads, so nothing is lost here.
-    Rules::lenient(&rows).0
+    Rules::lenient(&parse_files().0).0
 });
 
 /// Parses the built-in tables, setting broken ones aside.
-fn parse_files() -> (Vec<AnchorRow>, Vec<RuleError>) {
-    let mut rows = Vec::new();
+fn parse_files() -> (Rows, Vec<RuleError>) {
+    let mut rows = Rows::default();
     let mut errors = Vec::new();
     for (table, text) in FILES {
         match parse_anchors(table, text) {
-            Ok(more) => rows.extend(more),
+            Ok(more) => rows.anchors.extend(more),
             Err(error) => errors.push(error),
         }
+    }
+    match parse_classes("classes", classify::BUILT_IN) {
+        Ok(more) => rows.classes = more,
+        Err(error) => errors.push(error),
     }
     (rows, errors)
 }
 
-/// Parses a table of anchors.
+/// Parses a table of anchors (`[[anchor]]`); errors name `table`.
 pub fn parse_anchors(table: &str, text: &str) -> Result<Vec<AnchorRow>, RuleError> {
     let file: Result<AnchorFile, _> = toml::from_str(text);
-    file.map(|file| file.anchor)
-        .map_err(|error| RuleError::Table { table: table.to_owned(), reason: error.to_string() })
+    file.map(|file| file.anchor).map_err(|error| broken(table, &error))
+}
+
+/// Parses a table of class rules (`[[rule]]`); errors name `table`.
+pub fn parse_classes(table: &str, text: &str) -> Result<Vec<ClassRow>, RuleError> {
+    let file: Result<ClassFile, _> = toml::from_str(text);
+    file.map(|file| file.rule).map_err(|error| broken(table, &error))
+}
+
+fn broken(table: &str, error: &toml::de::Error) -> RuleError {
+    RuleError::Table { table: table.to_owned(), reason: error.to_string() }
 }
 
 impl Rules {
@@ -104,54 +135,46 @@ impl Rules {
         &BUILT_IN
     }
 
-    /// Builds the built-in rules with the user's own rows before them.
+    /// Builds the rules with the user's own rows before the built-in ones.
     ///
     /// # Errors
-    /// Names every row that does not compile, repeats an id, or fails its own examples.
-    pub fn with_user(user: &[AnchorRow]) -> Result<Rules, Vec<RuleError>> {
+    /// Names every row that does not compile or breaks the promise of its own examples.
+    pub fn with_user(user: &Rows) -> Result<Rules, Vec<RuleError>> {
         let (built_in, _) = parse_files();
-        let rows: Vec<AnchorRow> = user.iter().cloned().chain(built_in).collect();
+        let mut rows = user.clone();
+        rows.anchors.extend(built_in.anchors);
+        rows.classes.extend(built_in.classes);
         let (rules, mut errors) = Rules::lenient(&rows);
-        errors.extend(rules.check_examples(user));
+        if errors.is_empty() {
+            errors = rules.check_examples(user);
+        }
         if errors.is_empty() { Ok(rules) } else { Err(errors) }
     }
 
     /// Compiles the rows that can be, and reports the others.
-    fn lenient(rows: &[AnchorRow]) -> (Rules, Vec<RuleError>) {
+    fn lenient(rows: &Rows) -> (Rules, Vec<RuleError>) {
         let mut errors = Vec::new();
         let mut anchors: Vec<Anchor> = Vec::new();
-        let mut ids = std::collections::HashSet::new();
-        for row in rows {
-            let compiled = if ids.insert(row.id.as_str()) {
-                Anchor::compile(row)
-            } else {
-                Err(AnchorError::Duplicate)
-            };
-            match compiled {
+        for (number, row) in rows.anchors.iter().enumerate() {
+            match Anchor::compile(row, number) {
                 Ok(anchor) => anchors.push(anchor),
                 Err(source) => errors.push(RuleError::Anchor { id: row.id.clone(), source }),
             }
         }
+        let (classes, broken) = Classes::compile(&rows.classes);
+        errors.extend(broken.into_iter().map(|(name, source)| RuleError::Class { name, source }));
         let (words, patterns) = index(&anchors);
-        match automaton(&words) {
-            Ok(automaton) => (Rules { anchors, automaton, patterns }, errors),
-            Err(error) => {
-                errors.push(error);
-                // Without an automaton no line is a candidate, and nothing is recognised.
-                let empty = AhoCorasick::new::<[&str; 0], &str>([]);
-                let automaton = match empty {
-                    Ok(automaton) => automaton,
-                    Err(_) => unreachable!("an automaton without patterns always builds"),
-                };
-                (Rules { anchors: Vec::new(), automaton, patterns: Vec::new() }, errors)
-            }
-        }
+        let automaton = automaton(&words).unwrap_or_else(|error| {
+            errors.push(error);
+            words_alone()
+        });
+        (Rules { anchors, automaton, patterns, classes }, errors)
     }
 
-    /// Checks the examples and counter-examples of `rows` against these rules.
-    pub fn check_examples(&self, rows: &[AnchorRow]) -> Vec<RuleError> {
+    /// Checks the examples of `rows`, which are the first ones of these rules.
+    pub fn check_examples(&self, rows: &Rows) -> Vec<RuleError> {
         let mut errors = Vec::new();
-        for row in rows {
+        for (number, row) in rows.anchors.iter().enumerate() {
             let mut fail = |source| errors.push(RuleError::Anchor { id: row.id.clone(), source });
             for example in &row.examples {
                 let got = self.recognise(&example.text).unwrap_or_else(|| "nothing".to_owned());
@@ -163,12 +186,27 @@ impl Rules {
                 }
             }
             for text in &row.counter {
-                if self.matches(&row.id, text) {
+                if self.row_matches(number, text) {
                     fail(AnchorError::Counter(text.clone()));
                 }
             }
         }
+        let classes = self.classes.check(&rows.classes).into_iter();
+        errors.extend(classes.map(|(name, source)| RuleError::Class { name, source }));
         errors
+    }
+}
+
+/// Returns an automaton of the vocabulary alone, for when there are more rows than one can hold.
+fn words_alone() -> AhoCorasick {
+    let words = WORDS.iter().map(|(word, _)| *word);
+    match AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .match_kind(MatchKind::Standard)
+        .build(words)
+    {
+        Ok(automaton) => automaton,
+        Err(_) => unreachable!("a hundred short words always fit"),
     }
 }
 
@@ -233,7 +271,7 @@ mod tests {
                 "[[anchor]]\nid = \"my.own\"\nclass = \"build_error\"\nshapes = [\"{shape}\"]\n\
                  identify = [\"what\"]\nexamples = [{{ text = \"{example}\", holes = [\"x\"] }}]\n"
             );
-            parse_anchors("salve.toml", &text).unwrap()
+            Rows { anchors: parse_anchors("salve.toml", &text).unwrap(), classes: Vec::new() }
         };
         let errors =
             Rules::with_user(&row("frobnicator broke on {what:word}", "nope")).unwrap_err();

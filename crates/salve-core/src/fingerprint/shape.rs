@@ -96,6 +96,15 @@ impl Shape {
             .fold("", |best, next| if next.len() > best.len() { next } else { best })
     }
 
+    /// Returns how much literal text the shape has.
+    pub(crate) fn weight(&self) -> usize {
+        let literals = self.parts.iter().map(|part| match part {
+            Part::Literal(finder) => finder.needle().len(),
+            Part::Skip | Part::Hole(_) => 0,
+        });
+        literals.sum()
+    }
+
     /// Returns the names of this shape's holes.
     pub(crate) fn holes(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
@@ -359,6 +368,13 @@ pub(crate) fn flatten_into(text: &str, out: &mut String, ends: Ends) {
     if ends == Ends::Trimmed && out.len() > floor && out.ends_with(' ') {
         out.pop();
     }
+}
+
+/// Returns `text` flat, with one blank kept at either end.
+pub(crate) fn flatten_word(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    flatten_into(text, &mut out, Ends::Kept);
+    out
 }
 
 /// Returns `text` as a flat line.
