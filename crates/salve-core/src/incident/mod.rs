@@ -1,1 +1,422 @@
 //! One illness of one subject, from the first symptom to its outcome.
+//!
+//! The same machine serves all five subjects. It decides and never acts:
+//!
+//! - [`Incident::step`] takes one journal entry in: state + entry → state + the effect to run.
+//!   Replaying the journal through it rebuilds the state, whoever wrote the entries and however
+//!   often Salve was killed in between. What does not belong is refused with a reason
+//!   ([`Ignored`]) and changes nothing.
+//! - [`Incident::next`] looks at the state, never at what has just happened, and says what the
+//!   owner does next: write an entry, choose a remedy, or wait. A mark or an approval that came
+//!   before anyone waited for it therefore counts.
+//!
+//! The owner's loop has three moves: ask `next`, append the entry if the incident's last entry is
+//! still [`Incident::last_seq`], and only then run the effect that `step` returns for it. Results
+//! come back as entries. A phase exists only where we wait for the world; recalling, choosing and
+//! gating are plain calls between two entries.
+//!
+//! Time never runs backwards here: hand `next` the later of the wall clock and
+//! [`Incident::clock`] plus the time seen to pass since.
+//!
+//! **Invariants**, each held by the simulator (`sim`) and by the tests beside the code:
+//! never two owners; never an effect without its journal entry; a remedy is applied only when the
+//! gate allowed it or a person approved exactly it; an approval is used once; what may have acted
+//! is measured and verified, never applied again blindly; budgets never rise without a named
+//! person; an incident ends or waits for someone named.
+
+mod budget;
+mod change;
+mod choose;
+mod follow;
+mod history;
+mod names;
+mod people;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
+mod step;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use budget::Ledger;
+pub use change::{is_small, larger};
+pub use choose::{Candidate, Tier, choose};
+pub use history::History;
+pub use names::{Mode, phase_names};
+pub use step::{Ignored, Run};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::event::{
+    Authority, Change, Digest, Effect, Entry, Event, Outcome, Policy, Process, Proof, Question,
+    Remedy, RemedyKind, Report, Resource, Subject, Symptom,
+};
+use crate::id::{IncidentId, Signature};
+use crate::scrub::Scrubbed;
+
+/// Where an incident stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing is chosen for the present symptom.
+    Choosing,
+    /// An effect is to run, not before `from`.
+    Due {
+        /// The effect.
+        what: Effect,
+        /// The earliest time.
+        from: Timestamp,
+    },
+    /// An effect was requested and has not come back.
+    Doing {
+        /// The effect's number.
+        effect: u32,
+        /// The effect.
+        what: Effect,
+        /// When it was requested.
+        since: Timestamp,
+    },
+    /// A person has to decide.
+    Asking {
+        /// The question's number, from 1.
+        number: u32,
+        /// The question.
+        question: Question,
+        /// What an answer is bound to.
+        digest: Digest,
+        /// Whether the person was told.
+        told: Told,
+    },
+    /// The budget is used up and nothing is tried for a while.
+    CoolingDown {
+        /// When that is over.
+        until: Timestamp,
+    },
+    /// The outcome is clear and holds from `from`, unless the subject falls ill again.
+    Ending {
+        /// The outcome.
+        outcome: Outcome,
+        /// When the watch is over.
+        from: Timestamp,
+    },
+    /// Over: no entry changes it any more, except that late costs are still charged.
+    Closed(Outcome),
+}
+
+/// Whether the person who is asked knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Not yet.
+    No,
+    /// The effect of this number is telling them.
+    Telling(u32),
+    /// Yes.
+    Yes,
+}
+
+/// The remedy in question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// The remedy.
+    pub remedy: Remedy,
+    /// On whose word it runs; `None` until somebody allowed it.
+    pub authority: Option<Authority>,
+    /// The failure it is tried against.
+    pub signature: Signature,
+    /// How far it got.
+    pub reach: Reach,
+}
+
+/// How far a trial got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing has been done.
+    Untouched,
+    /// It was applied by the process that verifies it.
+    Applied,
+    /// It may have been applied, in part or whole, by a process that is gone.
+    Unsure,
+}
+
+/// How a remedy that was considered fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// The remedy's hash.
+    pub digest: Digest,
+    /// The failure it was meant for.
+    pub signature: Signature,
+    /// How it fared.
+    pub fate: Fate,
+}
+
+/// How a remedy fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It ran and did not help.
+    Failed,
+    /// The gate denied it.
+    Denied,
+    /// A person declined it or had it left out.
+    Declined,
+}
+
+/// What an agent told about the present attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    attempt: u32,
+    engaged: Option<Timestamp>,
+    wrote: bool,
+    reported: Change,
+}
+
+/// What follows when a change has been undone or a running effect has come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    Choose,
+    Ask(Question),
+    End(Outcome),
+}
+
+/// What the owner of an incident does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Append this entry, then run the effect that [`Incident::step`] returns for it.
+    Write(Event),
+    /// Recall, [`choose`] and gate; then append [`Event::Judged`] or [`Event::NothingLeft`].
+    Choose,
+    /// Do nothing until something arrives, or until the time given.
+    Wait {
+        /// What is waited for.
+        on: Awaited,
+        /// When to look again though nothing arrived.
+        until: Option<Timestamp>,
+    },
+    /// Do nothing: somebody else owns the incident, or nobody; see [`Incident::claim`].
+    NotMine,
+    /// Do nothing any more.
+    Over,
+}
+
+/// What an incident waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Time to pass.
+    Time,
+    /// The effect of this number to come back.
+    Effect(u32),
+    /// A person, by name.
+    Person(Scrubbed),
+}
+
+/// Whether the process that owns an incident is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// That very process runs.
+    Alive,
+    /// That very process is gone: its pid is free, or another process has it.
+    Gone,
+    /// It cannot be told, for example because it is on another host.
+    Unknown,
+}
+
+/// Why an incident cannot be claimed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotClaimed {
+    /// The incident is over.
+    #[error("the incident is over")]
+    Over,
+    /// It belongs to the one who asks.
+    #[error("the incident is already ours")]
+    Mine,
+    /// Somebody owns it who is alive, or may be.
+    #[error("the incident belongs to process {} on {}", .0.pid, .0.host)]
+    Held(Process),
+}
+
+/// Why entries do not make an incident.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpened {
+    /// The first entry is not the opening of an incident.
+    #[error("the incident's first entry is missing")]
+    NoOpening,
+    /// Nobody is named who could be asked.
+    #[error("the incident names nobody to ask")]
+    NobodyNamed,
+    /// The number of attempts has no limit, so it might never end.
+    #[error("the incident has no limit on attempts")]
+    Endless,
+}
+
+/// One failure's whole story so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incident {
+    id: IncidentId,
+    subject: Subject,
+    policy: Policy,
+    symptom: Symptom,
+    owner: Option<Process>,
+    paused: Option<Scrubbed>,
+    phase: Phase,
+    trial: Option<Trial>,
+    marks: Marks,
+    tried: Vec<Tried>,
+    ledger: Ledger,
+    history: History,
+    effects: u32,
+    questions: u32,
+    failures_in_row: u32,
+    kept: bool,
+    then: Then,
+    wish: Option<Then>,
+    outcome: Option<Outcome>,
+    clock: Timestamp,
+    last_seq: u64,
+}
+
+/// Returns `from` plus milliseconds, stopping at the end of time.
+pub(crate) fn later(from: Timestamp, ms: u64) -> Timestamp {
+    let ms = i64::try_from(ms).unwrap_or(i64::MAX);
+    from.saturating_add(SignedDuration::from_millis(ms)).unwrap_or(Timestamp::MAX)
+}
+
+impl Incident {
+    /// Rebuilds an incident from all its entries.
+    ///
+    /// # Errors
+    ///
+    /// When the first entry is not its opening, or names nobody to ask.
+    pub fn replay<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self, NotOpened> {
+        let mut entries = entries.into_iter();
+        let mut incident = Self::open(entries.next().ok_or(NotOpened::NoOpening)?)?;
+        for entry in entries {
+            // What is refused now was refused when it was live: it changes nothing.
+            let _refused = incident.step(entry);
+        }
+        Ok(incident)
+    }
+
+    /// Takes over an incident whose owner is gone or has let go.
+    ///
+    /// The entry takes effect only if nothing else was appended meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When the owner is not surely gone, or there is nothing to take.
+    pub fn claim(&self, me: &Process, holder: Holder) -> Result<Event, NotClaimed> {
+        match (&self.owner, holder) {
+            _ if matches!(self.phase, Phase::Closed(_)) => Err(NotClaimed::Over),
+            (None, _) => Ok(Event::Claimed { instead_of: None }),
+            (Some(owner), _) if owner == me => Err(NotClaimed::Mine),
+            (Some(owner), Holder::Gone) => Ok(Event::Claimed { instead_of: Some(owner.clone()) }),
+            (Some(owner), Holder::Alive | Holder::Unknown) => Err(NotClaimed::Held(owner.clone())),
+        }
+    }
+
+    /// Returns what `me` does next, judged from the state alone.
+    pub fn next(&self, me: &Process, now: Timestamp) -> Move {
+        if let Phase::Closed(_) = self.phase {
+            return Move::Over;
+        }
+        if self.owner.as_ref() != Some(me) {
+            return Move::NotMine;
+        }
+        let now = now.max(self.clock);
+        let from = |from: Timestamp, event: Event| match now < from {
+            true => Move::Wait { on: Awaited::Time, until: Some(from) },
+            false => Move::Write(event),
+        };
+        let request = |what| Event::Requested { effect: self.effects.saturating_add(1), what };
+        match self.phase {
+            Phase::Choosing | Phase::Due { .. } if self.pausing().is_some() => {
+                self.wait_for_person()
+            }
+            Phase::Choosing => match self.ledger.exhausted() {
+                Some(resource) => Move::Write(Event::Exhausted { resource }),
+                None => Move::Choose,
+            },
+            Phase::Due { what, from: time } => match self.out_of_budget_for(what) {
+                // Late costs used up the budget after the remedy was allowed.
+                Some(resource) => Move::Write(Event::Exhausted { resource }),
+                None => from(time, request(what)),
+            },
+            Phase::Doing { effect, .. } => match self.agent_deadline() {
+                Some(time) if time <= now => {
+                    Move::Write(Event::Finished { effect, report: Report::NoAgent })
+                }
+                until => Move::Wait { on: Awaited::Effect(effect), until },
+            },
+            Phase::Asking { told: Told::No, .. } => Move::Write(request(Effect::Ask)),
+            Phase::Asking { .. } => self.wait_for_person(),
+            Phase::CoolingDown { until } => from(until, Event::CooledDown {}),
+            Phase::Ending { outcome, from: time } => from(time, Event::Ended { outcome }),
+            Phase::Closed(_) => Move::Over,
+        }
+    }
+
+    /// Returns what has run out, if `what` would begin an attempt.
+    fn out_of_budget_for(&self, what: Effect) -> Option<Resource> {
+        self.ledger.exhausted().filter(|_| self.begins_attempt(what))
+    }
+
+    /// Tells whether an effect begins an attempt: applying a remedy does, and so does running the
+    /// subject again where that is the remedy.
+    fn begins_attempt(&self, what: Effect) -> bool {
+        let retry = self.trial.as_ref().is_some_and(|t| t.remedy.kind == RemedyKind::Retry);
+        match what {
+            Effect::Apply { .. } => true,
+            Effect::Verify => retry,
+            Effect::Snapshot
+            | Effect::Measure
+            | Effect::RollBack(_)
+            | Effect::Ask
+            | Effect::Record
+            | Effect::Release => false,
+        }
+    }
+
+    fn wait_for_person(&self) -> Move {
+        let person = self.pausing().unwrap_or(&self.policy.person).clone();
+        Move::Wait { on: Awaited::Person(person), until: None }
+    }
+
+    /// Returns who paused what would run next; undoing and ending go on in a pause.
+    fn pausing(&self) -> Option<&Scrubbed> {
+        let held = match self.phase {
+            Phase::Choosing => true,
+            Phase::Due { what, .. } => match what {
+                Effect::Snapshot | Effect::Apply { .. } | Effect::Measure | Effect::Verify => true,
+                Effect::RollBack(_) | Effect::Ask | Effect::Record | Effect::Release => false,
+            },
+            Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => false,
+        };
+        self.paused.as_ref().filter(|_| held)
+    }
+
+    /// Returns when to stop waiting for an agent, if one is waited for.
+    fn agent_deadline(&self) -> Option<Timestamp> {
+        let Phase::Doing { what: Effect::Apply { .. }, since, .. } = self.phase else {
+            return None;
+        };
+        if self.trial.as_ref()?.remedy.kind != RemedyKind::Agent {
+            return None;
+        }
+        Some(match self.marks.engaged {
+            Some(engaged) => later(engaged.max(since), self.policy.write_ms),
+            None => later(since, self.policy.engage_ms),
+        })
+    }
+
+    /// Returns what memory may credit: the remedy, the failure it cured, and the proof.
+    ///
+    /// `None` unless the heal is proven and it is sure that this remedy did it.
+    pub fn credit(&self) -> Option<(&Remedy, Signature)> {
+        let trial = self.trial.as_ref()?;
+        let proven = self.outcome == Some(Outcome::Recovered(Proof::Proven));
+        (proven && trial.reach == Reach::Applied).then_some((&trial.remedy, trial.signature))
+    }
+}

@@ -1,0 +1,264 @@
+//! What follows when an effect comes back, or never will.
+
+use super::step::{Ignored, Taken};
+use super::{Fate, Incident, Phase, Reach, Then, Told, Tried, change};
+use crate::event::{
+    Acted, Digest, Effect, OnFailure, Outcome, Proof, Question, RemedyKind, Repeat, Report, Scope,
+    Symptom, Undo,
+};
+
+impl Incident {
+    /// Takes in the result of an effect.
+    pub(super) fn finished(&mut self, effect: u32, report: &Report) -> Taken {
+        if let Phase::Asking { told: told @ Told::Telling(_), .. } = &mut self.phase
+            && *told == Told::Telling(effect)
+        {
+            *told = Told::Yes;
+            return Ok(None);
+        }
+        let Phase::Doing { effect: running, what, .. } = self.phase else {
+            return Err(Ignored::Stale);
+        };
+        if running != effect {
+            return Err(Ignored::Stale);
+        }
+        self.follow(what, report)?;
+        self.heed_wish();
+        Ok(None)
+    }
+
+    /// Moves on from an effect by what it reports; a report that does not fit changes nothing.
+    fn follow(&mut self, what: Effect, report: &Report) -> Result<(), Ignored> {
+        use {Effect as E, Report as R};
+        match (what, report) {
+            (E::Snapshot, R::Done) => {
+                self.kept = true;
+                self.due_apply();
+            }
+            (E::Snapshot, R::Failed { .. } | R::TimedOut) => self.ask(Question::SnapshotFailed),
+            (E::Apply { .. }, R::Done) => self.applied(),
+            (E::Apply { .. }, R::NoAgent) if self.agent_is_tried() => self.applied(),
+            (E::Apply { .. }, R::Failed { .. } | R::TimedOut) => self.fail(None),
+            (E::Measure, R::Measured(measured)) => {
+                match change::is_small(change::larger(*measured, self.reported()), &self.policy) {
+                    true => self.due(E::Verify, self.policy.quiet_ms),
+                    false => self.ask(Question::ChangeTooLarge),
+                }
+            }
+            (E::Measure, R::Failed { .. } | R::TimedOut) => self.ask(Question::ChangeTooLarge),
+            (E::Verify, R::Verified { proof, symptom }) => {
+                self.verified(*proof, symptom.as_deref())
+            }
+            (E::Verify, R::Failed { .. } | R::TimedOut) => match self.subject.repeat {
+                Repeat::Safe => self.fail(None),
+                Repeat::Unsafe => self.ask(Question::MayHaveActed),
+            },
+            (E::RollBack(_), R::Done) => {
+                self.trial = None;
+                self.proceed(self.then);
+            }
+            (E::RollBack(_), R::Failed { .. } | R::TimedOut) => {
+                self.trial = None;
+                self.ask(Question::RollBackFailed);
+            }
+            // Failing to record or to let go must not keep an incident open for ever.
+            (E::Record, R::Done | R::Failed { .. } | R::TimedOut) => self.due(E::Release, 0),
+            (E::Release, R::Done | R::Failed { .. } | R::TimedOut) => {
+                self.phase = Phase::Closed(self.outcome.unwrap_or(Outcome::Aborted));
+            }
+            (
+                E::Snapshot
+                | E::Apply { .. }
+                | E::Measure
+                | E::Verify
+                | E::RollBack(_)
+                | E::Ask
+                | E::Record
+                | E::Release,
+                _,
+            ) => return Err(Ignored::WrongReport),
+        }
+        Ok(())
+    }
+
+    /// Does what was ordered while an effect was running.
+    fn heed_wish(&mut self) {
+        let Some(wish) = self.wish.take() else { return };
+        match (self.phase, wish) {
+            // It came out well, or is over: there is nothing left to stop.
+            (Phase::Ending { .. } | Phase::Closed(_), _) => {}
+            (Phase::Due { what: Effect::RollBack(_), .. }, _) => self.then = wish,
+            // What could not be undone has to be looked at, unless a person has.
+            (Phase::Asking { question: Question::RollBackFailed, .. }, Then::Choose)
+            | (Phase::Asking { question: Question::RollBackFailed, .. }, Then::Ask(_))
+            | (
+                Phase::Asking { question: Question::RollBackFailed, .. },
+                Then::End(Outcome::Aborted | Outcome::GivenUp | Outcome::Recovered(_)),
+            ) => {}
+            (
+                Phase::Choosing
+                | Phase::Due { .. }
+                | Phase::Doing { .. }
+                | Phase::Asking { .. }
+                | Phase::CoolingDown { .. },
+                _,
+            ) => self.stop_now(wish),
+        }
+    }
+
+    /// Moves on from a remedy that has been applied, or has to be taken for it.
+    pub(super) fn applied(&mut self) {
+        let edits = self.trial.as_ref().is_some_and(|trial| match trial.remedy.kind {
+            RemedyKind::Patch | RemedyKind::Agent => true,
+            RemedyKind::Retry
+            | RemedyKind::Command
+            | RemedyKind::SoftReset
+            | RemedyKind::HardReset => false,
+        });
+        match edits {
+            true => self.due(Effect::Measure, 0),
+            false => self.due(Effect::Verify, 0),
+        }
+    }
+
+    fn agent_is_tried(&self) -> bool {
+        self.trial.as_ref().is_some_and(|trial| trial.remedy.kind == RemedyKind::Agent)
+    }
+
+    /// Returns what the agent of this attempt said it changed.
+    fn reported(&self) -> crate::event::Change {
+        match self.marks.attempt == self.attempt() {
+            true => self.marks.reported,
+            false => crate::event::Change::default(),
+        }
+    }
+
+    fn verified(&mut self, proof: Proof, symptom: Option<&Symptom>) {
+        match proof {
+            Proof::Proven | Proof::Transient | Proof::Flaky => {
+                let from = super::later(self.clock, self.policy.watch_ms);
+                self.phase = Phase::Ending { outcome: Outcome::Recovered(proof), from };
+            }
+            Proof::Masked => {
+                self.note_trial(Fate::Failed);
+                self.undo(Scope::Attempt, Then::Ask(Question::Masked));
+            }
+            Proof::Failed => self.fail(symptom),
+        }
+    }
+
+    /// Counts a failed trial and undoes it; a relapse counts against the trial that seemed to help.
+    pub(super) fn fail(&mut self, symptom: Option<&Symptom>) {
+        self.note_trial(Fate::Failed);
+        if let Some(symptom) = symptom {
+            self.history.see(symptom);
+            self.symptom = symptom.clone();
+        }
+        self.failures_in_row = self.failures_in_row.saturating_add(1);
+        let then = match self.may_have_acted() {
+            true => Then::Ask(Question::MayHaveActed),
+            false => Then::Choose,
+        };
+        match self.policy.catastrophe_after.is_some_and(|limit| self.failures_in_row >= limit) {
+            true => {
+                self.failures_in_row = 0;
+                self.undo(Scope::Incident, then);
+            }
+            false => self.undo(Scope::Attempt, then),
+        }
+    }
+
+    /// Tells whether running the subject again could do a second time what it may have done.
+    pub(super) fn may_have_acted(&self) -> bool {
+        self.subject.repeat == Repeat::Unsafe && self.symptom.acted == Acted::Maybe
+    }
+
+    /// Remembers how the trial fared.
+    pub(super) fn note_trial(&mut self, fate: Fate) {
+        if let Some(trial) = &self.trial {
+            let (digest, signature) = (trial.remedy.digest, trial.signature);
+            self.tried.push(Tried { digest, signature, fate });
+        }
+    }
+
+    /// Remembers how the trial fared and chooses anew; nothing of it has been done.
+    pub(super) fn drop_trial(&mut self, fate: Fate) {
+        self.note_trial(fate);
+        self.proceed(Then::Choose);
+    }
+
+    /// Undoes what there is to undo, then goes on with `then`.
+    pub(super) fn undo(&mut self, scope: Scope, then: Then) {
+        let touched = self.trial.as_ref().is_some_and(|trial| {
+            trial.remedy.undo == Undo::Snapshot && trial.reach != Reach::Untouched
+        });
+        // A weakened judge never stays, whatever the policy keeps.
+        let keep = self.policy.on_failure == OnFailure::Keep && then != Then::Ask(Question::Masked);
+        let due = match scope {
+            Scope::Attempt => touched && self.kept,
+            Scope::Incident => self.kept,
+        };
+        if due && !keep {
+            self.then = then;
+            self.due(Effect::RollBack(scope), 0);
+        } else {
+            self.trial = None;
+            self.proceed(then);
+        }
+    }
+
+    /// Goes on with what was to follow.
+    pub(super) fn proceed(&mut self, then: Then) {
+        match then {
+            Then::Choose => {
+                self.trial = None;
+                self.phase = Phase::Choosing;
+            }
+            Then::Ask(question) => self.ask(question),
+            Then::End(outcome) => self.phase = Phase::Ending { outcome, from: self.clock },
+        }
+    }
+
+    /// Asks the named person; the answer is bound to this question and to what it is about.
+    pub(super) fn ask(&mut self, question: Question) {
+        self.questions = self.questions.saturating_add(1);
+        let number = self.questions;
+        let digest = match (&self.trial, question) {
+            (Some(trial), Question::Remedy) => trial.remedy.digest,
+            (_, _) => Digest::of(&[self.id.0.as_bytes(), &number.to_le_bytes()]),
+        };
+        self.phase = Phase::Asking { number, question, digest, told: Told::No };
+    }
+
+    /// Decides about an effect whose owner is gone: it may have happened or not.
+    ///
+    /// What is harmless to repeat is due again. A remedy is never applied again: it is taken for
+    /// applied, measured and verified. A subject that must not run twice is a person's decision.
+    pub(super) fn resume(&mut self) {
+        if let Phase::Asking { told: told @ Told::Telling(_), .. } = &mut self.phase {
+            *told = Told::No;
+        }
+        let Phase::Doing { what, .. } = self.phase else { return };
+        match what {
+            Effect::Snapshot
+            | Effect::Measure
+            | Effect::RollBack(_)
+            | Effect::Ask
+            | Effect::Record
+            | Effect::Release => self.due(what, 0),
+            Effect::Apply { .. } => {
+                if let Some(trial) = &mut self.trial {
+                    trial.reach = Reach::Unsure;
+                }
+                self.applied();
+            }
+            Effect::Verify => match self.subject.repeat {
+                Repeat::Safe => self.due(Effect::Verify, 0),
+                Repeat::Unsafe => self.ask(Question::MayHaveActed),
+            },
+        }
+        if matches!(self.phase, Phase::Due { .. } | Phase::Asking { .. }) {
+            self.heed_wish();
+        }
+    }
+}

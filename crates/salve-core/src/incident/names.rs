@@ -1,0 +1,92 @@
+//! The names the dev-server spec has for what happens.
+
+use super::{Incident, Phase, Told};
+use crate::event::{Effect, Event, Mark, Outcome, Proof, Question, RemedyKind, Report, Stage};
+
+/// Which of the spec's two tables of phases is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Restarts only.
+    Legacy,
+    /// Repairs by an agent.
+    Agent,
+}
+
+/// Returns the spec's phases that an event which was taken in brought about, in their order.
+///
+/// `after` is the incident with the event taken in. Most events bring about none.
+pub fn phase_names(mode: Mode, after: &Incident, event: &Event) -> &'static [&'static str] {
+    use Mode::{Agent, Legacy};
+    let names: &'static [&'static str] = match (event, mode) {
+        (Event::Opened { .. }, Legacy) => &["crash-detected"],
+        (Event::Opened { .. }, Agent) => &["crash_detected"],
+        (Event::Claimed { .. }, Legacy) => &["lock-acquired"],
+        (Event::Claimed { .. }, Agent) => &["repair_started"],
+        (Event::Judged { .. }, Legacy) if waits_to_retry(after) => &["waiting"],
+        (Event::Requested { what: Effect::Apply { .. }, .. }, Agent) if awaits_agent(after) => {
+            &["awaiting_agent"]
+        }
+        (Event::Marked { mark, .. }, Agent) => match mark {
+            Mark::Started => &["agent_started"],
+            Mark::ReadingLog => &["agent_reading_log"],
+            Mark::ApplyingFix => &["agent_applying_fix"],
+            Mark::WroteFiles => &["agent_wrote_files"],
+        },
+        (Event::Requested { what: Effect::Verify, .. }, _) => &["restarting"],
+        (Event::Progressed { stage: Stage::HealthCheck, .. }, _) => &["health-check"],
+        (Event::Progressed { stage: Stage::VerifyingFix, .. }, Agent) => &["verifying_fix"],
+        (Event::Sickened { .. }, _) => &["failed"],
+        (Event::Finished { report: Report::Verified { proof: Proof::Failed, .. }, .. }, _) => {
+            &["failed"]
+        }
+        (Event::Exhausted { .. }, _) => match after.phase {
+            Phase::CoolingDown { .. } => &["exhausted", "cooldown"],
+            _ => &["exhausted", "failed_requires_human"],
+        },
+        (Event::Finished { .. } | Event::Judged { .. } | Event::Approved { .. }, Agent)
+            if is_ready_to_restart(after) =>
+        {
+            &["ready_to_restart"]
+        }
+        (Event::Ended { outcome: Outcome::Aborted }, _) => &["aborted"],
+        _ => return came_to(after, event),
+    };
+    names
+}
+
+/// Returns the phase that follows from where the event led rather than from the event.
+fn came_to(after: &Incident, event: &Event) -> &'static [&'static str] {
+    let leads = matches!(
+        event,
+        Event::Finished { .. }
+            | Event::CooledDown { .. }
+            | Event::NothingLeft { .. }
+            | Event::Tripped { .. }
+            | Event::Ordered { .. }
+    );
+    match after.phase {
+        Phase::Ending { outcome: Outcome::Recovered(_), .. } if leads => &["recovered"],
+        Phase::Asking { question, told: Told::No, .. } if leads && question != Question::Remedy => {
+            &["failed_requires_human"]
+        }
+        Phase::Choosing
+        | Phase::Due { .. }
+        | Phase::Doing { .. }
+        | Phase::Asking { .. }
+        | Phase::CoolingDown { .. }
+        | Phase::Ending { .. }
+        | Phase::Closed(_) => &[],
+    }
+}
+
+fn waits_to_retry(after: &Incident) -> bool {
+    matches!(after.phase, Phase::Due { what: Effect::Verify, .. })
+}
+
+fn awaits_agent(after: &Incident) -> bool {
+    after.trial.as_ref().is_some_and(|trial| trial.remedy.kind == RemedyKind::Agent)
+}
+
+fn is_ready_to_restart(after: &Incident) -> bool {
+    matches!(after.phase, Phase::Due { what: Effect::Verify, .. })
+}

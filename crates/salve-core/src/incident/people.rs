@@ -1,0 +1,203 @@
+//! What people say: answers, orders, refills. Nobody else can.
+
+use super::step::{Ignored, Taken};
+use super::{Fate, Incident, Phase, Then};
+use crate::event::{
+    Acted, Amounts, Authority, Breaker, Digest, Effect, Entry, Event, Order, Outcome, Question,
+    Scope,
+};
+use crate::scrub::Scrubbed;
+
+impl Incident {
+    /// Takes in what a named person said.
+    pub(super) fn hear_person(&mut self, name: &Scrubbed, entry: &Entry) -> Taken {
+        match &entry.event {
+            Event::Approved { question, digest, .. } => {
+                let question = self.answered(*question, *digest)?;
+                self.approved(question, entry.seq)
+            }
+            Event::Rejected { question, digest, .. } => {
+                let question = self.answered(*question, *digest)?;
+                self.rejected(question)
+            }
+            Event::Resolved { .. } => self.stop(Then::End(Outcome::Resolved)),
+            Event::Refilled { granted } => self.refilled(*granted),
+            Event::Ordered { order } => self.ordered(name, *order),
+            Event::Opened { .. }
+            | Event::Claimed { .. }
+            | Event::Released { .. }
+            | Event::Sickened { .. }
+            | Event::Judged { .. }
+            | Event::NothingLeft { .. }
+            | Event::Requested { .. }
+            | Event::Progressed { .. }
+            | Event::Finished { .. }
+            | Event::Exhausted { .. }
+            | Event::CooledDown { .. }
+            | Event::Tripped { .. }
+            | Event::Charged { .. }
+            | Event::Ended { .. } => Err(Ignored::NotOwner),
+            Event::Marked { .. }
+            | Event::ConfigChanged { .. }
+            | Event::ConfigRejected { .. }
+            | Event::ConfigPending { .. }
+            | Event::ConfigAccepted { .. }
+            | Event::Learned { .. }
+            | Event::Forgotten { .. }
+            | Event::StoreSalvaged { .. }
+            | Event::Noted { .. }
+            | Event::Other(_) => Err(Ignored::NoNews),
+        }
+    }
+
+    /// Returns the open question if the answer is to exactly it.
+    fn answered(&self, answer_to: u32, about: Digest) -> Result<Question, Ignored> {
+        match self.phase {
+            Phase::Asking { number, question, digest, .. }
+                if (number, digest) == (answer_to, about) =>
+            {
+                Ok(question)
+            }
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => Err(Ignored::Stale),
+        }
+    }
+
+    fn approved(&mut self, question: Question, seq: u64) -> Taken {
+        match question {
+            Question::Remedy => self.begin(Authority::Approval(seq)),
+            Question::ChangeTooLarge => self.due(Effect::Verify, self.policy.quiet_ms),
+            Question::SnapshotFailed => self.due(Effect::Snapshot, 0),
+            Question::MayHaveActed => {
+                self.symptom.acted = Acted::No;
+                match self.trial {
+                    Some(_) => self.due(Effect::Verify, 0),
+                    None => self.proceed(Then::Choose),
+                }
+            }
+            // A yes is no refill: only a stated amount raises a budget.
+            Question::Exhausted(_) => return Err(Ignored::Exhausted),
+            Question::NoProgress => {
+                self.history.forgive();
+                self.proceed(Then::Choose);
+            }
+            Question::NothingLeft
+            | Question::RollBackFailed
+            | Question::Masked
+            | Question::Tripped(_)
+            | Question::Ordered => self.proceed(Then::Choose),
+        }
+        Ok(None)
+    }
+
+    fn rejected(&mut self, question: Question) -> Taken {
+        match question {
+            Question::Remedy | Question::ChangeTooLarge => {
+                self.note_trial(Fate::Declined);
+                self.stop_now(Then::Choose);
+            }
+            Question::SnapshotFailed
+            | Question::MayHaveActed
+            | Question::Exhausted(_)
+            | Question::NoProgress
+            | Question::NothingLeft
+            | Question::RollBackFailed
+            | Question::Masked
+            | Question::Tripped(_)
+            | Question::Ordered => self.stop_now(Then::End(Outcome::GivenUp)),
+        }
+        Ok(None)
+    }
+
+    fn refilled(&mut self, granted: Amounts) -> Taken {
+        if granted == Amounts::default() {
+            return Err(Ignored::NoNews);
+        }
+        self.ledger.refill(granted);
+        let waits = match self.phase {
+            Phase::CoolingDown { .. } | Phase::Asking { question: Question::Exhausted(_), .. } => {
+                true
+            }
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => false,
+        };
+        if waits && self.ledger.exhausted().is_none() {
+            self.proceed(Then::Choose);
+        }
+        Ok(None)
+    }
+
+    fn ordered(&mut self, name: &Scrubbed, order: Order) -> Taken {
+        match order {
+            Order::Pause => self.paused = Some(name.clone()),
+            Order::Resume => self.paused = None,
+            Order::Abort => return self.stop(Then::End(Outcome::Aborted)),
+            Order::Escalate => return self.stop(Then::Ask(Question::Ordered)),
+            Order::Skip => return self.skip(),
+            Order::Retry => return self.retry(),
+        }
+        Ok(None)
+    }
+
+    fn skip(&mut self) -> Taken {
+        if self.trial.is_none() || matches!(self.phase, Phase::Ending { .. }) {
+            return Err(Ignored::Stale);
+        }
+        self.note_trial(Fate::Declined);
+        self.stop(Then::Choose)
+    }
+
+    fn retry(&mut self) -> Taken {
+        match self.phase {
+            Phase::CoolingDown { .. } => Err(Ignored::Exhausted),
+            Phase::Asking { question: Question::Remedy | Question::ChangeTooLarge, .. } => {
+                Err(Ignored::Stale)
+            }
+            Phase::Asking { question, .. } => self.approved(question, self.last_seq),
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => Err(Ignored::Stale),
+        }
+    }
+
+    /// Stops trying: at once, or as soon as the running effect is back.
+    pub(super) fn stop(&mut self, then: Then) -> Taken {
+        if self.outcome.is_some() {
+            return Err(Ignored::Over);
+        }
+        match self.phase {
+            Phase::Ending { .. } | Phase::Closed(_) => return Err(Ignored::Over),
+            Phase::Doing { .. } => self.wish = Some(then),
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. } => self.stop_now(then),
+        }
+        Ok(None)
+    }
+
+    /// Undoes what is unproven, then goes on with `then`.
+    ///
+    /// What a person settled by hand is left as the person left it.
+    pub(super) fn stop_now(&mut self, then: Then) {
+        match (self.phase, then) {
+            (_, Then::End(Outcome::Resolved)) => self.proceed(then),
+            (Phase::Due { what: Effect::RollBack(_), .. }, _) => self.then = then,
+            (_, Then::Ask(Question::Tripped(Breaker::NewErrors))) => {
+                self.undo(Scope::Incident, then)
+            }
+            (_, _) => self.undo(Scope::Attempt, then),
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Simulated lives of incidents.
+pub mod parts;

@@ -1,0 +1,92 @@
+//! Small made-up values for simulated incidents.
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::class::Class;
+use crate::event::{
+    Acted, Actor, Digest, Judgement, Limits, OnFailure, Origin, Policy, Process, Remedy,
+    RemedyKind, Repeat, Subject, SubjectKind, Symptom, Undo, Verdict,
+};
+use crate::id::{IncidentId, Signature};
+use crate::scrub::Scrubbed;
+
+/// Returns the simulated incident's id.
+pub fn id() -> IncidentId {
+    IncidentId(Uuid::from_u128(0x5a1e))
+}
+
+/// Returns a time, in milliseconds after the simulation began.
+pub fn time(ms: u64) -> Timestamp {
+    super::super::later(Timestamp::UNIX_EPOCH, ms)
+}
+
+/// Returns a process of Salve.
+pub fn process(pid: u32) -> Process {
+    Process { pid, started: u64::from(pid) * 100, host: Scrubbed::literal("here") }
+}
+
+/// Returns a person.
+pub fn person(name: &'static str) -> Actor {
+    Actor::Person { name: Scrubbed::literal(name) }
+}
+
+/// Returns an agent.
+pub fn agent() -> Actor {
+    Actor::Agent { name: Scrubbed::literal("coder") }
+}
+
+/// Returns a subject.
+pub fn subject(kind: SubjectKind, repeat: Repeat) -> Subject {
+    Subject { kind, name: Scrubbed::literal("web"), repeat }
+}
+
+/// Returns a failure of a build, in a tree.
+pub fn symptom(signature: u64, tree: &str) -> Symptom {
+    Symptom {
+        signature: Signature(signature),
+        class: Class::BuildError,
+        key_line: Scrubbed::literal("it broke"),
+        exit: None,
+        tree: Some(Digest::of(&[tree.as_bytes()])),
+        acted: Acted::No,
+    }
+}
+
+/// Returns a remedy as it is usual for its kind.
+pub fn remedy(kind: RemedyKind, name: &'static str) -> Remedy {
+    let (undo, repeat) = match kind {
+        RemedyKind::Retry => (Undo::Nothing, Repeat::Safe),
+        RemedyKind::Agent => (Undo::Snapshot, Repeat::Safe),
+        RemedyKind::Command | RemedyKind::Patch => (Undo::Snapshot, Repeat::Unsafe),
+        RemedyKind::SoftReset | RemedyKind::HardReset => (Undo::Nothing, Repeat::Safe),
+    };
+    let digest = Digest::of_command(name, ".", 1_000);
+    let text = Scrubbed::literal(name);
+    Remedy { kind, origin: Origin::Playbook, text, digest, undo, repeat }
+}
+
+/// Returns a judgement.
+pub fn judgement(verdict: Verdict) -> Judgement {
+    let (rule, reason) = (Scrubbed::literal("rule"), Scrubbed::literal("because"));
+    Judgement { verdict, rule, reason }
+}
+
+/// Returns the spec's defaults for a dev server.
+pub fn policy() -> Policy {
+    Policy {
+        person: Scrubbed::literal("ada"),
+        limits: Limits { attempts: Some(3), ..Limits::default() },
+        backoff_ms: 2_000,
+        engage_ms: 30_000,
+        write_ms: 120_000,
+        quiet_ms: 2_000,
+        watch_ms: 0,
+        cooldown_ms: 600_000,
+        max_files: 8,
+        max_lines: 300,
+        no_progress_limit: None,
+        catastrophe_after: None,
+        on_failure: OnFailure::Undo,
+    }
+}

@@ -1,0 +1,463 @@
+//! Taking journal entries in: who may say what, and when.
+
+use super::{Fate, Incident, Marks, NotOpened, Phase, Reach, Then, Told, Trial, Tried, later};
+use crate::event::{
+    Actor, Amounts, Authority, Change, Effect, Entry, Event, Judgement, Mark, Outcome, Process,
+    Question, Remedy, RemedyKind, Repeat, Resource, Symptom, Undo, Verdict,
+};
+
+/// An effect that has to run now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Its number, which its results name.
+    pub effect: u32,
+    /// What is to be done.
+    pub what: Effect,
+}
+
+/// Why an entry changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Ignored {
+    /// It belongs to another incident, or to none.
+    #[error("it does not belong to this incident")]
+    Elsewhere,
+    /// It was taken in before.
+    #[error("it was taken in before")]
+    Replayed,
+    /// The incident is over.
+    #[error("the incident is over")]
+    Over,
+    /// Only the owner may say this, and another process said it.
+    #[error("it is not from the incident's owner")]
+    NotOwner,
+    /// The incident has an owner who was not named as gone.
+    #[error("the incident has an owner")]
+    Held,
+    /// Only a named person may say this.
+    #[error("only a named person may say this")]
+    NotAPerson,
+    /// It answers something that is no longer, or was not yet, the question.
+    #[error("it is not what is being waited for")]
+    Stale,
+    /// The effect was not due: its remedy was not allowed, or something else comes first.
+    #[error("the effect was not due")]
+    NotDue,
+    /// It comes before its time.
+    #[error("it comes before its time")]
+    TooEarly,
+    /// The budget does not allow it.
+    #[error("the budget is used up; a person has to refill it")]
+    Exhausted,
+    /// The budget is not used up.
+    #[error("the budget is not used up")]
+    NotExhausted,
+    /// The same failure keeps coming back, and this remedy would change nothing about it.
+    #[error("the same failure keeps coming back; only a hard reset is left")]
+    NoProgress,
+    /// The report does not fit the effect.
+    #[error("the report does not fit the effect")]
+    WrongReport,
+    /// It says nothing new.
+    #[error("it says nothing new")]
+    NoNews,
+}
+
+/// What came of an entry.
+pub(super) type Taken = Result<Option<Run>, Ignored>;
+
+impl Incident {
+    /// Begins an incident with its opening entry.
+    pub(super) fn open(entry: &Entry) -> Result<Self, NotOpened> {
+        let (Event::Opened { subject, policy, symptom }, Some(id)) = (&entry.event, entry.incident)
+        else {
+            return Err(NotOpened::NoOpening);
+        };
+        if policy.person.as_str().trim().is_empty() {
+            return Err(NotOpened::NobodyNamed);
+        }
+        if policy.limits.attempts.is_none() {
+            return Err(NotOpened::Endless);
+        }
+        let mut incident = Self {
+            id,
+            subject: subject.clone(),
+            policy: (**policy).clone(),
+            symptom: (**symptom).clone(),
+            owner: None,
+            paused: None,
+            phase: Phase::Choosing,
+            trial: None,
+            marks: Marks::default(),
+            tried: Vec::new(),
+            ledger: super::Ledger::new(policy.limits),
+            history: super::History::default(),
+            effects: 0,
+            questions: 0,
+            failures_in_row: 0,
+            kept: false,
+            then: Then::Choose,
+            wish: None,
+            outcome: None,
+            clock: entry.at,
+            last_seq: entry.seq,
+        };
+        incident.history.see(symptom);
+        if incident.may_have_acted() {
+            incident.ask(Question::MayHaveActed);
+        }
+        Ok(incident)
+    }
+
+    /// Takes one entry in and returns the effect that has to run now, if any.
+    ///
+    /// # Errors
+    ///
+    /// When the entry does not belong; then it changed nothing but [`Incident::last_seq`] and
+    /// [`Incident::clock`].
+    pub fn step(&mut self, entry: &Entry) -> Result<Option<Run>, Ignored> {
+        if entry.incident != Some(self.id) {
+            return Err(Ignored::Elsewhere);
+        }
+        if entry.seq <= self.last_seq {
+            return Err(Ignored::Replayed);
+        }
+        self.last_seq = entry.seq;
+        self.clock = self.clock.max(entry.at);
+        if let (Event::Charged { effect, spent }, Actor::Salve(_)) = (&entry.event, &entry.by) {
+            // Costs are costs: whoever ran the effect, and even when all is over.
+            return self.charged(*effect, *spent);
+        }
+        if let Phase::Closed(_) = self.phase {
+            return Err(Ignored::Over);
+        }
+        match &entry.by {
+            Actor::Salve(process) => self.hear_salve(process, &entry.event),
+            Actor::Person { .. } => match entry.by.person() {
+                Some(name) => self.hear_person(name, entry),
+                None => Err(Ignored::NotAPerson),
+            },
+            Actor::Agent { .. } => match &entry.event {
+                Event::Marked { attempt, mark, reported, .. } => {
+                    self.marked(*attempt, *mark, *reported)
+                }
+                _ => Err(Ignored::NotAPerson),
+            },
+        }
+    }
+
+    fn hear_salve(&mut self, process: &Process, event: &Event) -> Taken {
+        if let Event::Claimed { instead_of } = event {
+            return self.claimed(process, instead_of.as_ref());
+        }
+        if self.owner.as_ref() != Some(process) {
+            return Err(Ignored::NotOwner);
+        }
+        match event {
+            Event::Released {} => {
+                self.owner = None;
+                Ok(None)
+            }
+            Event::Sickened { symptom } => self.sickened(symptom),
+            Event::Judged { remedy, judgement } => self.judged(remedy, judgement),
+            Event::NothingLeft {} => self.nothing_left(),
+            Event::Requested { effect, what } => self.requested(*effect, *what),
+            Event::Progressed { effect, .. } => match self.is_running(*effect) {
+                true => Ok(None),
+                false => Err(Ignored::Stale),
+            },
+            Event::Finished { effect, report } => self.finished(*effect, report),
+            Event::Exhausted { resource } => self.exhausted(*resource),
+            Event::CooledDown {} => self.cooled_down(),
+            Event::Tripped { breaker } => self.stop(Then::Ask(Question::Tripped(*breaker))),
+            Event::Ended { outcome } => self.ended(*outcome),
+            Event::Approved { .. }
+            | Event::Rejected { .. }
+            | Event::Resolved { .. }
+            | Event::Ordered { .. }
+            | Event::Refilled { .. } => Err(Ignored::NotAPerson),
+            Event::Claimed { .. } => Err(Ignored::Held),
+            Event::Opened { .. }
+            | Event::Marked { .. }
+            | Event::Charged { .. }
+            | Event::ConfigChanged { .. }
+            | Event::ConfigRejected { .. }
+            | Event::ConfigPending { .. }
+            | Event::ConfigAccepted { .. }
+            | Event::Learned { .. }
+            | Event::Forgotten { .. }
+            | Event::StoreSalvaged { .. }
+            | Event::Noted { .. }
+            | Event::Other(_) => Err(Ignored::NoNews),
+        }
+    }
+
+    fn claimed(&mut self, process: &Process, instead_of: Option<&Process>) -> Taken {
+        if self.owner.as_ref() != instead_of || instead_of == Some(process) {
+            return Err(Ignored::Held);
+        }
+        self.owner = Some(process.clone());
+        self.resume();
+        Ok(None)
+    }
+
+    fn sickened(&mut self, symptom: &Symptom) -> Taken {
+        match self.phase {
+            Phase::Ending { outcome: Outcome::Recovered(_), .. } => {
+                self.fail(Some(symptom));
+                Ok(None)
+            }
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => Err(Ignored::Stale),
+        }
+    }
+
+    fn judged(&mut self, remedy: &Remedy, judgement: &Judgement) -> Taken {
+        if self.phase != Phase::Choosing {
+            return Err(Ignored::Stale);
+        }
+        if self.ledger.exhausted().is_some() || !self.has_resets_for(remedy.kind) {
+            return Err(Ignored::Exhausted);
+        }
+        if self.is_stuck() && remedy.kind != RemedyKind::HardReset {
+            return Err(Ignored::NoProgress);
+        }
+        if !self.may_try(remedy) {
+            return Err(Ignored::NoNews);
+        }
+        let trial = Trial {
+            remedy: remedy.clone(),
+            authority: None,
+            signature: self.symptom.signature,
+            reach: Reach::Untouched,
+        };
+        self.trial = Some(trial);
+        match judgement.verdict {
+            Verdict::Allow => self.begin(Authority::Gate),
+            Verdict::Ask => self.ask(Question::Remedy),
+            Verdict::Deny => self.drop_trial(Fate::Denied),
+        }
+        Ok(None)
+    }
+
+    /// Tells whether a remedy may be tried after all that was tried before.
+    pub(super) fn may_try(&self, remedy: &Remedy) -> bool {
+        let same = |tried: &&Tried| tried.digest == remedy.digest;
+        self.tried.iter().filter(same).all(|tried| match tried.fate {
+            Fate::Denied | Fate::Declined => false,
+            Fate::Failed => remedy.repeat == Repeat::Safe,
+        })
+    }
+
+    /// Tells whether the budget has a reset left, if the remedy is one.
+    pub(super) fn has_resets_for(&self, kind: RemedyKind) -> bool {
+        let left = || self.ledger.left(Resource::Resets) != Some(0);
+        match kind {
+            RemedyKind::SoftReset | RemedyKind::HardReset => left(),
+            RemedyKind::Retry | RemedyKind::Command | RemedyKind::Patch | RemedyKind::Agent => true,
+        }
+    }
+
+    /// Begins the trial on somebody's word.
+    pub(super) fn begin(&mut self, authority: Authority) {
+        let Some(trial) = &mut self.trial else { return };
+        trial.authority = Some(authority);
+        let (kind, undo) = (trial.remedy.kind, trial.remedy.undo);
+        match (kind, undo) {
+            (RemedyKind::Retry, _) => self.due(Effect::Verify, self.backoff()),
+            (_, Undo::Snapshot) => self.due(Effect::Snapshot, 0),
+            (_, Undo::Nothing) => self.due_apply(),
+        }
+    }
+
+    /// Makes applying the allowed remedy the next effect.
+    pub(super) fn due_apply(&mut self) {
+        let Some((remedy, on)) =
+            self.trial.as_ref().and_then(|t| Some((t.remedy.digest, t.authority?)))
+        else {
+            return;
+        };
+        self.due(Effect::Apply { remedy, on }, 0);
+    }
+
+    pub(super) fn due(&mut self, what: Effect, in_ms: u64) {
+        self.phase = Phase::Due { what, from: later(self.clock, in_ms) };
+    }
+
+    /// Returns the wait before a plain retry: it doubles with every attempt, up to an hour.
+    fn backoff(&self) -> u64 {
+        let doublings = self.attempt().saturating_sub(1).min(32);
+        self.policy.backoff_ms.saturating_mul(1 << doublings).min(3_600_000)
+    }
+
+    fn nothing_left(&mut self) -> Taken {
+        if self.phase != Phase::Choosing {
+            return Err(Ignored::Stale);
+        }
+        let declined = self.tried.last().is_some_and(|tried| tried.fate == Fate::Declined);
+        match (declined, self.is_stuck()) {
+            // The person who declined the last remedy knows; there is no second question.
+            (true, _) => self.proceed(Then::End(Outcome::GivenUp)),
+            (false, true) => self.ask(Question::NoProgress),
+            (false, false) => self.ask(Question::NothingLeft),
+        }
+        Ok(None)
+    }
+
+    fn requested(&mut self, effect: u32, what: Effect) -> Taken {
+        if effect != self.effects.saturating_add(1) {
+            return Err(Ignored::NotDue);
+        }
+        match self.phase {
+            Phase::Asking { number, question, digest, told: Told::No } if what == Effect::Ask => {
+                let told = Told::Telling(effect);
+                self.phase = Phase::Asking { number, question, digest, told };
+            }
+            Phase::Due { what: due, from } if due == what => {
+                if self.clock < from {
+                    return Err(Ignored::TooEarly);
+                }
+                if self.out_of_budget_for(what).is_some() {
+                    return Err(Ignored::Exhausted);
+                }
+                self.count(what);
+                self.phase = Phase::Doing { effect, what, since: self.clock };
+            }
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => return Err(Ignored::NotDue),
+        }
+        self.effects = effect;
+        if self.is_written() {
+            // The agent had finished before we began to wait for it.
+            self.applied();
+            return Ok(None);
+        }
+        Ok(Some(Run { effect, what }))
+    }
+
+    /// Counts the attempt or the reset that an effect begins.
+    fn count(&mut self, what: Effect) {
+        if !self.begins_attempt(what) {
+            return;
+        }
+        let mut amounts = Amounts { attempts: 1, ..Amounts::default() };
+        if let Some(trial) = &mut self.trial {
+            trial.reach = Reach::Applied;
+            match trial.remedy.kind {
+                RemedyKind::SoftReset => amounts.resets = 1,
+                RemedyKind::HardReset => {
+                    amounts.resets = 1;
+                    self.history.forgive();
+                }
+                RemedyKind::Retry | RemedyKind::Command | RemedyKind::Patch | RemedyKind::Agent => {
+                }
+            }
+        }
+        self.ledger.count(amounts);
+    }
+
+    fn is_running(&self, effect: u32) -> bool {
+        match self.phase {
+            Phase::Doing { effect: running, .. }
+            | Phase::Asking { told: Told::Telling(running), .. } => running == effect,
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => false,
+        }
+    }
+
+    fn marked(&mut self, attempt: u32, mark: Mark, reported: Change) -> Taken {
+        if attempt != self.attempt() {
+            return Err(Ignored::Stale);
+        }
+        if self.marks.attempt != attempt {
+            self.marks = Marks { attempt, ..Marks::default() };
+        }
+        if self.marks.wrote {
+            return Err(Ignored::NoNews);
+        }
+        self.marks.engaged.get_or_insert(self.clock);
+        self.marks.reported = Change {
+            files: self.marks.reported.files.max(reported.files),
+            lines: self.marks.reported.lines.max(reported.lines),
+        };
+        self.marks.wrote = mark == Mark::WroteFiles;
+        if self.is_written() {
+            self.applied();
+        }
+        Ok(None)
+    }
+
+    /// Tells whether the agent that is waited for has finished.
+    fn is_written(&self) -> bool {
+        self.agent_deadline().is_some() && self.marks.wrote && self.marks.attempt == self.attempt()
+    }
+
+    fn charged(&mut self, effect: u32, spent: Amounts) -> Taken {
+        if effect == 0 || effect > self.effects {
+            return Err(Ignored::NotDue);
+        }
+        match self.ledger.charge(effect, spent) {
+            true => Ok(None),
+            false => Err(Ignored::NoNews),
+        }
+    }
+
+    fn exhausted(&mut self, resource: Resource) -> Taken {
+        let waiting = match self.phase {
+            Phase::Choosing => true,
+            Phase::Due { what, .. } => self.begins_attempt(what),
+            Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => return Err(Ignored::Stale),
+        };
+        if !waiting || self.ledger.exhausted() != Some(resource) {
+            return Err(Ignored::NotExhausted);
+        }
+        self.trial = None;
+        match self.policy.cooldown_ms {
+            0 => self.ask(Question::Exhausted(resource)),
+            ms => self.phase = Phase::CoolingDown { until: later(self.clock, ms) },
+        }
+        Ok(None)
+    }
+
+    fn cooled_down(&mut self) -> Taken {
+        let Phase::CoolingDown { until } = self.phase else { return Err(Ignored::Stale) };
+        if self.clock < until {
+            return Err(Ignored::TooEarly);
+        }
+        let resource = self.ledger.exhausted().unwrap_or(Resource::Attempts);
+        self.ask(Question::Exhausted(resource));
+        Ok(None)
+    }
+
+    fn ended(&mut self, outcome: Outcome) -> Taken {
+        let Phase::Ending { outcome: clear, from } = self.phase else {
+            return Err(Ignored::Stale);
+        };
+        if outcome != clear {
+            return Err(Ignored::Stale);
+        }
+        if self.clock < from {
+            return Err(Ignored::TooEarly);
+        }
+        self.outcome = Some(outcome);
+        self.due(Effect::Record, 0);
+        Ok(None)
+    }
+}

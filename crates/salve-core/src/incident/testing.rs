@@ -1,0 +1,103 @@
+//! A small stage on which tests play incidents.
+
+pub(crate) use super::sim::parts::{
+    agent, id, judgement, person, policy, process, remedy, subject, symptom, time,
+};
+use super::{Ignored, Incident, Move, Run};
+use crate::event::{
+    Actor, Draft, Entry, Event, Policy, RemedyKind, Repeat, Report, SubjectKind, Symptom, Verdict,
+};
+
+/// One incident, its journal, and a clock.
+pub(crate) struct Story {
+    pub(crate) incident: Incident,
+    pub(crate) journal: Vec<Entry>,
+    pub(crate) now: u64,
+    pub(crate) me: u32,
+}
+
+impl Story {
+    /// Opens an incident of a server and claims it as process 1.
+    pub(crate) fn new(policy: Policy) -> Self {
+        Self::with(policy, symptom(1, "tree"), Repeat::Safe)
+    }
+
+    pub(crate) fn with(policy: Policy, symptom: Symptom, repeat: Repeat) -> Self {
+        let opened = Event::Opened {
+            subject: subject(SubjectKind::Server, repeat),
+            policy: Box::new(policy),
+            symptom: Box::new(symptom),
+        };
+        let by = Actor::Salve(process(1));
+        let entry = Draft { at: time(0), by, incident: Some(id()), event: opened }.at_seq(1);
+        let incident = Incident::replay([&entry]).unwrap();
+        let mut story = Self { incident, journal: vec![entry], now: 0, me: 1 };
+        story.salve(Event::Claimed { instead_of: None }).unwrap();
+        story
+    }
+
+    /// Appends an entry and takes it in.
+    pub(crate) fn by(&mut self, by: Actor, event: Event) -> Result<Option<Run>, Ignored> {
+        let seq = self.journal.len() as u64 + 1;
+        let entry = Draft { at: time(self.now), by, incident: Some(id()), event }.at_seq(seq);
+        let taken = self.incident.step(&entry);
+        self.journal.push(entry);
+        taken
+    }
+
+    pub(crate) fn salve(&mut self, event: Event) -> Result<Option<Run>, Ignored> {
+        self.by(Actor::Salve(process(self.me)), event)
+    }
+
+    pub(crate) fn judge(&mut self, kind: RemedyKind, name: &'static str, verdict: Verdict) {
+        let event =
+            Event::Judged { remedy: Box::new(remedy(kind, name)), judgement: judgement(verdict) };
+        self.salve(event).unwrap();
+    }
+
+    pub(crate) fn next(&self) -> Move {
+        self.incident.next(&process(self.me), time(self.now))
+    }
+
+    /// Lets time pass and entries be written until an effect runs or nothing happens by itself.
+    pub(crate) fn run(&mut self) -> Option<Run> {
+        loop {
+            match self.next() {
+                Move::Write(event) => {
+                    if let Some(run) = self.salve(event).unwrap() {
+                        return Some(run);
+                    }
+                }
+                Move::Wait { until: Some(until), .. } => {
+                    self.now = u64::try_from(until.as_millisecond()).unwrap();
+                }
+                Move::Wait { until: None, .. } | Move::Choose | Move::NotMine | Move::Over => {
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Runs the next effect and lets it report.
+    #[track_caller]
+    pub(crate) fn finish(&mut self, what: crate::event::Effect, report: Report) {
+        let run = self.run().expect("an effect runs");
+        assert_eq!(run.what, what);
+        self.salve(Event::Finished { effect: run.effect, report }).unwrap();
+    }
+
+    /// Runs the remedy and lets it report.
+    #[track_caller]
+    pub(crate) fn finish_apply(&mut self, report: Report) {
+        let run = self.run().expect("an effect runs");
+        assert!(matches!(run.what, crate::event::Effect::Apply { .. }), "{run:?}");
+        self.salve(Event::Finished { effect: run.effect, report }).unwrap();
+    }
+
+    /// Writes what is to be written now, without letting time pass.
+    pub(crate) fn run_until_waiting(&mut self) {
+        while let Move::Write(event) = self.next() {
+            self.salve(event).unwrap();
+        }
+    }
+}

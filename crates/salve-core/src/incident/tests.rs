@@ -1,0 +1,750 @@
+//! The machine, row by row: what runs, in which order, and where it ends.
+
+use Act::*;
+use RemedyKind::{Agent, Command, HardReset, Patch, Retry};
+use Verdict::{Allow, Ask, Deny};
+
+use super::testing::{Story, agent, judgement, person, policy, process, remedy, symptom};
+use super::{
+    Awaited, Holder, Ignored, Incident, Mode, Move, NotClaimed, NotOpened, Phase, phase_names,
+};
+use crate::event::{
+    Acted, Actor, Amounts, Breaker, Change, Effect, Event, Limits, Mark, OnFailure, Order, Outcome,
+    Policy, Proof, Question, RemedyKind, Repeat, Report, Resource, Stage, Symptom, Verdict,
+};
+use crate::scrub::Scrubbed;
+
+/// What the world does next.
+#[derive(Clone, Debug)]
+enum Act {
+    /// The running effect does what it should.
+    Works,
+    /// The running effect fails.
+    Fails,
+    /// The running effect does not come back in time.
+    Hangs,
+    /// The change is this large.
+    Is(u32, u32),
+    /// The subject is found to be so.
+    Found(Proof),
+    /// The subject fails with this signature in this tree.
+    Breaks(u64, &'static str),
+    /// The subject fails and may have acted.
+    Acts,
+    /// The subject falls ill after it was found well.
+    Relapses,
+    /// The person answers the open question.
+    Says(bool),
+    /// The person settles it.
+    Resolves,
+    /// The person orders.
+    Orders(Order),
+    /// The person grants attempts.
+    Grants(u64),
+    /// The agent marks.
+    Marks(Mark),
+    /// The owner dies and another process takes over.
+    Dies,
+    /// A breaker trips.
+    Trips(Breaker),
+}
+
+/// Plays an incident and compares what ran and where it stands with `want`.
+///
+/// Each effect is a word, questions too, and the last word is the phase. Telling people, recording
+/// and letting go always work; remedies that need no choice between are chosen in order.
+#[track_caller]
+fn check(policy: Policy, plan: &[(RemedyKind, Verdict)], acts: &[Act], want: &str) {
+    let story = Story::new(policy);
+    check_story(story, plan, acts, want);
+}
+
+#[track_caller]
+fn check_story(mut story: Story, plan: &[(RemedyKind, Verdict)], acts: &[Act], want: &str) {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut plan = plan.iter().zip(names);
+    let mut acts = acts.iter();
+    let mut log: Vec<String> = Vec::new();
+    loop {
+        let run = story.run();
+        if let Some(run) = run {
+            if matches!(run.what, Effect::Ask | Effect::Record | Effect::Release) {
+                if let Phase::Asking { question, .. } = story.incident.phase() {
+                    log.push(word(&question));
+                }
+                let event = Event::Finished { effect: run.effect, report: Report::Done };
+                story.salve(event).unwrap();
+                continue;
+            }
+            log.push(effect_word(run.what));
+        } else if story.next() == Move::Choose {
+            match plan.next() {
+                Some((&(kind, verdict), name)) => story.judge(kind, name, verdict),
+                None => drop(story.salve(Event::NothingLeft {}).unwrap()),
+            }
+            continue;
+        }
+        let Some(act) = acts.next() else { break };
+        perform(&mut story, act);
+    }
+    log.push(match story.incident.phase() {
+        Phase::Closed(outcome) => word(&outcome),
+        Phase::Asking { .. } => "waits".into(),
+        phase => word(&phase),
+    });
+    assert_eq!(log.join(" "), want, "acts left: {:?}", acts.as_slice());
+    assert_eq!(Incident::replay(&story.journal), Ok(story.incident), "replay");
+}
+
+fn word(value: &impl std::fmt::Debug) -> String {
+    let text = format!("{value:?}");
+    text.split(" {").next().unwrap_or_default().to_lowercase()
+}
+
+fn effect_word(what: Effect) -> String {
+    match what {
+        Effect::Apply { remedy: digest, .. } => {
+            let name = ["a", "b", "c", "d", "e", "f", "g", "h"];
+            let found = name.iter().find(|name| remedy(Retry, name).digest == digest);
+            format!("apply-{}", found.unwrap())
+        }
+        Effect::RollBack(scope) => format!("rollback-{}", word(&scope)),
+        what => word(&what),
+    }
+}
+
+#[track_caller]
+fn perform(story: &mut Story, act: &Act) {
+    let effect = match story.incident.phase() {
+        Phase::Doing { effect, .. } => effect,
+        _ => 0,
+    };
+    let finished = |report| Event::Finished { effect, report };
+    let failed = |symptom: Symptom| Report::Verified {
+        proof: Proof::Failed,
+        symptom: Some(Box::new(symptom)),
+    };
+    let mut by = Actor::Salve(process(story.me));
+    let event = match act {
+        Works => finished(Report::Done),
+        Fails => finished(Report::Failed { reason: Scrubbed::literal("no") }),
+        Hangs => finished(Report::TimedOut),
+        Is(files, lines) => {
+            finished(Report::Measured(Change { files: Some(*files), lines: Some(*lines) }))
+        }
+        Found(proof) => finished(Report::Verified { proof: *proof, symptom: None }),
+        Breaks(signature, tree) => finished(failed(symptom(*signature, tree))),
+        Acts => finished(failed(Symptom { acted: Acted::Maybe, ..symptom(9, "t") })),
+        Relapses => Event::Sickened { symptom: Box::new(symptom(1, "tree")) },
+        Says(yes) => {
+            by = person("ada");
+            let Phase::Asking { number, digest, .. } = story.incident.phase() else {
+                panic!("nothing is asked")
+            };
+            match yes {
+                true => Event::Approved { question: number, digest, note: None },
+                false => Event::Rejected { question: number, digest, note: None },
+            }
+        }
+        Resolves | Orders(_) | Grants(_) => {
+            by = person("ada");
+            match act {
+                Orders(order) => Event::Ordered { order: *order },
+                Grants(attempts) => Event::Refilled {
+                    granted: Amounts { attempts: *attempts, ..Amounts::default() },
+                },
+                _ => Event::Resolved { note: None },
+            }
+        }
+        Marks(mark) => {
+            by = agent();
+            let attempt = story.incident.attempt();
+            Event::Marked { attempt, mark: *mark, reported: Change::default(), message: None }
+        }
+        Dies => {
+            story.me += 1;
+            by = Actor::Salve(process(story.me));
+            story.incident.claim(&process(story.me), Holder::Gone).unwrap()
+        }
+        Trips(breaker) => Event::Tripped { breaker: *breaker },
+    };
+    story.by(by, event).unwrap_or_else(|ignored| panic!("{act:?}: {ignored}"));
+}
+
+#[test]
+fn a_restart_that_helps_closes_the_incident() {
+    check(policy(), &[(Retry, Allow)], &[Found(Proof::Proven)], "verify recovered(proven)");
+    check(policy(), &[(Retry, Allow)], &[Found(Proof::Flaky)], "verify recovered(flaky)");
+}
+
+#[test]
+fn the_second_remedy_runs_after_the_first_is_undone() {
+    check(
+        policy(),
+        &[(Command, Allow), (Command, Allow)],
+        &[Works, Works, Breaks(1, "x"), Works, Works, Works, Found(Proof::Proven)],
+        "snapshot apply-a verify rollback-attempt snapshot apply-b verify recovered(proven)",
+    );
+}
+
+#[test]
+fn a_remedy_that_fails_or_hangs_is_undone_unverified() {
+    for act in [Fails, Hangs] {
+        let want = "snapshot apply-a rollback-attempt nothingleft waits";
+        check(policy(), &[(Command, Allow)], &[Works, act, Works], want);
+    }
+}
+
+#[test]
+fn a_denied_remedy_never_runs() {
+    check(
+        policy(),
+        &[(Command, Deny), (Retry, Allow)],
+        &[Found(Proof::Transient)],
+        "verify recovered(transient)",
+    );
+    check(policy(), &[(Command, Deny)], &[], "nothingleft waits");
+}
+
+#[test]
+fn a_person_is_asked_and_the_answer_holds() {
+    let plan = [(Command, Ask)];
+    check(policy(), &plan, &[], "remedy waits");
+    check(
+        policy(),
+        &plan,
+        &[Says(true), Works, Works, Found(Proof::Proven)],
+        "remedy snapshot apply-a verify recovered(proven)",
+    );
+    check(policy(), &plan, &[Says(false)], "remedy givenup");
+    check(policy(), &plan, &[Resolves], "remedy resolved");
+}
+
+#[test]
+fn an_unsaved_workspace_is_not_changed() {
+    let plan = [(Command, Allow)];
+    check(policy(), &plan, &[Fails], "snapshot snapshotfailed waits");
+    let acts = [Fails, Says(true), Works, Works, Found(Proof::Proven)];
+    check(
+        policy(),
+        &plan,
+        &acts,
+        "snapshot snapshotfailed snapshot apply-a verify recovered(proven)",
+    );
+    check(policy(), &plan, &[Fails, Says(false)], "snapshot snapshotfailed givenup");
+}
+
+#[test]
+fn exhausted_then_cooldown_then_a_person() {
+    let plan = [(Retry, Allow), (Retry, Allow), (Retry, Allow)];
+    let failing = [Breaks(1, "x"), Breaks(1, "x"), Breaks(1, "x")];
+    // The same remedy under three names: a retry may be repeated, so the names do not matter.
+    check(policy(), &plan, &failing, "verify verify verify exhausted(attempts) waits");
+    let mut acts = failing.to_vec();
+    acts.extend([Grants(1), Found(Proof::Proven)]);
+    let plan = [(Retry, Allow); 4];
+    check(
+        policy(),
+        &plan,
+        &acts,
+        "verify verify verify exhausted(attempts) verify recovered(proven)",
+    );
+}
+
+#[test]
+fn a_yes_does_not_refill_a_budget() {
+    let policy = Policy { limits: Limits { attempts: Some(0), ..Limits::default() }, ..policy() };
+    let mut story = Story::new(policy);
+    while let Some(run) = story.run() {
+        story.salve(Event::Finished { effect: run.effect, report: Report::Done }).unwrap();
+    }
+    let Phase::Asking { number, digest, question, .. } = story.incident.phase() else { panic!() };
+    assert_eq!(question, Question::Exhausted(Resource::Attempts));
+    assert_eq!(story.now, 600_000, "after the whole cooldown");
+    let yes = Event::Approved { question: number, digest, note: None };
+    assert_eq!(story.by(person("ada"), yes), Err(Ignored::Exhausted));
+    let retry = Event::Ordered { order: Order::Retry };
+    assert_eq!(story.by(person("ada"), retry), Err(Ignored::Exhausted));
+}
+
+#[test]
+fn back_off_doubles_and_the_cooldown_is_served_in_full() {
+    let mut story = Story::new(policy());
+    let mut began = Vec::new();
+    for _ in 0..3 {
+        story.judge(Retry, "again", Allow);
+        let run = story.run().unwrap();
+        began.push(story.now);
+        let report = Report::Verified { proof: Proof::Failed, symptom: None };
+        story.salve(Event::Finished { effect: run.effect, report }).unwrap();
+    }
+    assert_eq!(began, [2_000, 6_000, 14_000]);
+    story.salve(Event::Exhausted { resource: Resource::Attempts }).unwrap();
+    story.now += 599_999;
+    assert_eq!(story.salve(Event::CooledDown {}), Err(Ignored::TooEarly));
+    let crash = Event::Sickened { symptom: Box::new(symptom(1, "tree")) };
+    assert_eq!(story.salve(crash), Err(Ignored::Stale), "a crash meanwhile changes nothing");
+    // The cooldown outlives the process that began it.
+    let again = Incident::replay(&story.journal).unwrap();
+    assert_eq!(again.phase(), story.incident.phase());
+    story.now += 1;
+    story.salve(Event::CooledDown {}).unwrap();
+}
+
+#[test]
+fn an_agent_that_never_comes_is_not_waited_for() {
+    let mut story = Story::new(policy());
+    story.judge(Agent, "a", Allow);
+    story.finish(Effect::Snapshot, Report::Done);
+    let apply = story.run().unwrap();
+    assert_eq!(story.run().unwrap().what, Effect::Measure);
+    assert_eq!(story.now, 30_000);
+    let late = Event::Finished { effect: apply.effect, report: Report::Done };
+    assert_eq!(story.salve(late), Err(Ignored::Stale));
+}
+
+#[test]
+fn an_agent_that_came_has_its_time_and_its_last_mark_ends_the_wait() {
+    let mut story = Story::new(policy());
+    story.judge(Agent, "a", Allow);
+    story.finish(Effect::Snapshot, Report::Done);
+    story.run_until_waiting();
+    story.now += 29_000;
+    let mark =
+        |mark| Event::Marked { attempt: 1, mark, reported: Change::default(), message: None };
+    story.by(agent(), mark(Mark::Started)).unwrap();
+    let on = Awaited::Effect(2);
+    let until = Some(super::testing::time(149_000));
+    assert_eq!(story.next(), Move::Wait { on, until });
+    story.by(agent(), mark(Mark::WroteFiles)).unwrap();
+    assert_eq!(story.by(agent(), mark(Mark::WroteFiles)), Err(Ignored::NoNews));
+    assert_eq!(story.run().unwrap().what, Effect::Measure);
+}
+
+#[test]
+fn a_mark_that_came_before_the_wait_counts() {
+    let mut story = Story::new(policy());
+    story.judge(Agent, "a", Allow);
+    let reported = Change { files: Some(20), lines: Some(1) };
+    let mark = Event::Marked { attempt: 1, mark: Mark::WroteFiles, reported, message: None };
+    story.by(agent(), mark).unwrap();
+    story.finish(Effect::Snapshot, Report::Done);
+    let small = Report::Measured(Change { files: Some(1), lines: Some(1) });
+    story.finish(Effect::Measure, small);
+    let Phase::Asking { question, .. } = story.incident.phase() else { panic!() };
+    assert_eq!(question, Question::ChangeTooLarge, "what was reported is larger");
+}
+
+#[test]
+fn a_mark_for_another_attempt_is_refused() {
+    let mut story = Story::new(policy());
+    story.judge(Agent, "a", Allow);
+    for attempt in [0, 2] {
+        let change = Change::default();
+        let mark =
+            Event::Marked { attempt, mark: Mark::WroteFiles, reported: change, message: None };
+        assert_eq!(story.by(agent(), mark), Err(Ignored::Stale));
+    }
+}
+
+#[test]
+fn a_large_change_is_a_persons_decision() {
+    let plan = [(Patch, Allow)];
+    let wait = "snapshot apply-a measure changetoolarge waits";
+    check(policy(), &plan, &[Works, Works, Is(9, 1)], wait);
+    check(policy(), &plan, &[Works, Works, Fails], wait);
+    check(
+        policy(),
+        &plan,
+        &[Works, Works, Is(1, 301), Says(true), Found(Proof::Proven)],
+        "snapshot apply-a measure changetoolarge verify recovered(proven)",
+    );
+    check(
+        policy(),
+        &plan,
+        &[Works, Works, Is(1, 301), Says(false), Works],
+        "snapshot apply-a measure changetoolarge rollback-attempt givenup",
+    );
+}
+
+#[test]
+fn a_masked_failure_is_undone_and_shown() {
+    for on_failure in [OnFailure::Undo, OnFailure::Keep] {
+        check(
+            Policy { on_failure, ..policy() },
+            &[(Patch, Allow)],
+            &[Works, Works, Is(1, 1), Found(Proof::Masked), Works],
+            "snapshot apply-a measure verify rollback-attempt masked waits",
+        );
+    }
+}
+
+#[test]
+fn a_change_is_kept_when_told_so() {
+    check(
+        Policy { on_failure: OnFailure::Keep, ..policy() },
+        &[(Command, Allow)],
+        &[Works, Works, Breaks(1, "x")],
+        "snapshot apply-a verify nothingleft waits",
+    );
+}
+
+#[test]
+fn what_cannot_be_undone_is_shown() {
+    let acts = [Works, Works, Breaks(1, "x"), Fails];
+    let want = "snapshot apply-a verify rollback-attempt rollbackfailed waits";
+    check(policy(), &[(Command, Allow)], &acts, want);
+}
+
+#[test]
+fn three_failures_in_a_row_undo_everything_and_the_budget_stays() {
+    let limits = Limits { attempts: Some(4), ..Limits::default() };
+    let policy = Policy { catastrophe_after: Some(3), limits, ..policy() };
+    let one = [Works, Works, Breaks(1, "x"), Works];
+    let acts: Vec<Act> = one.iter().cycle().take(16).cloned().collect();
+    check(
+        policy,
+        &[(Command, Allow); 5],
+        &acts,
+        "snapshot apply-a verify rollback-attempt snapshot apply-b verify rollback-attempt \
+         snapshot apply-c verify rollback-incident snapshot apply-d verify rollback-attempt \
+         exhausted(attempts) waits",
+    );
+}
+
+#[test]
+fn no_progress_leaves_only_a_hard_reset() {
+    let limits = Limits { attempts: Some(9), resets: Some(1), ..Limits::default() };
+    let policy = Policy { no_progress_limit: Some(1), limits, ..policy() };
+    let mut story = Story::new(policy);
+    story.judge(Retry, "again", Allow);
+    story.finish(
+        Effect::Verify,
+        Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom(1, "tree"))) },
+    );
+    assert!(story.incident.is_stuck());
+    let retry =
+        Event::Judged { remedy: Box::new(remedy(Retry, "again")), judgement: judgement(Allow) };
+    assert_eq!(story.salve(retry.clone()), Err(Ignored::NoProgress));
+    story.judge(HardReset, "anew", Allow);
+    story.finish_apply(Report::Done);
+    assert!(!story.incident.is_stuck());
+    let reset =
+        Event::Judged { remedy: Box::new(remedy(HardReset, "anew")), judgement: judgement(Allow) };
+    story.finish(
+        Effect::Verify,
+        Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom(1, "tree"))) },
+    );
+    assert_eq!(story.salve(reset), Err(Ignored::Exhausted), "the one reset is used");
+    story.salve(Event::NothingLeft {}).unwrap();
+    let Phase::Asking { question, .. } = story.incident.phase() else { panic!() };
+    assert_eq!(question, Question::NoProgress);
+}
+
+#[test]
+fn a_relapse_counts_against_the_remedy_that_seemed_to_help() {
+    let policy = Policy { watch_ms: 60_000, ..policy() };
+    let mut story = Story::new(policy);
+    story.judge(Command, "a", Allow);
+    story.finish(Effect::Snapshot, Report::Done);
+    story.finish_apply(Report::Done);
+    story.finish(Effect::Verify, Report::Verified { proof: Proof::Proven, symptom: None });
+    story.now += 59_000;
+    perform(&mut story, &Relapses);
+    assert_eq!(story.run().unwrap().what, Effect::RollBack(crate::event::Scope::Attempt));
+}
+
+#[test]
+fn orders_stop_at_once_or_when_the_effect_is_back() {
+    let plan = [(Command, Allow)];
+    check(policy(), &plan, &[Orders(Order::Abort), Works], "snapshot aborted");
+    check(
+        policy(),
+        &plan,
+        &[Works, Orders(Order::Abort), Works, Works],
+        "snapshot apply-a rollback-attempt aborted",
+    );
+    check(
+        policy(),
+        &plan,
+        &[Works, Works, Orders(Order::Abort), Found(Proof::Proven)],
+        "snapshot apply-a verify recovered(proven)",
+    );
+    check(
+        policy(),
+        &plan,
+        &[Works, Orders(Order::Escalate), Works, Works],
+        "snapshot apply-a rollback-attempt ordered waits",
+    );
+    check(
+        policy(),
+        &[(Command, Allow), (Retry, Allow)],
+        &[Works, Orders(Order::Skip), Works, Works, Found(Proof::Proven)],
+        "snapshot apply-a rollback-attempt verify recovered(proven)",
+    );
+    check(policy(), &plan, &[Works, Resolves, Works], "snapshot apply-a resolved");
+    check(policy(), &[], &[Orders(Order::Retry)], "nothingleft nothingleft waits");
+}
+
+#[test]
+fn a_breaker_stops_healing_and_new_errors_undo_all_of_it() {
+    let plan = [(Command, Allow)];
+    check(
+        policy(),
+        &plan,
+        &[Works, Works, Trips(Breaker::FileChurn), Breaks(1, "x"), Works],
+        "snapshot apply-a verify rollback-attempt tripped(filechurn) waits",
+    );
+    let mut story = Story::new(policy());
+    story.judge(Command, "a", Allow);
+    story.finish(Effect::Snapshot, Report::Done);
+    story.finish_apply(Report::Done);
+    story.salve(Event::Tripped { breaker: Breaker::NewErrors }).unwrap();
+    assert_eq!(story.run().unwrap().what, Effect::RollBack(crate::event::Scope::Incident));
+}
+
+#[test]
+fn a_pause_starts_nothing_and_names_who_paused() {
+    let mut story = Story::new(policy());
+    let pause = |order| Event::Ordered { order };
+    story.by(person("bob"), pause(Order::Pause)).unwrap();
+    let on = Awaited::Person(Scrubbed::literal("bob"));
+    assert_eq!(story.next(), Move::Wait { on, until: None });
+    story.by(person("ada"), pause(Order::Resume)).unwrap();
+    assert_eq!(story.next(), Move::Choose);
+}
+
+#[test]
+fn after_a_crash_a_remedy_is_verified_and_never_applied_again() {
+    check(
+        policy(),
+        &[(Command, Allow)],
+        &[Works, Dies, Found(Proof::Proven)],
+        "snapshot apply-a verify recovered(proven)",
+    );
+    check(
+        policy(),
+        &[(Command, Allow)],
+        &[Works, Dies, Breaks(1, "x"), Works],
+        "snapshot apply-a verify rollback-attempt nothingleft waits",
+    );
+    check(
+        policy(),
+        &[(Patch, Allow)],
+        &[Works, Dies, Is(1, 1), Found(Proof::Proven)],
+        "snapshot apply-a measure verify recovered(proven)",
+    );
+}
+
+#[test]
+fn after_a_crash_what_is_harmless_is_done_again() {
+    check(
+        policy(),
+        &[(Command, Allow)],
+        &[Dies, Works, Works, Dies, Breaks(1, "x"), Dies, Works],
+        "snapshot snapshot apply-a verify verify rollback-attempt rollback-attempt nothingleft waits",
+    );
+}
+
+#[test]
+fn a_subject_that_may_have_acted_is_a_persons_decision() {
+    let story = || Story::with(policy(), symptom(1, "tree"), Repeat::Unsafe);
+    let plan = [(Retry, Allow), (Retry, Allow)];
+    check_story(story(), &plan, &[Dies], "verify mayhaveacted waits");
+    check_story(story(), &plan, &[Hangs], "verify mayhaveacted waits");
+    check_story(story(), &plan, &[Acts], "verify mayhaveacted waits");
+    check_story(
+        story(),
+        &plan,
+        &[Acts, Says(true), Found(Proof::Proven)],
+        "verify mayhaveacted verify recovered(proven)",
+    );
+    check_story(story(), &plan, &[Dies, Says(false)], "verify mayhaveacted givenup");
+    let acted = Symptom { acted: Acted::Maybe, ..symptom(1, "tree") };
+    check_story(Story::with(policy(), acted, Repeat::Unsafe), &plan, &[], "mayhaveacted waits");
+}
+
+#[test]
+fn only_a_proven_and_certain_heal_is_credited() {
+    #[track_caller]
+    fn credit(acts: &[Act], want: bool) {
+        let mut story = Story::new(policy());
+        story.judge(Command, "a", Allow);
+        story.finish(Effect::Snapshot, Report::Done);
+        story.run().unwrap();
+        for act in acts {
+            perform(&mut story, act);
+            story.run();
+        }
+        assert_eq!(story.incident.credit().is_some(), want, "{acts:?}");
+    }
+    credit(&[Works, Found(Proof::Proven)], true);
+    credit(&[Works, Found(Proof::Transient)], false);
+    credit(&[Works, Found(Proof::Flaky)], false);
+    credit(&[Works, Found(Proof::Masked)], false);
+    credit(&[Works, Breaks(1, "x")], false);
+    credit(&[Dies, Found(Proof::Proven)], false);
+    credit(&[Works], false);
+}
+
+#[test]
+fn an_incident_has_one_owner() {
+    let mut story = Story::new(policy());
+    let (one, two) = (process(1), process(2));
+    let claim = |holder| story.incident.claim(&two, holder);
+    assert_eq!(claim(Holder::Alive), Err(NotClaimed::Held(one.clone())));
+    assert_eq!(claim(Holder::Unknown), Err(NotClaimed::Held(one.clone())));
+    assert_eq!(story.incident.claim(&one, Holder::Gone), Err(NotClaimed::Mine));
+    let takeover = claim(Holder::Gone).unwrap();
+    let as_two = |event, story: &mut Story| story.by(Actor::Salve(process(2)), event);
+    assert_eq!(as_two(Event::Claimed { instead_of: None }, &mut story), Err(Ignored::Held));
+    assert_eq!(as_two(Event::NothingLeft {}, &mut story), Err(Ignored::NotOwner));
+    assert_eq!(as_two(takeover, &mut story), Ok(None));
+    assert_eq!(story.salve(Event::NothingLeft {}), Err(Ignored::NotOwner));
+    assert_eq!(story.next(), Move::NotMine);
+    assert_eq!(as_two(Event::Released {}, &mut story), Ok(None));
+    assert_eq!(story.salve(Event::Claimed { instead_of: None }), Ok(None));
+}
+
+#[test]
+fn an_answer_is_to_one_question_from_one_person_once() {
+    let mut story = Story::new(policy());
+    story.judge(Command, "a", Ask);
+    let Phase::Asking { number, digest, .. } = story.incident.phase() else { panic!() };
+    let yes = |question, digest| Event::Approved { question, digest, note: None };
+    let other = remedy(Command, "b").digest;
+    assert_eq!(story.by(agent(), yes(number, digest)), Err(Ignored::NotAPerson));
+    assert_eq!(story.by(person(" "), yes(number, digest)), Err(Ignored::NotAPerson));
+    assert_eq!(story.salve(yes(number, digest)), Err(Ignored::NotAPerson));
+    assert_eq!(story.by(person("ada"), yes(number + 1, digest)), Err(Ignored::Stale));
+    assert_eq!(story.by(person("ada"), yes(number, other)), Err(Ignored::Stale));
+    assert_eq!(story.by(person("ada"), yes(number, digest)), Ok(None));
+    assert_eq!(story.by(person("bob"), yes(number, digest)), Err(Ignored::Stale));
+}
+
+#[test]
+fn an_effect_that_was_not_due_is_refused() {
+    let mut story = Story::new(policy());
+    story.judge(Command, "a", Ask);
+    let digest = remedy(Command, "a").digest;
+    let apply = |on| Event::Requested { effect: 1, what: Effect::Apply { remedy: digest, on } };
+    let gate = apply(crate::event::Authority::Gate);
+    let approval = apply(crate::event::Authority::Approval(3));
+    assert_eq!(story.salve(gate), Err(Ignored::NotDue));
+    assert_eq!(story.salve(approval), Err(Ignored::NotDue));
+    assert_eq!(
+        story.salve(Event::Requested { effect: 1, what: Effect::Verify }),
+        Err(Ignored::NotDue)
+    );
+    assert_eq!(
+        story.salve(Event::Requested { effect: 2, what: Effect::Ask }),
+        Err(Ignored::NotDue)
+    );
+}
+
+#[test]
+fn the_same_entry_twice_counts_once_and_late_costs_count_after_the_end() {
+    let mut story = Story::new(policy());
+    story.judge(Retry, "again", Allow);
+    story.finish(Effect::Verify, Report::Verified { proof: Proof::Proven, symptom: None });
+    while let Some(run) = story.run() {
+        story.salve(Event::Finished { effect: run.effect, report: Report::Done }).unwrap();
+    }
+    assert_eq!(story.incident.phase(), Phase::Closed(Outcome::Recovered(Proof::Proven)));
+    let spent = Amounts { tokens: 70, ..Amounts::default() };
+    story.by(Actor::Salve(process(7)), Event::Charged { effect: 1, spent }).unwrap();
+    assert_eq!(story.incident.ledger().spent().tokens, 70);
+    let again = story.journal.last().unwrap().clone();
+    assert_eq!(story.incident.step(&again), Err(Ignored::Replayed));
+    assert_eq!(story.by(agent(), Event::Charged { effect: 1, spent }), Err(Ignored::Over));
+    assert_eq!(story.salve(Event::Charged { effect: 9, spent }), Err(Ignored::NotDue));
+}
+
+#[test]
+fn an_incident_names_a_person_and_has_a_limit() {
+    let open = |policy: Policy| {
+        let mut story = Story::new(super::testing::policy());
+        let Event::Opened { policy: old, .. } = &mut story.journal[0].event else { panic!() };
+        **old = policy;
+        Incident::replay(&story.journal).err()
+    };
+    let nobody = Policy { person: Scrubbed::literal(" "), ..policy() };
+    assert_eq!(open(nobody), Some(NotOpened::NobodyNamed));
+    let endless = Policy { limits: Limits::default(), ..policy() };
+    assert_eq!(open(endless), Some(NotOpened::Endless));
+    let story = Story::new(policy());
+    assert_eq!(Incident::replay(&story.journal[1..]).err(), Some(NotOpened::NoOpening));
+}
+
+#[test]
+fn a_clock_set_back_neither_shortens_nor_stops_a_wait() {
+    let mut story = Story::new(policy());
+    story.now = 1_000_000;
+    story.judge(Retry, "again", Allow);
+    story.now = 0;
+    let until = Some(super::testing::time(1_002_000));
+    assert_eq!(story.next(), Move::Wait { on: Awaited::Time, until });
+    assert_eq!(story.incident.clock(), super::testing::time(1_000_000));
+    assert_eq!(story.run().unwrap().what, Effect::Verify);
+}
+
+/// Plays a server's incident and returns the spec's phases in their order.
+fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
+    let mut story = Story::new(policy());
+    let mut acts = acts.iter();
+    loop {
+        let run = story.run();
+        match (run, story.next()) {
+            (None, Move::Choose) => story.judge(kind, "again", Allow),
+            (None, _) => break,
+            (Some(run), _) if run.what == Effect::Verify => {
+                for stage in [Stage::HealthCheck, Stage::VerifyingFix] {
+                    story.salve(Event::Progressed { effect: run.effect, stage }).unwrap();
+                }
+                match acts.next() {
+                    Some(act) => perform(&mut story, act),
+                    None => break,
+                }
+            }
+            (Some(run), _) if matches!(run.what, Effect::Apply { .. }) => {
+                use Mark::{ApplyingFix, ReadingLog, Started, WroteFiles};
+                for mark in [Started, ReadingLog, ApplyingFix, WroteFiles] {
+                    perform(&mut story, &Marks(mark));
+                }
+            }
+            (Some(run), _) if run.what == Effect::Measure => perform(&mut story, &Is(1, 1)),
+            (Some(run), _) => {
+                let event = Event::Finished { effect: run.effect, report: Report::Done };
+                story.salve(event).unwrap();
+            }
+        }
+    }
+    let mut names = Vec::new();
+    let mut replayed = Incident::replay(&story.journal[..1]).unwrap();
+    names.extend(phase_names(mode, &replayed, &story.journal[0].event));
+    for entry in &story.journal[1..] {
+        if replayed.step(entry).is_ok() {
+            names.extend(phase_names(mode, &replayed, &entry.event));
+        }
+    }
+    names
+}
+
+#[test]
+fn the_specs_phases_can_be_read_from_the_journal() {
+    let names = phases(Mode::Legacy, Retry, &[Breaks(1, "x"), Found(Proof::Proven)]);
+    let want = "crash-detected lock-acquired waiting restarting health-check failed \
+                waiting restarting health-check recovered";
+    assert_eq!(names.join(" "), want);
+
+    let names = phases(Mode::Agent, Agent, &[Found(Proof::Proven)]);
+    let want = "crash_detected repair_started awaiting_agent agent_started agent_reading_log \
+                agent_applying_fix agent_wrote_files ready_to_restart restarting health-check \
+                verifying_fix recovered";
+    assert_eq!(names.join(" "), want);
+
+    let failing = [Breaks(1, "x"), Breaks(1, "x"), Breaks(1, "x")];
+    let names = phases(Mode::Agent, Retry, &failing);
+    let end = ["failed", "exhausted", "cooldown", "failed_requires_human"];
+    assert_eq!(names[names.len() - 4..], end);
+}
