@@ -7,5 +7,6 @@ pub mod cli;
 pub mod config;
 pub mod doctor;
 pub mod gate;
+pub mod process;
 pub mod project;
 pub mod store;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use sha2::{Digest, Sha256};
+use salve_core::event::Digest;
 
 use super::check::check;
 use super::problem::Problem;
@@ -114,22 +114,14 @@ fn list(problems: &[Problem]) -> String {
 pub struct Config {
     /// The settings.
     pub settings: Settings,
-    /// The merged layers they were made from.
+    /// All layers, merged.
     pub tree: Node,
+    /// The defaults and the files, merged: what anyone who can write here can change.
+    pub files: Node,
     /// What is not wrong but probably not meant.
     pub warnings: Vec<Problem>,
     /// The hash of the files' exact contents.
-    pub content: ContentHash,
-}
-
-/// The hash of what stands in the settings files, byte for byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContentHash([u8; 32]);
-
-impl std::fmt::Display for ContentHash {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
+    pub content: Digest,
 }
 
 /// Loads the settings from all their sources.
@@ -174,18 +166,31 @@ fn project_text(dir: &Path) -> Result<Option<Text>, LoadError> {
 }
 
 fn assemble(texts: &[Text], sources: &Sources) -> Result<Config, LoadError> {
-    let mut tree = defaults()?;
+    let mut files = defaults()?;
     let mut problems = Vec::new();
     for text in texts {
         match text.parse() {
-            Ok(layer) => tree.overlay(layer),
+            Ok(layer) => files.overlay(layer),
             Err(found) => problems.extend(found),
         }
     }
-    let mut warnings = Vec::new();
+    // What is wrong in the environment is told together with what is wrong in the files.
+    match (problems.is_empty(), finish(files, hash(texts), sources)) {
+        (true, finished) => finished,
+        (false, Ok(_)) => Err(LoadError::Invalid(problems)),
+        (false, Err(error)) => {
+            problems.extend(error.problems());
+            Err(LoadError::Invalid(problems))
+        }
+    }
+}
+
+/// Lays the environment and the flags over the files' settings and makes them typed.
+pub(super) fn finish(files: Node, content: Digest, sources: &Sources) -> Result<Config, LoadError> {
+    let mut tree = files.clone();
+    let (mut warnings, mut problems) = (Vec::new(), Vec::new());
     let nothing = Node::empty(tree.origin.clone());
-    let environment = sources.environment.layer(nothing.clone());
-    let environment = environment.and_then(|(layer, odd)| {
+    let environment = sources.environment.layer(nothing.clone()).and_then(|(layer, odd)| {
         warnings = odd;
         checked(layer)
     });
@@ -201,14 +206,17 @@ fn assemble(texts: &[Text], sources: &Sources) -> Result<Config, LoadError> {
     }
     let (settings, odd) = valid::settings(&tree).map_err(LoadError::Invalid)?;
     warnings.extend(odd);
-    Ok(Config { settings, tree, warnings, content: hash(texts) })
+    Ok(Config { settings, tree, files, warnings, content })
 }
 
 impl Text {
+    fn is_json(&self) -> bool {
+        self.path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("json"))
+    }
+
     fn parse(&self) -> Result<Node, Vec<Problem>> {
         let file = File::new(self.layer, &self.shown, &self.text);
-        let json = self.path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("json"));
-        let mut node = if json { parse::json(&file)? } else { parse::toml(&file)? };
+        let mut node = if self.is_json() { parse::json(&file)? } else { parse::toml(&file)? };
         let problems = check(schema(), &node, "");
         node.remove("$schema");
         if problems.is_empty() { Ok(node) } else { Err(problems) }
@@ -220,15 +228,14 @@ fn checked(layer: Node) -> Result<Node, Vec<Problem>> {
     if problems.is_empty() { Ok(layer) } else { Err(problems) }
 }
 
-fn hash(texts: &[Text]) -> ContentHash {
-    let mut hash = Sha256::new();
-    for text in texts {
-        // The layer and the length keep one file's end from passing for another's beginning.
-        hash.update([text.layer as u8, u8::from(text.path.ends_with("salve.json"))]);
-        hash.update((text.text.len() as u64).to_be_bytes());
-        hash.update(&text.text);
-    }
-    ContentHash(hash.finalize().into())
+fn hash(texts: &[Text]) -> Digest {
+    // The layer and the format tell the same bytes in another place apart.
+    let kind = |text: &Text| [text.layer as u8, u8::from(text.is_json())];
+    let kinds: Vec<_> = texts.iter().map(kind).collect();
+    let parts = texts.iter().zip(&kinds);
+    let parts: Vec<&[u8]> =
+        parts.flat_map(|(text, kind)| [kind.as_slice(), text.text.as_bytes()]).collect();
+    Digest::of(&parts)
 }
 
 fn shown(path: &Path) -> String {

@@ -6,10 +6,12 @@
 //! ([`schema`]), and is laid over the one below; the merged tree becomes [`Settings`].
 
 mod check;
+mod live;
 mod load;
 mod parse;
 mod problem;
 mod read;
+mod rules;
 mod schema;
 mod settings;
 #[cfg(test)]
@@ -18,7 +20,8 @@ pub mod tree;
 mod valid;
 mod words;
 
-pub use load::{Config, ContentHash, DEFAULTS, LoadError, Sources, defaults, load, load_file};
+pub use live::{Live, LiveError, Reload};
+pub use load::{Config, DEFAULTS, LoadError, Sources, defaults, load, load_file};
 pub use problem::Problem;
 pub use read::{ReadError, read, read_from};
 pub use schema::{Key, keys, with_defaults};

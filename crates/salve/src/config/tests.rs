@@ -328,3 +328,10 @@ proptest! {
         let _ = parse_json(&text);
     }
 }
+
+#[test]
+fn every_setting_says_whether_it_bears_on_what_runs_unattended() {
+    let known: Vec<_> = keys().map(|key| key.name).collect();
+    let judged: Vec<_> = salve_core::widen::BEARINGS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(known, judged, "a new setting needs its row in salve_core::widen::BEARINGS");
+}

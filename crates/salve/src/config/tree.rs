@@ -73,6 +73,8 @@ pub enum Origin {
     Variable(Arc<str>),
     /// On the command line, by this flag.
     Flag(Arc<str>),
+    /// Nowhere: the stricter rule that holds while a change waits for a person.
+    Held,
 }
 
 impl Origin {
@@ -86,6 +88,7 @@ impl Origin {
             },
             Origin::Variable(_) => "env",
             Origin::Flag(_) => "flag",
+            Origin::Held => "held",
         }
     }
 
@@ -94,6 +97,7 @@ impl Origin {
         match self {
             Origin::File(file, _) => &file.name,
             Origin::Variable(name) | Origin::Flag(name) => name,
+            Origin::Held => "until `salve config accept`",
         }
     }
 
@@ -101,7 +105,7 @@ impl Origin {
     pub fn place(&self) -> Option<Place> {
         match self {
             Origin::File(file, offset) => Some(file.place(*offset)),
-            Origin::Variable(_) | Origin::Flag(_) => None,
+            Origin::Variable(_) | Origin::Flag(_) | Origin::Held => None,
         }
     }
 }

@@ -1,0 +1,290 @@
+//! Settings that may change while Salve runs.
+//!
+//! A change is taken over as a whole or refused as a whole, at a moment the owner chooses, and is
+//! journalled. One that widens what runs unattended, made while an agent was running, waits for a
+//! person; the stricter of old and new holds meanwhile. All that is known about this is in the
+//! journal, so every Salve of the project goes by the same rules and a restart changes nothing.
+//!
+//! **Invariant:** what holds is never wider than what held when the agent started, until a person
+//! has accepted exactly what is in the files.
+
+use jiff::Timestamp;
+use salve_core::event::{Actor, Digest, Draft, Event, Process};
+use salve_core::scrub::{Scrubbed, Scrubber};
+use salve_core::widen::{Ruling, Standing};
+
+use super::load::{Config, LoadError, Sources, finish, load};
+use super::rules;
+use crate::process;
+use crate::store::{Appended, Filter, Journal, StoreError, Unless};
+
+/// How many entries are read at once.
+const BATCH: usize = 256;
+
+/// Settings, and their standing in the journal.
+#[derive(Debug)]
+pub struct Live<'s> {
+    journal: Journal<'s>,
+    sources: Sources,
+    scrubber: Scrubber,
+    process: Process,
+    standing: Standing,
+    current: Config,
+    /// Guards whose agents have ended; they are let go once the files can be judged.
+    ended: Vec<u64>,
+    /// Why the files were last refused, so that it is journalled once.
+    refused: Option<String>,
+}
+
+/// What became of the settings in the files.
+#[derive(Debug)]
+pub enum Reload {
+    /// Nothing is different.
+    Unchanged,
+    /// They hold now.
+    Changed(Vec<Scrubbed>),
+    /// They wait for a person.
+    Waiting {
+        /// The hash of what waits.
+        digest: Digest,
+        /// What accepting it would change.
+        changes: Vec<Scrubbed>,
+    },
+    /// They are wrong; what held before holds still.
+    Rejected(LoadError),
+}
+
+/// Why settings could not be brought into force.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// They are wrong, and there are no earlier ones.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The journal could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The person accepts something else than what waits.
+    #[error("what waits is {waiting}, not what was accepted")]
+    NotThat {
+        /// The hash of what waits.
+        waiting: Digest,
+    },
+    /// There is nothing to accept.
+    #[error("no change of the settings waits for a person")]
+    NothingWaits,
+}
+
+impl<'s> Live<'s> {
+    /// Loads the settings and takes their standing from the journal.
+    ///
+    /// What a Salve that was killed left behind is taken over: the changes its agent made are
+    /// judged before the rules are let go.
+    pub fn open(
+        journal: Journal<'s>,
+        sources: Sources,
+        scrubber: Scrubber,
+        at: Timestamp,
+    ) -> Result<Self, LiveError> {
+        let (process, standing) = (process::this(&scrubber), Standing::default());
+        let current = load(&sources)?;
+        let (ended, refused) = (Vec::new(), None);
+        let mut live =
+            Self { journal, sources, scrubber, process, standing, current, ended, refused };
+        live.catch_up()?;
+        let gone = |guard: &Process| process::is_gone(guard, &live.scrubber);
+        let guards = live.standing.guards().iter().filter(|(_, guard)| gone(&guard.process));
+        live.ended = guards.map(|(&number, _)| number).collect();
+        match live.reload(at)? {
+            Reload::Rejected(error) => Err(error.into()),
+            Reload::Unchanged | Reload::Changed(_) | Reload::Waiting { .. } => Ok(live),
+        }
+    }
+
+    /// Returns the settings in force.
+    pub fn current(&self) -> &Config {
+        &self.current
+    }
+
+    /// Returns where the settings stand.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Looks at the files again; call it where a change can do no harm.
+    pub fn reload(&mut self, at: Timestamp) -> Result<Reload, StoreError> {
+        loop {
+            self.catch_up()?;
+            let new = match load(&self.sources) {
+                Ok(new) => new,
+                Err(error) => return self.reject(error, at),
+            };
+            let done = match self.standing.rule(&rules::rules(&new.files, &self.scrubber)) {
+                Ruling::Apply => self.apply(new, at)?,
+                Ruling::Wait(strict) => {
+                    let mut files = new.files.clone();
+                    rules::restrain(&mut files, &strict, &self.scrubber);
+                    match finish(files, new.content, &self.sources) {
+                        Ok(held) => self.wait(new, held, at)?,
+                        Err(error) => return self.reject(error, at),
+                    }
+                }
+            };
+            // Where another process wrote something in between, look again.
+            if let Some(done) = done
+                && self.release(at)?
+            {
+                self.refused = None;
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Holds the rules because an agent is about to start; returns the number of the guard.
+    pub fn agent_starts(&mut self, at: Timestamp) -> Result<u64, StoreError> {
+        loop {
+            self.reload(at)?;
+            let rules = rules::rules(&self.current.files, &self.scrubber);
+            if let Some(number) = self.append(Event::ConfigGuarded { rules }, at)? {
+                return Ok(number);
+            }
+        }
+    }
+
+    /// Lets the rules go because the agent of this guard has ended, with all its processes.
+    ///
+    /// What it left in the files is judged first; files that are wrong cannot be judged, so then
+    /// the rules are held until they are right again.
+    pub fn agent_ended(&mut self, guard: u64, at: Timestamp) -> Result<Reload, StoreError> {
+        self.ended.push(guard);
+        self.reload(at)
+    }
+
+    /// Lets go of the guards whose agents have ended; tells whether nobody came in between.
+    fn release(&mut self, at: Timestamp) -> Result<bool, StoreError> {
+        while let Some(&guard) = self.ended.last() {
+            if self.append(Event::ConfigReleased { guard }, at)?.is_none() {
+                return Ok(false);
+            }
+            self.ended.pop();
+        }
+        Ok(true)
+    }
+
+    /// Accepts what waits, if it is exactly this, in the name of a person.
+    pub fn accept(
+        &mut self,
+        digest: Digest,
+        person: Scrubbed,
+        at: Timestamp,
+    ) -> Result<Reload, LiveError> {
+        loop {
+            match self.reload(at)? {
+                Reload::Waiting { digest: waiting, .. } if waiting == digest => {}
+                Reload::Waiting { digest: waiting, .. } => {
+                    return Err(LiveError::NotThat { waiting });
+                }
+                Reload::Rejected(error) => return Err(error.into()),
+                Reload::Unchanged | Reload::Changed(_) => return Err(LiveError::NothingWaits),
+            }
+            let by = Actor::Person { name: person.clone() };
+            let event = Event::ConfigAccepted { digest };
+            if self.append_by(by, event, at)?.is_some() {
+                return Ok(self.reload(at)?);
+            }
+        }
+    }
+
+    fn apply(&mut self, new: Config, at: Timestamp) -> Result<Option<Reload>, StoreError> {
+        let changes = self.changes(&self.current, &new);
+        let known = self.standing.applied() == Some(new.content);
+        let settled = self.standing.waiting().is_none() && (known || changes.is_empty());
+        if !settled {
+            let (digest, changes) = (new.content, changes.clone());
+            let event = Event::ConfigChanged { digest, changes };
+            if self.append(event, at)?.is_none() {
+                return Ok(None);
+            }
+        }
+        self.current = new;
+        Ok(Some(if changes.is_empty() { Reload::Unchanged } else { Reload::Changed(changes) }))
+    }
+
+    fn wait(
+        &mut self,
+        new: Config,
+        held: Config,
+        at: Timestamp,
+    ) -> Result<Option<Reload>, StoreError> {
+        let (digest, changes) = (new.content, self.changes(&held, &new));
+        if self.standing.waiting().is_none_or(|waiting| waiting.digest != digest) {
+            let rules = rules::rules(&new.files, &self.scrubber);
+            // What is stricter needs nobody's word: it holds from now on.
+            let stricter = rules::changes(&self.current.files, &held.files);
+            let stricter = stricter.iter().map(|line| format!("holds now: {line}"));
+            let stricter = stricter.map(|line| self.scrubber.scrub(&line));
+            let changes = changes.iter().cloned().chain(stricter).collect();
+            let event = Event::ConfigPending { digest, changes, rules };
+            if self.append(event, at)?.is_none() {
+                return Ok(None);
+            }
+        }
+        self.current = held;
+        Ok(Some(Reload::Waiting { digest, changes }))
+    }
+
+    fn reject(&mut self, error: LoadError, at: Timestamp) -> Result<Reload, StoreError> {
+        let reason = error.to_string();
+        if self.refused.as_ref() != Some(&reason) {
+            let event = Event::ConfigRejected { reason: self.scrubber.scrub(&reason) };
+            let by = Actor::Salve(self.process.clone());
+            self.journal.append(Draft { at, by, incident: None, event })?;
+            self.refused = Some(reason);
+        }
+        Ok(Reload::Rejected(error))
+    }
+
+    fn changes(&self, old: &Config, new: &Config) -> Vec<Scrubbed> {
+        let lines = rules::changes(&old.files, &new.files);
+        lines.iter().map(|line| self.scrubber.scrub(line)).collect()
+    }
+
+    fn append(&mut self, event: Event, at: Timestamp) -> Result<Option<u64>, StoreError> {
+        self.append_by(Actor::Salve(self.process.clone()), event, at)
+    }
+
+    /// Writes one entry, unless another about the settings has come in meanwhile.
+    fn append_by(
+        &mut self,
+        by: Actor,
+        event: Event,
+        at: Timestamp,
+    ) -> Result<Option<u64>, StoreError> {
+        let draft = Draft { at, by, incident: None, event };
+        let unless = Unless { any: about_settings(), after: self.standing.seen() };
+        match self.journal.append_unless(vec![draft], &unless)? {
+            Appended::Refused(_) => Ok(None),
+            Appended::Written(entries) => {
+                entries.iter().for_each(|entry| self.standing.take(entry));
+                Ok(entries.last().map(|entry| entry.seq))
+            }
+        }
+    }
+
+    fn catch_up(&mut self) -> Result<(), StoreError> {
+        loop {
+            let entries = self.journal.read(self.standing.seen(), &about_settings(), BATCH)?;
+            entries.iter().for_each(|entry| self.standing.take(entry));
+            if entries.len() < BATCH {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn about_settings() -> Filter {
+    let kinds = Standing::KINDS.iter().map(|kind| (*kind).to_owned()).collect();
+    Filter { kinds, ..Filter::default() }
+}
+
+#[cfg(test)]
+mod tests;
