@@ -183,6 +183,8 @@ impl Incident {
             | Event::ConfigRejected { .. }
             | Event::ConfigPending { .. }
             | Event::ConfigAccepted { .. }
+            | Event::ConfigGuarded { .. }
+            | Event::ConfigReleased { .. }
             | Event::Learned { .. }
             | Event::Forgotten { .. }
             | Event::StoreSalvaged { .. }
