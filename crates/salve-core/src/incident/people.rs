@@ -37,18 +37,8 @@ impl Incident {
             | Event::Tripped { .. }
             | Event::Charged { .. }
             | Event::Ended { .. } => Err(Ignored::NotOwner),
-            Event::Marked { .. }
-            | Event::ConfigChanged { .. }
-            | Event::ConfigRejected { .. }
-            | Event::ConfigPending { .. }
-            | Event::ConfigAccepted { .. }
-            | Event::ConfigGuarded { .. }
-            | Event::ConfigReleased { .. }
-            | Event::Learned { .. }
-            | Event::Forgotten { .. }
-            | Event::StoreSalvaged { .. }
-            | Event::Noted { .. }
-            | Event::Other(_) => Err(Ignored::NoNews),
+            // The rest is no part of an incident's life.
+            _ => Err(Ignored::NoNews),
         }
     }
 

@@ -176,20 +176,8 @@ impl Incident {
             | Event::Ordered { .. }
             | Event::Refilled { .. } => Err(Ignored::NotAPerson),
             Event::Claimed { .. } => Err(Ignored::Held),
-            Event::Opened { .. }
-            | Event::Marked { .. }
-            | Event::Charged { .. }
-            | Event::ConfigChanged { .. }
-            | Event::ConfigRejected { .. }
-            | Event::ConfigPending { .. }
-            | Event::ConfigAccepted { .. }
-            | Event::ConfigGuarded { .. }
-            | Event::ConfigReleased { .. }
-            | Event::Learned { .. }
-            | Event::Forgotten { .. }
-            | Event::StoreSalvaged { .. }
-            | Event::Noted { .. }
-            | Event::Other(_) => Err(Ignored::NoNews),
+            // The rest is no part of an incident's life.
+            _ => Err(Ignored::NoNews),
         }
     }
 
