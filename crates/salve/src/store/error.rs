@@ -20,6 +20,9 @@ pub enum Cause {
     /// The operating system refused.
     #[error(transparent)]
     System(#[from] io::Error),
+    /// What is stored makes no sense.
+    #[error(transparent)]
+    Content(#[from] RawError),
 }
 
 /// Why the store could not do what was asked.
@@ -127,10 +130,15 @@ fn by(holder: Option<&Holder>) -> String {
 impl StoreError {
     /// Sorts what the engine said about the database at `path`.
     pub(crate) fn engine(path: &Path, error: rusqlite::Error) -> Self {
-        let Some(code) = error.sqlite_error().map(|e| e.code) else {
-            return Self::Other { path: path.to_path_buf(), source: error.into() };
+        let code = error.sqlite_error().map(|e| e.code);
+        let (path, nonsense, source) = (path.to_path_buf(), is_nonsense(&error), error.into());
+        let Some(code) = code else {
+            return if nonsense {
+                Self::Corrupt { path, source }
+            } else {
+                Self::Other { path, source }
+            };
         };
-        let (path, source) = (path.to_path_buf(), Cause::from(error));
         match code {
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
                 let holder = Holder::of_database(&path);
@@ -142,6 +150,19 @@ impl StoreError {
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::Corrupt { path, source },
             ErrorCode::CannotOpen | ErrorCode::SystemIoFailure => Self::unreachable(path, source),
             _ => Self::Other { path, source },
+        }
+    }
+
+    /// Sorts what the engine said when the database at `path` was opened.
+    ///
+    /// What is asked then is always right, so if it makes no sense to the engine it is the file
+    /// that makes none.
+    pub(super) fn opening(path: &Path, error: rusqlite::Error) -> Self {
+        match error.sqlite_error() {
+            Some(failure) if failure.extended_code == rusqlite::ffi::SQLITE_ERROR => {
+                Self::Corrupt { path: path.to_path_buf(), source: error.into() }
+            }
+            Some(_) | None => Self::engine(path, error),
         }
     }
 
@@ -243,12 +264,23 @@ fn no_room(dir: &Path) -> bool {
     rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_bavail == 0 || (fs.f_files > 0 && fs.f_ffree == 0))
 }
 
+/// Returns whether a value came out of the database that nobody can have put in.
+fn is_nonsense(error: &rusqlite::Error) -> bool {
+    matches!(
+        error,
+        rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..)
+    )
+}
+
 fn is_short_read(cause: &Cause) -> bool {
     match cause {
         Cause::Engine(error) => error.sqlite_error().is_some_and(|e| {
             e.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ
                 || e.extended_code == rusqlite::ffi::SQLITE_IOERR_CORRUPTFS
         }),
-        Cause::System(_) => false,
+        Cause::System(_) | Cause::Content(_) => false,
     }
 }

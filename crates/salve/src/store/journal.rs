@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row, Transaction, named_params};
 use salve_core::event::{Draft, Encoded, Entry, Event};
 use salve_core::id::IncidentId;
+use serde_json::error::Category;
 
 pub(super) use export::{copied_to, forget_copy};
 pub use follow::Follower;
@@ -129,9 +130,10 @@ impl<'s> Journal<'s> {
 
     /// Returns the last `count` entries, in order.
     pub fn tail(&self, filter: &Filter, count: usize) -> Result<Vec<Entry>, StoreError> {
-        let mut rows = self.store.read(|tx| select_where(tx, filter, (0, "DESC", count)))?;
-        rows.reverse();
-        rows.into_iter().map(|row| self.decode(row)).collect()
+        self.store.mending(|| {
+            let rows = self.store.read(|tx| select_where(tx, filter, (0, "DESC", count)))?;
+            rows.into_iter().rev().map(|row| self.decode(row)).collect()
+        })
     }
 
     /// Returns the number of the last entry, 0 if there is none.
@@ -179,14 +181,17 @@ impl<'s> Journal<'s> {
         filter: &Filter,
         limit: usize,
     ) -> Result<(Vec<Entry>, u64), StoreError> {
-        let (rows, last) = self.store.read(|tx| {
+        let read = |tx: &Transaction<'_>| {
             let last = last_seq(tx)?;
             let rows = if last > after { select(tx, after, filter, limit)? } else { Vec::new() };
             Ok((rows, last))
+        };
+        let (entries, last) = self.store.mending(|| {
+            let (rows, last) = self.store.read(read)?;
+            let entries = rows.into_iter().map(|row| self.decode(row));
+            Ok((entries.collect::<Result<Vec<_>, _>>()?, last))
         })?;
-        let full = rows.len() >= limit;
-        let entries =
-            rows.into_iter().map(|row| self.decode(row)).collect::<Result<Vec<_>, _>>()?;
+        let full = entries.len() >= limit;
         let read_to = entries.last().filter(|_| full).map_or(last.max(after), |last| last.seq);
         Ok((entries, read_to))
     }
@@ -212,11 +217,13 @@ impl<'s> Journal<'s> {
     }
 
     fn decode(&self, row: RawEntry) -> Result<Entry, StoreError> {
-        let seq = row.seq;
-        row.decode().map_err(|source| StoreError::Malformed {
-            path: self.store.project().database(),
-            seq,
-            source,
+        let (path, seq) = (self.store.project().database(), row.seq);
+        row.decode().map_err(|source| {
+            if source.is_damage() {
+                StoreError::Corrupt { path, source: source.into() }
+            } else {
+                StoreError::Malformed { path, seq, source }
+            }
         })
     }
 }
@@ -302,6 +309,17 @@ pub enum RawError {
     /// What happened is malformed.
     #[error("bad event")]
     Event(#[source] salve_core::event::DecodeError),
+}
+
+impl RawError {
+    /// Returns whether nobody can have written this, as opposed to a shape we do not understand.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::Time(_) | Self::Incident(_) => true,
+            Self::Json(error) => error.classify() != Category::Data,
+            Self::Event(_) => false,
+        }
+    }
 }
 
 fn durable(drafts: &[Draft]) -> Vec<bool> {

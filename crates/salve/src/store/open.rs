@@ -57,7 +57,7 @@ impl Live {
     /// Returns whether the database can be used as it is.
     fn is_ready(&self, project: &Project) -> Result<bool, StoreError> {
         let path = project.database();
-        let engine = |error| StoreError::engine(&path, error);
+        let engine = |error| StoreError::opening(&path, error);
         if schema::inspect(&self.conn, &path)? != schema::State::Current {
             return Ok(false);
         }
@@ -123,7 +123,7 @@ fn connect_with(path: &Path, access: OpenFlags) -> Result<Connection, StoreError
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         Ok(conn)
     };
-    open().map_err(|error| StoreError::engine(path, error))
+    open().map_err(|error| StoreError::opening(path, error))
 }
 
 /// Paces the waiting for another process's transaction; about [`PATIENCE`] in all.

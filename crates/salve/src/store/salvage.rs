@@ -73,11 +73,15 @@ fn is_sound(path: &Path) -> Result<bool, StoreError> {
     let check = || {
         let live = connect(path)?;
         schema::inspect(&live.conn, path)?;
-        let answer = live.conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0));
-        answer.map_err(|error| StoreError::engine(path, error))
+        let look = || {
+            let answer: String =
+                live.conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+            Ok(answer == "ok" && damaged_rows(&live.conn)?.is_empty())
+        };
+        look().map_err(|error| StoreError::engine(path, error))
     };
     match check() {
-        Ok::<String, _>(answer) => Ok(answer == "ok"),
+        Ok(sound) => Ok(sound),
         Err(StoreError::Corrupt { .. }) => Ok(false),
         Err(error) => Err(error),
     }
@@ -108,7 +112,10 @@ fn build(
         schema::migrate(&live.conn)?;
         let tx = Transaction::new_unchecked(&live.conn, TransactionBehavior::Immediate)?;
         rows::rescue(damaged, &tx)?;
-        drop_malformed(&tx)?;
+        for seq in damaged_rows(&tx)? {
+            // The file set aside still has them.
+            tx.execute("DELETE FROM entry WHERE seq = ?1", [seq])?;
+        }
         restore_from_copy(&tx, project)?;
         let kept: u64 = tx.query_row("SELECT count(*) FROM entry", [], |row| row.get(0))?;
         let last = last_seq(&tx)?;
@@ -152,21 +159,22 @@ fn sign(tx: &Transaction<'_>, seq: u64, event: Event) -> rusqlite::Result<()> {
     tx.execute(sql, [seq.to_string()]).map(drop)
 }
 
-/// Drops rescued rows that are no entries; the damaged file still has them.
-fn drop_malformed(tx: &Transaction<'_>) -> rusqlite::Result<()> {
-    let mut bad = Vec::new();
-    let mut statement =
-        tx.prepare("SELECT seq, at, by, incident, kind, version, data FROM entry")?;
+/// Lists the rows of the journal that nobody can have written.
+fn damaged_rows(conn: &Connection) -> rusqlite::Result<Vec<i64>> {
+    let mut damaged = Vec::new();
+    let sql = "SELECT seq, at, by, incident, kind, version, data FROM entry";
+    let mut statement = conn.prepare(sql)?;
     let mut all = statement.query([])?;
     while let Some(row) = all.next()? {
-        if !RawEntry::from_row(row).is_ok_and(|raw| raw.seq > 0 && raw.decode().is_ok()) {
-            bad.push(row.get::<_, i64>(0)?);
+        let fine = RawEntry::from_row(row).is_ok_and(|raw| match raw.decode() {
+            Ok(entry) => entry.seq > 0,
+            Err(error) => !error.is_damage(),
+        });
+        if !fine {
+            damaged.push(row.get(0)?);
         }
     }
-    for seq in &bad {
-        tx.execute("DELETE FROM entry WHERE seq = ?1", [seq])?;
-    }
-    Ok(())
+    Ok(damaged)
 }
 
 /// Adds the entries that only the copy still has and counts them.
@@ -243,3 +251,6 @@ fn this_process() -> Process {
         host: scrubber().scrub(&host.nodename().to_string_lossy()),
     }
 }
+
+#[cfg(test)]
+mod tests;

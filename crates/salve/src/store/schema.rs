@@ -43,7 +43,7 @@ pub(super) fn newest() -> u32 {
 
 /// Looks whether the database at `path` is Salve's and of a version that can be used.
 pub(super) fn inspect(conn: &Connection, path: &Path) -> Result<State, StoreError> {
-    let engine = |error| StoreError::engine(path, error);
+    let engine = |error| StoreError::opening(path, error);
     let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let (id, version) =
         (pragma("application_id").map_err(engine)?, pragma("user_version").map_err(engine)?);

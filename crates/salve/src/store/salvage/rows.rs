@@ -111,7 +111,7 @@ impl Table<'_> {
             let sql =
                 format!("{select} WHERE rowid > {} ORDER BY rowid", after.saturating_add(step - 1));
             match self.scan(&sql, columns, put)? {
-                Scan::Done => return Ok(()),
+                Scan::Done => return self.pick(select, (after, step), columns, put),
                 Scan::Broke { last: Some(last) } => {
                     self.pick(select, (after, step), columns, put)?;
                     (after, step) = (last, 1);
