@@ -1,5 +1,7 @@
 //! `salve config`: shows, checks and accepts settings.
 
+mod accept;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +11,9 @@ use serde_json::Value as Json;
 
 use super::{CliError, Exit, Output};
 use crate::config::tree::{Node, Place};
-use crate::config::{self, Config, LoadError, Problem, Sources};
+use crate::config::{self, Config, LiveError, LoadError, Problem, Sources};
 use crate::project::{Project, ProjectError};
+use crate::store::Store;
 
 /// Arguments of `salve config`.
 #[derive(Debug, clap::Args)]
@@ -33,6 +36,8 @@ enum Command {
     },
     /// Print the JSON Schema of the settings, for editors
     Schema,
+    /// Accept a change that widens what runs unattended and so waits for a person
+    Accept(accept::Args),
 }
 
 /// Runs the command.
@@ -41,31 +46,56 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         Command::Show { key } => show(key.as_deref(), out),
         Command::Check { file } => check(file.as_deref(), out),
         Command::Schema => schema(out),
+        Command::Accept(args) => accept::run(args, out),
     }
 }
 
-/// Returns the settings for a command: those of the project, if it runs in one.
+/// Returns the settings in force for a command: those of the project, if it runs in one.
+///
+/// A change that waits for a person does not count yet.
 pub(super) fn load(out: &Output) -> Result<Config, CliError> {
-    config::load(&sources(out)?).map_err(wrong)
+    let project = project(out)?;
+    let sources = Sources::of_process(project.as_ref(), &out.global().set);
+    let Some(project) = project.filter(|project| project.database().exists()) else {
+        return config::load(&sources).map_err(wrong);
+    };
+    let store = Store::open(&project)?;
+    let scrubber = super::project::scrubber();
+    let (config, waiting) =
+        config::in_force(store.journal(), &sources, &scrubber).map_err(stuck)?;
+    if let Some(digest) = waiting {
+        out.remark(format_args!(
+            "a change of the settings waits for a person: salve config accept {}",
+            accept::short(digest)
+        ));
+    }
+    Ok(config)
 }
 
-fn sources(out: &Output) -> Result<Sources, CliError> {
-    let project = match Project::locate(out.global().project.as_deref()) {
-        Ok(project) => Some(project),
-        Err(ProjectError::NotFound { .. }) => None,
-        Err(error) => {
-            let advice = error.advice();
-            return Err(CliError::usage("there is no project to work in")
-                .because(error)
-                .hint(advice));
-        }
-    };
-    Ok(Sources::of_process(project.as_ref(), &out.global().set))
+/// Returns the project, if the command runs in one.
+fn project(out: &Output) -> Result<Option<Project>, CliError> {
+    match Project::locate(out.global().project.as_deref()) {
+        Ok(project) => Ok(Some(project)),
+        Err(ProjectError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn wrong(error: LoadError) -> CliError {
     let advice = error.advice();
     CliError::usage("the settings are wrong").because(error).hint(advice)
+}
+
+fn stuck(error: LiveError) -> CliError {
+    match error {
+        LiveError::Load(error) => wrong(error),
+        LiveError::Store(error) => error.into(),
+        error @ (LiveError::NotThat { .. } | LiveError::NothingWaits) => {
+            CliError::failed("nothing was accepted")
+                .because(error)
+                .hint("`salve config accept` shows what waits")
+        }
+    }
 }
 
 /// One setting, as `--json` prints it.
@@ -184,7 +214,7 @@ impl From<&Problem> for Fault {
 
 fn check(file: Option<&Path>, out: &Output) -> Result<Exit, CliError> {
     let loaded = match file {
-        None => config::load(&sources(out)?),
+        None => config::load(&Sources::of_process(project(out)?.as_ref(), &out.global().set)),
         Some(path) => check_file(path),
     };
     if out.json() {

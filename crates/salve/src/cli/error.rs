@@ -59,6 +59,11 @@ impl CliError {
         Self { exit: Exit::Usage, what: what.into(), cause: None, hint: None }
     }
 
+    /// Makes an error that ends with exit code 3.
+    pub fn needs_person(what: impl Into<String>) -> Self {
+        Self { exit: Exit::NeedsPerson, what: what.into(), cause: None, hint: None }
+    }
+
     /// Adds the reason.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {

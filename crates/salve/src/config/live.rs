@@ -271,12 +271,35 @@ impl<'s> Live<'s> {
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
-        loop {
-            let entries = self.journal.read(self.standing.seen(), &about_settings(), BATCH)?;
-            entries.iter().for_each(|entry| self.standing.take(entry));
-            if entries.len() < BATCH {
-                return Ok(());
-            }
+        catch_up(&mut self.standing, self.journal)
+    }
+}
+
+/// Returns the settings in force, without writing anything, and whether a change waits.
+pub fn in_force(
+    journal: Journal<'_>,
+    sources: &Sources,
+    scrubber: &Scrubber,
+) -> Result<(Config, Option<Digest>), LiveError> {
+    let mut standing = Standing::default();
+    catch_up(&mut standing, journal)?;
+    let config = load(sources)?;
+    match standing.rule(&rules::rules(&config.files, scrubber)) {
+        Ruling::Apply => Ok((config, None)),
+        Ruling::Wait(strict) => {
+            let (mut files, content) = (config.files, config.content);
+            rules::restrain(&mut files, &strict, scrubber);
+            Ok((finish(files, content, sources)?, Some(content)))
+        }
+    }
+}
+
+fn catch_up(standing: &mut Standing, journal: Journal<'_>) -> Result<(), StoreError> {
+    loop {
+        let entries = journal.read(standing.seen(), &about_settings(), BATCH)?;
+        entries.iter().for_each(|entry| standing.take(entry));
+        if entries.len() < BATCH {
+            return Ok(());
         }
     }
 }

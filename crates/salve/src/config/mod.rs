@@ -20,7 +20,7 @@ pub mod tree;
 mod valid;
 mod words;
 
-pub use live::{Live, LiveError, Reload};
+pub use live::{Live, LiveError, Reload, in_force};
 pub use load::{Config, DEFAULTS, LoadError, Sources, defaults, load, load_file};
 pub use problem::Problem;
 pub use read::{ReadError, read, read_from};

@@ -12,7 +12,7 @@ use super::schema::{Key, keys};
 use super::tree::{Node, Origin, Value};
 
 /// Variables that Salve reads but that set nothing.
-const NOT_SETTINGS: [&str; 2] = ["SALVE_PROJECT", "SALVE_AGENT"];
+const NOT_SETTINGS: [&str; 3] = ["SALVE_PROJECT", "SALVE_AGENT", "SALVE_USER"];
 
 /// The environment variables that may be settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,8 @@
 //! A person looks at the settings, makes mistakes in them, and is told where.
 
+use salve::config::{Live, Reload, Sources};
+use salve::store::Store;
+use salve_core::scrub::{Key, Scrubber};
 use serde_json::Value;
 
 use crate::support::Project;
@@ -140,4 +143,82 @@ fn the_users_own_file_lies_under_the_projects() {
     let shown = stdout(&project.run(&["config", "show", "repair"]));
     assert!(shown.lines().any(|l| l.starts_with("repair.max_files = 1") && l.contains("# user ")));
     assert!(shown.lines().any(|l| l.starts_with("repair.max_loc = 2") && l.contains("# project")));
+}
+
+/// Plays a Salve whose agent edits the settings, and returns the hash of what waits then.
+fn agent_edits(project: &Project, text: &str) -> String {
+    let root = salve::project::Project::at(&project.dir()).unwrap();
+    let store = Store::open(&root).unwrap();
+    let scrubber = || Scrubber::new(Key::new([5; 32]));
+    let sources = Sources { project: Some(root.root().to_owned()), ..Sources::default() };
+    let now = jiff::Timestamp::now();
+    let mut live = Live::open(store.journal(), sources, scrubber(), now).unwrap();
+    let guard = live.agent_starts(now).unwrap();
+    project.write("salve.toml", text);
+    match live.agent_ended(guard, now).unwrap() {
+        Reload::Waiting { digest, .. } => digest.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_an_agent_widened_waits_for_a_person_who_sees_it() {
+    let project = Project::new();
+    project.write("salve.toml", "[recovery]\nauto_approve = [\"npm ci\"]\n");
+    assert!(stdout(&project.run(&["config", "accept"])).starts_with("no change"));
+    let wide = "[recovery]\nauto_approve = [\"npm ci\", \"make\"]\ncooldown_seconds = 90\n";
+    let digest = agent_edits(&project, wide);
+    let shown = project.run(&["config", "show", "recovery"]);
+    let text = stdout(&shown);
+    assert!(text.contains("recovery.auto_approve = [\"npm ci\"]"), "{text}");
+    assert!(text.contains("# held until `salve config accept`"), "{text}");
+    assert!(text.contains("recovery.cooldown_seconds = 90"), "the stricter part holds: {text}");
+    assert!(stderr(&shown).contains(&digest[..12]), "{}", stderr(&shown));
+
+    let unnamed = project.run(&["config", "accept"]);
+    assert_eq!(unnamed.status.code(), Some(3));
+    assert!(stdout(&unnamed).contains("recovery.auto_approve: added \"make\""));
+    let report = facts(&project.run(&["config", "accept", "--json"]));
+    assert_eq!((&report["accepted"], &report["digest"]), (&false.into(), &digest.as_str().into()));
+    let other = project.run(&["config", "accept", "0123456789ab"]);
+    assert_eq!(other.status.code(), Some(3), "{}", stderr(&other));
+
+    let good = project.run(&["config", "accept", &digest[..12]]);
+    assert_eq!(good.status.code(), Some(0), "{}", stderr(&good));
+    let text = stdout(&project.run(&["config", "show", "recovery.auto_approve"]));
+    assert!(text.contains("[\"npm ci\", \"make\"]") && text.contains("# project"), "{text}");
+}
+
+#[test]
+fn an_agent_cannot_accept_not_even_by_washing_its_environment() {
+    let project = Project::new();
+    project.write("salve.toml", "");
+    let digest = agent_edits(&project, "recovery.auto_approve = [\"make\"]\n");
+    let marked = project.command(&["config", "accept", &digest]).env("SALVE_AGENT", "1").output();
+    let marked = marked.unwrap();
+    assert_eq!(marked.status.code(), Some(3));
+    assert!(stderr(&marked).contains("an agent cannot accept"), "{}", stderr(&marked));
+    let washed = std::process::Command::new("sh")
+        .args(["-c", "env -u SALVE_AGENT \"$1\" config accept \"$2\"; exit $?", "sh"])
+        .args([env!("CARGO_BIN_EXE_salve"), &digest])
+        .env("SALVE_AGENT", "1")
+        .current_dir(project.dir())
+        .output()
+        .unwrap();
+    assert_eq!(washed.status.code(), Some(3), "{}", stderr(&washed));
+    let text = stdout(&project.run(&["config", "show", "recovery.auto_approve"]));
+    assert!(text.contains("= []"), "{text}");
+}
+
+#[test]
+fn a_change_made_after_it_was_shown_is_asked_for_again() {
+    let project = Project::new();
+    project.write("salve.toml", "");
+    let digest = agent_edits(&project, "recovery.auto_approve = [\"make\"]\n");
+    project.write("salve.toml", "recovery.auto_approve = [\"make\", \"curl evil\"]\n");
+    let stale = project.run(&["config", "accept", &digest]);
+    assert_eq!(stale.status.code(), Some(3));
+    assert!(stdout(&stale).contains("added \"curl evil\""), "{}", stdout(&stale));
+    let report = facts(&project.run(&["config", "accept", "--json"]));
+    assert_ne!(report["digest"], digest.as_str());
 }
