@@ -78,6 +78,16 @@ impl ProjectError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
     root: PathBuf,
+    files: Files,
+}
+
+/// Where Salve's own files are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Files {
+    /// In `.salve` below a project's root.
+    Project,
+    /// In the user's own directory, which is the root itself.
+    User,
 }
 
 impl Project {
@@ -97,7 +107,14 @@ impl Project {
         if !root.is_dir() {
             return Err(unusable(io::ErrorKind::NotADirectory.into()));
         }
-        Ok(Self { root })
+        Ok(Self { root, files: Files::Project })
+    }
+
+    /// Takes the user's own data directory, `$XDG_DATA_HOME/salve`, as if it were a project.
+    ///
+    /// It holds what is remembered across projects and is made when first written to.
+    pub fn of_user(dir: PathBuf) -> Self {
+        Self { root: dir, files: Files::User }
     }
 
     /// Finds the nearest directory from `start` up that has `salve.toml`, `salve.json`, `.salve`
@@ -106,7 +123,7 @@ impl Project {
         let start = Self::at(start)?.root;
         let marked = |dir: &&Path| MARKERS.iter().any(|name| dir.join(name).exists());
         match start.ancestors().find(marked) {
-            Some(root) => Ok(Self { root: root.to_path_buf() }),
+            Some(root) => Ok(Self { root: root.to_path_buf(), files: Files::Project }),
             None => Err(ProjectError::NotFound { start }),
         }
     }
@@ -118,12 +135,19 @@ impl Project {
 
     /// Returns the directory of Salve's own files, which may not exist yet.
     pub fn state_dir(&self) -> PathBuf {
-        self.root.join(STATE_DIR)
+        match self.files {
+            Files::Project => self.root.join(STATE_DIR),
+            Files::User => self.root.clone(),
+        }
     }
 
     /// Returns the database's path.
     pub fn database(&self) -> PathBuf {
-        self.state_dir().join("salve.db")
+        let name = match self.files {
+            Files::Project => "salve.db",
+            Files::User => "memory.db",
+        };
+        self.state_dir().join(name)
     }
 
     /// Returns the path of the journal's copy for people and scripts.
@@ -144,14 +168,18 @@ impl Project {
                 path: dir.clone(),
                 source: WriteError::new(&dir, source),
             };
-            match fs::create_dir(&dir) {
+            let made = match self.files {
+                Files::Project => fs::create_dir(&dir),
+                Files::User => fs::create_dir_all(&dir),
+            };
+            match made {
                 Ok(()) => atomic::sync_dir(&self.root).map_err(make)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(make(error)),
             }
         }
         let ignore = dir.join(".gitignore");
-        if fs::symlink_metadata(&ignore).is_err() {
+        if self.files == Files::Project && fs::symlink_metadata(&ignore).is_err() {
             atomic::write_new(&ignore, GITIGNORE)
                 .map_err(|source| ProjectError::Make { path: ignore, source })?;
         }
@@ -219,6 +247,16 @@ mod tests {
         fs::write(state.join(".gitignore"), "mine").unwrap();
         project.make_state_dir().unwrap();
         assert_eq!(fs::read_to_string(state.join(".gitignore")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn the_users_own_directory_is_made_with_its_parents_and_without_a_gitignore() {
+        let (_guard, dir) = root();
+        let user = Project::of_user(dir.join("share/salve"));
+        assert_eq!(user.database(), dir.join("share/salve/memory.db"));
+        assert!(!user.has_state_dir().unwrap());
+        user.make_state_dir().unwrap();
+        assert_eq!(fs::read_dir(user.state_dir()).unwrap().count(), 0);
     }
 
     #[test]

@@ -10,6 +10,8 @@
 mod error;
 mod journal;
 mod lock;
+mod memory;
+mod memory_near;
 mod open;
 mod salvage;
 mod schema;
@@ -29,6 +31,8 @@ pub use journal::{
     Appended, Filter, Follower, Journal, LineError, RawError, Unless, parse_line, to_line,
 };
 pub use lock::Holder;
+pub use memory::{Counts, Memory, Page};
+pub use memory_near::Near;
 pub use salvage::Mended;
 
 use crate::project::{Project, ProjectError};
@@ -131,6 +135,11 @@ impl Store {
     /// Returns, once, what this store had to be saved from since the last time.
     pub fn mended(&self) -> Vec<Mended> {
         self.mended.take()
+    }
+
+    /// Returns the memory.
+    pub fn memory(&self) -> Memory<'_> {
+        Memory::new(self)
     }
 
     /// Counts how often the file was opened: more than once if it was replaced meanwhile.

@@ -19,8 +19,10 @@ pub(crate) struct Migration {
 }
 
 /// Every migration, oldest first.
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, sql: include_str!("schema/1-journal.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("schema/1-journal.sql") },
+    Migration { version: 2, sql: include_str!("schema/2-memory.sql") },
+];
 
 /// Marks the file as Salve's: "SALV".
 const APPLICATION_ID: i32 = 0x5341_4c56;

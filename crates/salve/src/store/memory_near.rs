@@ -1,0 +1,128 @@
+//! The index of near matches: a file beside the database that is made anew whenever it does not fit.
+//!
+//! The database is the truth. The file holds the words of all failures up to some number; what was
+//! added since is read from the database and added in memory. A failure that was forgotten is
+//! found by the index and not by the database, and so is left out of the answer.
+
+use std::fs;
+use std::path::PathBuf;
+
+use salve_core::id::Signature;
+use salve_core::memory::Knowledge;
+use salve_core::near::{Index, Match, Origin};
+
+use super::memory::{Memory, Scope, from_stored, load};
+use super::{Store, StoreError};
+use crate::atomic;
+
+/// Failures that may be in the database and not in the file before the file is made anew.
+const BEHIND: u64 = 2_000;
+
+/// The near matches of one memory, ready for many questions.
+#[derive(Debug)]
+pub struct Near<'s> {
+    store: &'s Store,
+    index: Index,
+}
+
+impl<'s> Memory<'s> {
+    /// Reads or makes the index of near matches.
+    ///
+    /// A file that is missing, damaged or of another memory costs time and nothing else.
+    pub fn near(&self) -> Result<Near<'s>, StoreError> {
+        let (store, last) = self.extent()?;
+        let path = index_path(self.store);
+        let kept = fs::read(&path).ok().and_then(|bytes| Index::from_bytes(bytes).ok());
+        let (mut index, origin) = kept
+            .filter(|(_, origin)| origin.store == store && origin.upto <= last)
+            .unwrap_or((Index::new(), Origin { store, upto: 0 }));
+        let added = self.add_since(origin.upto, &mut index)?;
+        if added > BEHIND {
+            // Keeping it only saves time later; who may not write here still gets an answer.
+            let _ = atomic::write(&path, index.to_bytes(Origin { store, upto: last }));
+        }
+        Ok(Near { store: self.store, index })
+    }
+
+    /// Returns which memory this is and the number of the last failure it took in.
+    fn extent(&self) -> Result<(u64, u64), StoreError> {
+        self.store.read(|tx| {
+            let sql = "SELECT value FROM meta WHERE name = 'memory'";
+            let store: String = tx.query_row(sql, [], |row| row.get(0))?;
+            let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'failure'";
+            let last = tx.query_row(sql, [], |row| row.get(0))?;
+            Ok((u64::from_str_radix(&store, 16).unwrap_or_default(), last))
+        })
+    }
+
+    /// Adds what came after failure `upto` and returns how many those were.
+    fn add_since(&self, upto: u64, index: &mut Index) -> Result<u64, StoreError> {
+        const PORTION: u64 = 50_000;
+        let (mut after, mut added) = (upto, 0);
+        loop {
+            let rows: Vec<(u64, Signature, String)> = self.store.read(|tx| {
+                let sql = "SELECT id, signature, normalized FROM failure WHERE id > ?1
+                           ORDER BY id LIMIT ?2";
+                let mut statement = tx.prepare_cached(sql)?;
+                let rows = statement.query_map([after, PORTION], |row| {
+                    Ok((row.get(0)?, from_stored(row.get(1)?), row.get(2)?))
+                })?;
+                rows.collect()
+            })?;
+            let Some((last, ..)) = rows.last() else { return Ok(added) };
+            after = *last;
+            added += rows.len() as u64;
+            rows.iter().for_each(|(_, signature, text)| index.add(*signature, text));
+        }
+    }
+}
+
+impl Near<'_> {
+    /// Returns up to `limit` known failures that resemble the text, the most similar first.
+    pub fn find(
+        &self,
+        normalized: &str,
+        limit: usize,
+    ) -> Result<Vec<(Match, Knowledge)>, StoreError> {
+        // Some of what the index finds may have been forgotten, or be there twice.
+        let mut known = Vec::new();
+        for spare in [8, 64, 512] {
+            let found = self.index.nearest(normalized, limit + spare);
+            known = self.look_up(&found, limit)?;
+            if known.len() == limit || found.len() < limit + spare {
+                break;
+            }
+        }
+        Ok(known)
+    }
+
+    fn look_up(
+        &self,
+        found: &[Match],
+        limit: usize,
+    ) -> Result<Vec<(Match, Knowledge)>, StoreError> {
+        self.store.read(|tx| {
+            let mut known: Vec<(Match, Knowledge)> = Vec::with_capacity(limit);
+            for near in found {
+                if known.len() == limit {
+                    break;
+                }
+                if known.iter().any(|(seen, _)| seen.signature == near.signature) {
+                    continue;
+                }
+                let knowledge = load(tx, near.signature, Scope::InForce)?;
+                known.extend(knowledge.map(|knowledge| (*near, knowledge)));
+            }
+            Ok(known)
+        })
+    }
+
+    /// Returns how much memory the index takes, in bytes.
+    pub fn memory(&self) -> usize {
+        self.index.memory()
+    }
+}
+
+fn index_path(store: &Store) -> PathBuf {
+    store.project().state_dir().join("near.index")
+}
