@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use super::shape::{Shape, ShapeError};
+use super::hole::trim_end;
+use super::lexer::mask;
+use super::shape::{Flat, Shape, ShapeError, flatten};
 use crate::class::Class;
 
 /// One row of the table as it is written in TOML.
@@ -98,6 +100,9 @@ pub enum AnchorError {
     Counter(String),
 }
 
+/// A way to compile a shape.
+type Make = fn(&str, bool) -> Result<Shape, ShapeError>;
+
 /// A compiled row.
 #[derive(Debug)]
 pub(crate) struct Anchor {
@@ -120,15 +125,15 @@ impl Anchor {
         if row.shapes.is_empty() {
             return Err(AnchorError::NoShapes);
         }
-        let compile = |sources: &[String]| -> Result<Vec<Shape>, AnchorError> {
+        let compile = |sources: &[String], make: Make| -> Result<Vec<Shape>, AnchorError> {
             let shape = |source: &String| {
-                Shape::compile(source, row.fold)
+                make(source, row.fold)
                     .map_err(|error| AnchorError::Shape { shape: source.clone(), source: error })
             };
             sources.iter().map(shape).collect()
         };
-        let shapes = compile(&row.shapes)?;
-        let near = compile(&row.near)?;
+        let shapes = compile(&row.shapes, Shape::anchored)?;
+        let near = compile(&row.near, Shape::compile)?;
         for name in &row.identify {
             if !shapes.iter().chain(&near).flat_map(Shape::holes).any(|hole| hole == name) {
                 return Err(AnchorError::UnknownHole(name.clone()));
@@ -155,16 +160,16 @@ impl Anchor {
     pub(crate) fn catch(
         &self,
         index: usize,
-        (flat, inner): (&str, usize),
-        around: impl FnOnce() -> Vec<String>,
+        flat: &Flat,
+        around: impl FnOnce() -> Vec<Flat>,
     ) -> Option<Vec<String>> {
-        let caught = self.shapes.get(index)?.find(flat, inner)?;
+        let caught = self.shapes.get(index)?.find(flat)?;
         let mut values = vec![None; self.identify.len()];
         self.keep(&caught, &mut values);
         if !self.near.is_empty() {
             let lines = around();
             for shape in &self.near {
-                if let Some(caught) = lines.iter().find_map(|line| shape.find(line, 0)) {
+                if let Some(caught) = lines.iter().find_map(|line| shape.find(line)) {
                     self.keep(&caught, &mut values);
                 }
             }
@@ -184,6 +189,13 @@ impl Anchor {
             }
         }
     }
+}
+
+/// Returns whether an identifying value is the one an example promises.
+///
+/// A row's author writes what the line says; what varies in it is masked before it identifies.
+pub(crate) fn agrees(got: &str, want: &str) -> bool {
+    got == want || got == trim_end(&mask(&flatten(want)))
 }
 
 /// Writes an identity: `id`, or `id("a","b")`.

@@ -77,6 +77,11 @@ impl Kind {
         }
     }
 
+    /// Returns whether the hole holds a number.
+    pub(crate) fn is_number(self) -> bool {
+        self == Kind::Port || self == Kind::Num
+    }
+
     /// Returns whether `c` may stand in the hole.
     fn allows(self, c: char) -> bool {
         match self {
@@ -140,7 +145,7 @@ pub(crate) fn run_forward(kind: Kind, line: &str, at: usize) -> (usize, usize) {
     };
     let most = at + most.unwrap_or(tail.len());
     let whole = match kind {
-        Kind::Port | Kind::Num | Kind::Code => true,
+        Kind::Port | Kind::Num => true,
         Kind::Path | Kind::Dir | Kind::Package => quoted,
         Kind::Any
         | Kind::Word
@@ -148,17 +153,14 @@ pub(crate) fn run_forward(kind: Kind, line: &str, at: usize) -> (usize, usize) {
         | Kind::Module
         | Kind::Version
         | Kind::Host
+        | Kind::Code
         | Kind::Rest => false,
     };
-    let number = matches!(kind, Kind::Port | Kind::Num);
-    if number && goes_on(&line[most..]) {
-        return (at, at);
-    }
     (if whole { most } else { at + 1 }, most)
 }
 
 /// Returns whether what follows a number makes it part of something longer: `1:4321`, `1.5`, `1a`.
-fn goes_on(rest: &str) -> bool {
+pub(crate) fn goes_on(rest: &str) -> bool {
     let mut bytes = rest.bytes();
     match bytes.next() {
         Some(b':' | b'.') => bytes.next().is_some_and(|b| b.is_ascii_digit()),
@@ -178,9 +180,26 @@ pub(crate) fn run_back(kind: Kind, line: &str, end: usize) -> usize {
     }
 }
 
-/// Cuts punctuation that ends a sentence rather than a name.
-fn trim_end(text: &str) -> &str {
-    text.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '\'', ' ', '…'])
+/// Cuts punctuation that ends a sentence rather than a name; brackets and quotes that were opened
+/// stay closed.
+pub(crate) fn trim_end(text: &str) -> &str {
+    let mut rest = text;
+    while let Some(last) = rest.chars().next_back() {
+        let opened = |open: char| rest.matches(open).count() >= rest.matches(last).count();
+        let cut = match last {
+            '.' | ',' | ';' | ':' | '!' | '?' | ' ' | '…' => true,
+            ')' => !opened('('),
+            ']' => !opened('['),
+            '}' => !opened('{'),
+            '\'' => rest.matches('\'').count() % 2 == 1,
+            _ => false,
+        };
+        if !cut {
+            break;
+        }
+        rest = &rest[..rest.len() - last.len_utf8()];
+    }
+    if rest.is_empty() { text } else { rest }
 }
 
 /// Returns a package's own name, or the base name of a path.
@@ -194,6 +213,8 @@ fn module(text: &str) -> &str {
 /// Returns the host, with every name of this machine as `local`.
 fn host(text: &str) -> String {
     let bare = text.trim_matches(['[', ']', '.']);
+    let bare =
+        bare.strip_suffix(':').filter(|rest| rest.contains(char::is_alphanumeric)).unwrap_or(bare);
     match bare {
         "localhost" | "127.0.0.1" | "::1" | "0.0.0.0" | "::" | "" | ":" | "*"
         | "::ffff:127.0.0.1" => "local".to_owned(),

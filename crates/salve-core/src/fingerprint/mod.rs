@@ -186,6 +186,14 @@ impl Rules {
         self.fingerprint(text, &Hints::default()).identity
     }
 
+    /// Returns the row that names the failure in `text`, and the identifying values without frame.
+    fn winner(&self, text: &str) -> Option<(&str, Vec<String>)> {
+        let text = clean(text);
+        let found = pick::candidates(self, &Text::new(&text));
+        let (anchor, values) = pick::pick(&found)?.anchor.clone()?;
+        Some((&self.anchors[anchor].id, values))
+    }
+
     /// Returns whether row `number` of the anchors matches anything in `text`.
     fn row_matches(&self, number: usize, text: &str) -> bool {
         let text = clean(text);

@@ -63,7 +63,7 @@ fn decoration(line: &str) -> Left<'_> {
         b'#' => hashed(line),
         b'[' => stamped(line).or_else(|| tag(line)),
         b'{' => json_message(line),
-        b'>' | b'|' | b'!' => line[1..].strip_prefix(' ').map(|rest| (rest, None)),
+        b'>' | b'|' => line[1..].strip_prefix(' ').map(|rest| (rest, None)),
         b':' => annotation(line),
         b'a'..=b'z' | b'A'..=b'Z' => {
             tool(line).or_else(|| logfmt(line)).or_else(|| service(line)).or_else(|| stamped(line))

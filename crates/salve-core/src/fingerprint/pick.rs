@@ -11,7 +11,7 @@ use super::frames;
 use super::head;
 use super::peel::{Level, Peeled, peel};
 use super::rules::Rules;
-use super::shape::flatten;
+use super::shape::Flat;
 use super::text::Text;
 use super::vocabulary::Says;
 
@@ -22,8 +22,12 @@ const NEAR_BEFORE: usize = 3;
 /// How many candidate lines are looked at from the start of the text, and as many from its end.
 const CANDIDATES: usize = 512;
 
+/// How far apart two links of one chain of causes may be.
+const CHAIN: usize = 150;
 /// What a line weighs that only repeats that something failed.
 const WRAPPER: i32 = 6;
+/// Up to this weight an anchor says that its line names nothing.
+const NAMES_NOTHING: i32 = 20;
 
 /// A line that may name the failure.
 #[derive(Clone, Debug)]
@@ -32,12 +36,26 @@ pub(crate) struct Candidate {
     pub(crate) line: usize,
     /// How surely it names the failure.
     pub(crate) score: i32,
-    /// How much literal text its anchor matched; settles ties on one line.
-    pub(crate) literal: usize,
+    /// What its anchor weighs, before the line had a say; settles ties on one line.
+    weight: i32,
+    /// How much literal text its anchor matched; settles what is still a tie.
+    literal: usize,
     /// Whether the line is a link in a chain of causes.
     pub(crate) cause: bool,
     /// The anchor that knows it, with the identifying values.
     pub(crate) anchor: Option<(usize, Vec<String>)>,
+}
+
+impl Candidate {
+    fn row(&self) -> Option<usize> {
+        self.anchor.as_ref().map(|(anchor, _)| *anchor)
+    }
+
+    /// Returns how many identifying holes have a value.
+    fn filled(&self) -> usize {
+        let values = self.anchor.iter().flat_map(|(_, values)| values);
+        values.filter(|value| !value.is_empty()).count()
+    }
 }
 
 /// Finds every line that may name the failure, once for each anchor that knows it.
@@ -73,11 +91,30 @@ fn candidate_lines(rules: &Rules, text: &Text<'_>) -> Vec<usize> {
 /// Buffers that are used again for every line.
 #[derive(Debug, Default)]
 struct Scratch {
+    flat: Flat,
     says: Vec<Says>,
     shapes: Vec<(u32, u32)>,
 }
 
-/// Judges one line: every anchor that matches it, and what its words say.
+impl Scratch {
+    /// Flattens a line and finds what the automaton knows about it.
+    fn look(&mut self, rules: &Rules, line: &str, peeled: &Peeled<'_>) {
+        self.flat.fill(line, peeled);
+        self.says.clear();
+        self.shapes.clear();
+        for hit in rules.automaton.find_overlapping_iter(&self.flat.text) {
+            let pattern = &rules.patterns[hit.pattern().as_usize()];
+            self.says.extend(pattern.says);
+            for shape in &pattern.shapes {
+                if !self.shapes.contains(shape) {
+                    self.shapes.push(*shape);
+                }
+            }
+        }
+    }
+}
+
+/// Judges one line: every anchor that matches it, or else what its words say.
 fn judge(
     rules: &Rules,
     text: &Text<'_>,
@@ -89,48 +126,73 @@ fn judge(
     if frames::is_frame(peeled.body) {
         return;
     }
-    let flat = flatten(peeled.body);
-    scratch.says.clear();
-    scratch.shapes.clear();
-    for hit in rules.automaton.find_overlapping_iter(&flat) {
-        let pattern = &rules.patterns[hit.pattern().as_usize()];
-        scratch.says.extend(pattern.says);
-        for shape in &pattern.shapes {
-            if !scratch.shapes.contains(shape) {
-                scratch.shapes.push(*shape);
-            }
+    scratch.look(rules, text.line(number), &peeled);
+    let echo = peeled.level == Level::Plain && is_echo(text, number, peeled.body);
+    let line = Line {
+        number,
+        flat: &scratch.flat,
+        plain: if echo { 0 } else { plain_score(&peeled, &scratch.says) },
+        penalty: if echo { 30 } else { penalty(peeled.level) },
+        cause: peeled.body.starts_with("Caused by:"),
+    };
+    let before = found.len();
+    for &(anchor, shape) in &scratch.shapes {
+        let Some(next) = line.anchored(rules, text, (anchor as usize, shape as usize)) else {
+            continue;
+        };
+        let twin = found[before..].iter_mut().find(|old| old.row() == next.row());
+        match twin {
+            Some(old) if (next.filled(), next.literal) > (old.filled(), old.literal) => *old = next,
+            Some(_) => {}
+            None => found.push(next),
         }
     }
-    let echo = is_echo(text, number, peeled.body);
-    let cause = peeled.body.starts_with("Caused by:");
-    if !scratch.shapes.is_empty() {
-        let inner = flat.len().saturating_sub(flatten(peeled.core).len());
-        let penalty = if echo { 30 } else { penalty(peeled.level) };
-        for &(anchor, shape) in &scratch.shapes {
-            let (anchor, shape) = (anchor as usize, shape as usize);
-            let row = &rules.anchors[anchor];
-            let Some(values) = row.catch(shape, (&flat, inner), || around(text, number)) else {
-                continue;
-            };
-            let has = |word: &String| {
-                memchr::memmem::find(text.whole().as_bytes(), word.as_bytes()).is_some()
-            };
-            if row.require.iter().all(has) {
-                let literal = row.shapes[shape].weight();
-                let score = i32::from(row.weight) - penalty;
-                found.push(Candidate {
-                    line: number,
-                    score,
-                    literal,
-                    cause,
-                    anchor: Some((anchor, values)),
-                });
-            }
+    // An anchor that knows the line knows better than its words.
+    if found.len() == before && line.plain > 0 {
+        found.push(line.candidate(line.plain));
+    }
+}
+
+/// A line under judgement.
+struct Line<'l> {
+    number: usize,
+    flat: &'l Flat,
+    plain: i32,
+    penalty: i32,
+    cause: bool,
+}
+
+impl Line<'_> {
+    /// Makes a candidate that no anchor knows.
+    fn candidate(&self, score: i32) -> Candidate {
+        Candidate {
+            line: self.number,
+            score,
+            weight: 0,
+            literal: 0,
+            cause: self.cause,
+            anchor: None,
         }
     }
-    let score = if echo { 0 } else { plain_score(&peeled, &scratch.says) };
-    if score > 0 {
-        found.push(Candidate { line: number, score, literal: 0, cause, anchor: None });
+
+    /// Tries one shape of one anchor.
+    fn anchored(
+        &self,
+        rules: &Rules,
+        text: &Text<'_>,
+        (anchor, shape): (usize, usize),
+    ) -> Option<Candidate> {
+        let row = &rules.anchors[anchor];
+        let values = row.catch(shape, self.flat, || around(text, self.number))?;
+        let whole = text.whole().as_bytes();
+        if !row.require.iter().all(|word| memchr::memmem::find(whole, word.as_bytes()).is_some()) {
+            return None;
+        }
+        let weight = i32::from(row.weight);
+        let names = weight > NAMES_NOTHING;
+        let score = if names { (weight - self.penalty).max(self.plain) } else { weight };
+        let literal = row.shapes[shape].weight();
+        Some(Candidate { weight, literal, anchor: Some((anchor, values)), ..self.candidate(score) })
     }
 }
 
@@ -182,10 +244,10 @@ fn is_echo(text: &Text<'_>, number: usize, body: &str) -> bool {
 }
 
 /// Returns the flat lines around line `number`: those after it, then those before it.
-fn around(text: &Text<'_>, number: usize) -> Vec<String> {
+fn around(text: &Text<'_>, number: usize) -> Vec<Flat> {
     let after = number + 1..(number + 1 + NEAR_AFTER).min(text.len());
     let before = (number.saturating_sub(NEAR_BEFORE)..number).rev();
-    after.chain(before).map(|n| flatten(peel(text.line(n)).body)).collect()
+    after.chain(before).map(|n| Flat::new(text.line(n))).collect()
 }
 
 /// Returns how surely a line names the failure, by its form and its words.
@@ -222,7 +284,7 @@ fn beats(next: &Candidate, best: &Candidate) -> bool {
         return next.score > best.score;
     }
     if next.line == best.line {
-        return next.literal > best.literal;
+        return (next.weight, next.literal) > (best.weight, best.literal);
     }
-    next.cause && best.cause
+    next.cause && next.line - best.line < CHAIN
 }

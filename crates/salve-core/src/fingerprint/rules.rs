@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use super::anchor::{Anchor, AnchorError, AnchorFile, AnchorRow, identity};
+use super::anchor::{Anchor, AnchorError, AnchorFile, AnchorRow, agrees, identity};
 use super::classify::{self, ClassError, ClassFile, ClassRow, Classes};
+use super::shape::MIN_LITERAL;
 use super::vocabulary::{Says, WORDS};
 
 /// How much of a shape's longest literal the automaton looks for.
@@ -177,11 +178,13 @@ impl Rules {
         for (number, row) in rows.anchors.iter().enumerate() {
             let mut fail = |source| errors.push(RuleError::Anchor { id: row.id.clone(), source });
             for example in &row.examples {
-                let got = self.recognise(&example.text).unwrap_or_else(|| "nothing".to_owned());
-                let want = identity(&row.id, &example.holes);
-                // A frame may follow the values of the holes.
-                let holes = want.strip_suffix(')').unwrap_or(&want);
-                if got != want && !(row.frame && got.starts_with(holes)) {
+                let (got, values) = self.winner(&example.text).unwrap_or(("nothing", Vec::new()));
+                let holes = example.holes.iter();
+                let fits = values.len() == example.holes.len()
+                    && values.iter().zip(holes).all(|(got, want)| agrees(got, want));
+                if got != row.id || !fits {
+                    let want = identity(&row.id, &example.holes);
+                    let got = identity(got, &values);
                     fail(AnchorError::Example { text: example.text.clone(), want, got });
                 }
             }
@@ -236,9 +239,15 @@ fn index(anchors: &[Anchor]) -> (Vec<String>, Vec<Pattern>) {
 }
 
 /// Returns the part of a literal that the automaton looks for.
+///
+/// Raw lines have quotes of other kinds, so a part without any is better if it is long enough.
 fn fragment(literal: &str) -> String {
-    let end = (0..=FRAGMENT.min(literal.len())).rev().find(|at| literal.is_char_boundary(*at));
-    literal[..end.unwrap_or(0)].trim_end().to_ascii_lowercase()
+    let longest = |best: &'_ str, next: &'_ str| next.len() > best.len();
+    let plain =
+        literal.split('\'').fold("", |best, next| if longest(best, next) { next } else { best });
+    let part = if plain.trim().len() >= MIN_LITERAL { plain } else { literal };
+    let end = (0..=FRAGMENT.min(part.len())).rev().find(|at| part.is_char_boundary(*at));
+    part[..end.unwrap_or(0)].to_ascii_lowercase()
 }
 
 fn automaton(words: &[String]) -> Result<AhoCorasick, RuleError> {

@@ -9,7 +9,8 @@ use std::borrow::Cow;
 
 use memchr::memmem::Finder;
 
-use super::hole::{Kind, run_back, run_forward};
+use super::hole::{Kind, goes_on, run_back, run_forward};
+use super::peel::{Peeled, peel};
 
 /// How many placements one shape may try on one line before it gives up.
 const STEPS: u32 = 512;
@@ -40,7 +41,7 @@ pub(crate) const MIN_LITERAL: usize = 4;
 /// One piece of a shape.
 #[derive(Debug)]
 enum Part {
-    Literal(Finder<'static>),
+    Literal(Box<Finder<'static>>),
     Skip,
     Hole(Hole),
 }
@@ -65,7 +66,13 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Compiles `source`; with `fold`, ASCII case does not matter.
+    /// Compiles a shape that a line is searched for; with `fold`, ASCII case does not matter.
+    pub(crate) fn anchored(source: &str, fold: bool) -> Result<Self, ShapeError> {
+        let shape = Self::compile(source, fold)?;
+        if shape.literal().len() < MIN_LITERAL { Err(ShapeError::NoLiteral) } else { Ok(shape) }
+    }
+
+    /// Compiles a shape that is tried on given lines only, and needs no long literal.
     pub(crate) fn compile(source: &str, fold: bool) -> Result<Self, ShapeError> {
         let (at_start, source) = match source.strip_prefix('^') {
             Some(rest) => (true, rest),
@@ -81,7 +88,7 @@ impl Shape {
         }
         check_gaps(&parts)?;
         let shape = Self { parts, at_start, at_end, fold };
-        if shape.literal().len() < MIN_LITERAL { Err(ShapeError::NoLiteral) } else { Ok(shape) }
+        Ok(shape)
     }
 
     /// Returns the literal that the prefilter looks for: the longest one.
@@ -114,17 +121,18 @@ impl Shape {
     }
 
     /// Looks for the shape in a flat line and returns what its holes caught.
-    ///
-    /// `^` stands for the start of the line and for `inner`, where its message proper starts.
-    pub(crate) fn find<'s, 'l>(
-        &'s self,
-        line: &'l str,
-        inner: usize,
-    ) -> Option<Vec<Catch<'s, 'l>>> {
+    pub(crate) fn find<'s, 'l>(&'s self, flat: &'l Flat) -> Option<Vec<Catch<'s, 'l>>> {
+        let line = flat.text.as_str();
         let hay: Cow<'_, str> =
             if self.fold { Cow::Owned(line.to_ascii_lowercase()) } else { Cow::Borrowed(line) };
-        let mut search = Search { shape: self, line, hay: &hay, caught: Vec::new(), steps: STEPS };
-        let found = search.run(0) || (self.at_start && inner > 0 && search.run(inner));
+        let floor = flat.body;
+        let caught = Vec::new();
+        let mut search = Search { shape: self, line, hay: &hay, floor, caught, steps: STEPS };
+        let found = if self.at_start {
+            [0, flat.body, flat.core].into_iter().any(|start| search.rest(0, start))
+        } else {
+            search.run()
+        };
         found.then_some(search.caught)
     }
 }
@@ -140,9 +148,9 @@ fn parse(source: &str, fold: bool) -> Result<Vec<Part>, ShapeError> {
         if tail.starts_with("{{") || tail.starts_with("}}") {
             literal.push_str(&tail[..1]);
             rest = &tail[2..];
-        } else if tail.starts_with('}') {
+        } else if let Some(after) = tail.strip_prefix('}') {
             literal.push('}');
-            rest = &tail[1..];
+            rest = after;
         } else {
             let end = tail.find('}').ok_or(ShapeError::Unclosed)?;
             push_literal(&mut parts, &mut literal, fold);
@@ -164,7 +172,7 @@ fn push_literal(parts: &mut Vec<Part>, literal: &mut String, fold: bool) {
     if fold {
         flat.make_ascii_lowercase();
     }
-    parts.push(Part::Literal(Finder::new(flat.as_bytes()).into_owned()));
+    parts.push(Part::Literal(Box::new(Finder::new(flat.as_bytes()).into_owned())));
     literal.clear();
 }
 
@@ -200,17 +208,18 @@ struct Search<'s, 'l, 'h> {
     shape: &'s Shape,
     line: &'l str,
     hay: &'h str,
+    /// How far back an open hole may reach.
+    floor: usize,
     caught: Vec<Catch<'s, 'l>>,
     steps: u32,
 }
 
 impl<'s, 'l> Search<'s, 'l, '_> {
-    /// Places the shape anywhere, or exactly at `start` if it is bound to the start.
-    fn run(&mut self, start: usize) -> bool {
-        let shape = self.shape;
-        match shape.parts.first() {
+    /// Places the shape anywhere.
+    fn run(&mut self) -> bool {
+        match self.shape.parts.first() {
             None => false,
-            Some(Part::Literal(finder)) if !shape.at_start => {
+            Some(Part::Literal(finder)) => {
                 let mut from = 0;
                 while let Some(at) = self.next(finder, from) {
                     if self.rest(1, at + finder.needle().len()) {
@@ -220,8 +229,8 @@ impl<'s, 'l> Search<'s, 'l, '_> {
                 }
                 false
             }
-            Some(Part::Hole(hole)) if !shape.at_start => self.leading(hole),
-            Some(_) => self.rest(0, start),
+            Some(Part::Hole(hole)) => self.leading(hole),
+            Some(Part::Skip) => self.rest(0, 0),
         }
     }
 
@@ -233,7 +242,7 @@ impl<'s, 'l> Search<'s, 'l, '_> {
         };
         let mut from = 0;
         while let Some(at) = self.next(finder, from) {
-            let start = run_back(hole.kind, self.line, at);
+            let start = run_back(hole.kind, self.line, at).max(self.floor.min(at));
             if start < at {
                 let mark = self.caught.len();
                 self.caught.push((&*hole.name, hole.kind, &self.line[start..at]));
@@ -309,6 +318,10 @@ impl<'s, 'l> Search<'s, 'l, '_> {
     /// Fills a typed hole: the longest run of its characters that lets the rest match.
     fn typed(&mut self, hole: &'s Hole, index: usize, at: usize) -> bool {
         let (least, most) = run_forward(hole.kind, self.line, at);
+        let bounded = matches!(self.shape.parts.get(index + 1), Some(Part::Literal(_)));
+        if !bounded && hole.kind.is_number() && goes_on(&self.line[most..]) {
+            return false;
+        }
         let mut end = most;
         while end > at && end >= least && self.steps > 0 {
             if self.line.is_char_boundary(end) && self.catch(hole, (at, end), index + 1) {
@@ -348,13 +361,20 @@ pub(crate) enum Ends {
 pub(crate) fn flatten_into(text: &str, out: &mut String, ends: Ends) {
     let floor = out.len();
     let mut blank = ends == Ends::Trimmed;
+    let mut last = ' ';
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         if c == '\\' && chars.peek().is_some_and(|next| matches!(next, '"' | '\'' | '`')) {
             continue;
         }
+        // Quotes of two kinds in a row are one quotation inside another.
+        if is_quote(c) && is_quote(last) && c != last {
+            last = c;
+            continue;
+        }
+        last = c;
         let c = match c {
-            '"' | '`' | '´' | '‘' | '’' | '“' | '”' => '\'',
+            c if is_quote(c) => '\'',
             '\t' | '\u{a0}' => ' ',
             other => other,
         };
@@ -370,11 +390,49 @@ pub(crate) fn flatten_into(text: &str, out: &mut String, ends: Ends) {
     }
 }
 
+fn is_quote(c: char) -> bool {
+    matches!(c, '\'' | '"' | '`' | '´' | '‘' | '’' | '“' | '”')
+}
+
 /// Returns `text` flat, with one blank kept at either end.
 pub(crate) fn flatten_word(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     flatten_into(text, &mut out, Ends::Kept);
     out
+}
+
+/// A line as shapes see it, and where its message starts in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flat {
+    /// The whole line, flat.
+    pub(crate) text: String,
+    /// Where it goes on after the log decorations.
+    pub(crate) body: usize,
+    /// Where it goes on after words that only say "error".
+    pub(crate) core: usize,
+}
+
+impl Flat {
+    /// Flattens a line that was peeled, using the buffer again.
+    pub(crate) fn fill(&mut self, line: &str, peeled: &Peeled<'_>) {
+        let line = line.trim();
+        let place = |part: &str| (part.as_ptr() as usize).saturating_sub(line.as_ptr() as usize);
+        let body = place(peeled.body).min(line.len());
+        let core = place(peeled.core).clamp(body, line.len());
+        self.text.clear();
+        flatten_into(&line[..body], &mut self.text, Ends::Kept);
+        self.body = self.text.len();
+        flatten_into(&line[body..core], &mut self.text, Ends::Kept);
+        self.core = self.text.len();
+        flatten_into(&line[core..], &mut self.text, Ends::Kept);
+    }
+
+    /// Flattens a line.
+    pub(crate) fn new(line: &str) -> Self {
+        let mut flat = Self::default();
+        flat.fill(line, &peel(line));
+        flat
+    }
 }
 
 /// Returns `text` as a flat line.
@@ -392,8 +450,8 @@ mod tests {
     #[track_caller]
     fn check(shape: &str, line: &str, want: Option<&[&str]>) {
         let compiled = Shape::compile(shape, false).unwrap();
-        let flat = flatten(line);
-        let got = compiled.find(&flat, 0);
+        let flat = Flat::new(line);
+        let got = compiled.find(&flat);
         let got: Option<Vec<String>> =
             got.map(|all| all.iter().map(|(_, kind, text)| kind.value(text)).collect());
         assert_eq!(
@@ -447,7 +505,7 @@ mod tests {
     #[test]
     fn folded_shapes_ignore_case() {
         let shape = Shape::compile("Out Of Memory {what:word}", true).unwrap();
-        assert_eq!(shape.find("OUT of memory NOW", 0).unwrap()[0].2, "NOW");
+        assert_eq!(shape.find(&Flat::new("OUT of memory NOW")).unwrap()[0].2, "NOW");
     }
 
     #[test]
@@ -457,13 +515,13 @@ mod tests {
         assert_eq!(error("four {a:nope}"), ShapeError::UnknownType("nope".into()));
         assert_eq!(error("four {}"), ShapeError::Unnamed);
         assert_eq!(error("four {a}{b}"), ShapeError::Touching("a".into()));
-        assert_eq!(error("abc {a}"), ShapeError::NoLiteral);
+        assert_eq!(Shape::anchored("abc{a}", false).unwrap_err(), ShapeError::NoLiteral);
     }
 
     #[test]
     fn hostile_lines_stay_cheap() {
         let shape = Shape::compile("a {..}b{..}c{..}d{..} {x}word{y}zzzz", false).unwrap();
-        let line = flatten(&"a b c d word ".repeat(50_000));
-        assert!(shape.find(&line, 0).is_none());
+        let line = Flat::new(&"a b c d word ".repeat(50_000));
+        assert!(shape.find(&line).is_none());
     }
 }

@@ -17,6 +17,7 @@ use Says::{Noise, Up, Wrapper};
 pub(crate) const WORDS: &[(&str, Says)] = &[
     ("error", Up(26)),
     ("errno", Up(24)),
+    ("assert", Up(12)),
     ("err!", Up(22)),
     ("exception", Up(26)),
     ("fatal", Up(34)),
