@@ -8,7 +8,7 @@ use super::shape::{Flat, Shape, ShapeError, flatten};
 use crate::class::Class;
 
 /// One row of the table as it is written in TOML.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnchorRow {
     /// The stable name of the failure; it is part of the signature.
@@ -50,7 +50,7 @@ fn default_weight() -> u8 {
 }
 
 /// A text that a row must recognise, and the identifying values in it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Example {
     /// The output, of one line or several.

@@ -9,7 +9,7 @@ use crate::class::Class;
 pub(crate) const BUILT_IN: &str = include_str!("../../data/classes.toml");
 
 /// One row of the table as it is written in TOML.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassRow {
     /// What the row is called in messages.

@@ -133,6 +133,9 @@ pub(super) fn expected(schema: &Json) -> String {
         "array" => format!("a list of {}", expected(&schema["items"])),
         "object" => "a table".into(),
         _ => match schema.get("enum").and_then(Json::as_array) {
+            Some(choices) if choices.len() > 8 => {
+                format!("one of the {} words in the schema", choices.len())
+            }
             Some(choices) => {
                 let names = choices.iter().map(|choice| format!("{choice}"));
                 format!("one of {}", names.collect::<Vec<_>>().join(", "))

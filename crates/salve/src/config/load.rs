@@ -1,9 +1,10 @@
 //! Puts the layers together: defaults, user, project, environment, flags.
 
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use salve_core::event::Digest;
+use salve_core::fingerprint::Rules;
 
 use super::check::check;
 use super::problem::Problem;
@@ -122,6 +123,15 @@ pub struct Config {
     pub warnings: Vec<Problem>,
     /// The hash of the files' exact contents.
     pub content: Digest,
+    /// The fingerprint rules, if the user has any of their own.
+    own_rules: Option<Arc<Rules>>,
+}
+
+impl Config {
+    /// Returns the rules by which failures are recognised: the user's own and the built-in ones.
+    pub fn fingerprint_rules(&self) -> &Rules {
+        self.own_rules.as_deref().unwrap_or_else(|| Rules::built_in())
+    }
 }
 
 /// Loads the settings from all their sources.
@@ -204,9 +214,10 @@ pub(super) fn finish(files: Node, content: Digest, sources: &Sources) -> Result<
     if !problems.is_empty() {
         return Err(LoadError::Invalid(problems));
     }
-    let (settings, odd) = valid::settings(&tree).map_err(LoadError::Invalid)?;
-    warnings.extend(odd);
-    Ok(Config { settings, tree, files, warnings, content })
+    let valid = valid::settings(&tree).map_err(LoadError::Invalid)?;
+    warnings.extend(valid.warnings);
+    let (settings, own_rules) = (valid.settings, valid.fingerprints);
+    Ok(Config { settings, tree, files, warnings, content, own_rules })
 }
 
 impl Text {

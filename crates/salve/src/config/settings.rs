@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use salve_core::class::Class;
+use salve_core::fingerprint::{AnchorRow, ClassRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
@@ -30,6 +32,14 @@ pub struct Settings {
     pub auto_heal: AutoHeal,
     /// Addresses that are told about events by HTTP POST
     pub webhooks: Webhooks,
+    /// Notices on this machine
+    pub notify: Notify,
+    /// What is remembered about failures
+    pub memory: Memory,
+    /// Secrets beyond those that Salve knows by itself
+    pub scrub: Scrub,
+    /// Failures beyond those that Salve knows by itself
+    pub fingerprint: Fingerprint,
 }
 
 /// The recovery section, as the recovery spec has it.
@@ -173,6 +183,121 @@ pub struct Webhooks {
     pub on_exhausted: Option<String>,
     /// Told when the settings changed
     pub on_config_change: Option<String>,
+}
+
+/// Notices on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Notify {
+    /// Whether a desktop notice appears when a person is needed, where there is a desktop
+    pub desktop: bool,
+}
+
+/// What is remembered about failures.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Whether remedies from the user's other projects are used here, and those from here there
+    pub user: bool,
+}
+
+/// Secrets beyond those that Salve knows by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scrub {
+    /// Patterns of further secrets, each looked for in every line
+    pub patterns: Vec<ScrubPattern>,
+}
+
+/// A pattern of a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubPattern {
+    /// What the mark in the secret's place calls it, in a-z, 0-9 and `-`
+    pub kind: String,
+    /// Regular expression; if it has a group, the first one is the secret
+    pub regex: String,
+}
+
+/// Failures beyond those that Salve knows by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fingerprint {
+    /// Failures known by the shape of a line
+    #[schemars(with = "Vec<AnchorSchema>")]
+    pub anchors: Vec<AnchorRow>,
+    /// Rules that classify what no anchor knows; the first that applies wins
+    #[schemars(with = "Vec<ClassSchema>")]
+    pub classes: Vec<ClassRow>,
+}
+
+/// A failure known by the shape of a line; what [`AnchorRow`] looks like to editors.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct AnchorSchema {
+    /// Stable dotted name; it is part of the signature
+    id: String,
+    /// Class of the failure
+    #[schemars(extend("enum" = class_names()))]
+    class: String,
+    /// What people call it
+    error_type: Option<String>,
+    /// Lines that name it: literal text with holes such as {port:port}
+    shapes: Vec<String>,
+    /// Holes that tell one such failure from another, in this order
+    identify: Option<Vec<String>>,
+    /// Shapes of lines around that add holes
+    near: Option<Vec<String>>,
+    /// Texts that must all occur somewhere in the output
+    require: Option<Vec<String>>,
+    /// How surely the line names the failure: wrappers 10 to 20, root causes 70 and more
+    weight: Option<u8>,
+    /// Whether upper and lower case are the same
+    fold: Option<bool>,
+    /// Whether the topmost function of the project joins the identity
+    frame: Option<bool>,
+    /// Texts that it must recognise
+    examples: Option<Vec<ExampleSchema>>,
+    /// Texts that it must not match
+    counter: Option<Vec<String>>,
+}
+
+/// A text that an anchor must recognise.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ExampleSchema {
+    /// Output, of one line or several
+    text: String,
+    /// Values of the identifying holes
+    holes: Option<Vec<String>>,
+}
+
+/// A rule that classifies; what [`ClassRow`] looks like to editors.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ClassSchema {
+    /// What the rule is called in messages
+    name: String,
+    /// Class that it gives
+    #[schemars(extend("enum" = class_names()))]
+    class: String,
+    /// Words of which one must occur
+    any: Vec<String>,
+    /// Words of which one must occur, too
+    also: Option<Vec<String>>,
+    /// Words of which none may occur
+    never: Option<Vec<String>>,
+    /// Lines that must get this class
+    examples: Option<Vec<String>>,
+    /// Lines to which the rule must not apply
+    counter: Option<Vec<String>>,
+}
+
+fn class_names() -> Vec<&'static str> {
+    Class::ALL.iter().map(|class| class.as_str()).collect()
 }
 
 fn milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

@@ -277,6 +277,58 @@ fn the_schema_uses_only_plain_keywords_and_gives_defaults() {
     assert_eq!(choice["enum"], json!(["escalate", "deny", "allow"]));
 }
 
+#[test]
+fn own_failures_are_recognised_and_wrong_rows_are_named() {
+    let row = "[[fingerprint.anchors]]\nid = \"shop.stock\"\nclass = \"network\"\n\
+        shapes = [\"stock service {name:word} does not answer\"]\nidentify = [\"name\"]\n";
+    let good = format!(
+        "{row}examples = [{{ text = \"stock service eu-1 does not answer\", holes = [\"eu-1\"] }}]"
+    );
+    let config = load_text("salve.toml", &good).unwrap();
+    let seen = config.fingerprint_rules().recognise("stock service eu-1 does not answer");
+    assert_eq!(seen.as_deref(), Some("shop.stock(\"eu-1\")"));
+
+    let bad = format!("\n{row}examples = [{{ text = \"all is well\" }}]");
+    let error = load_text("salve.toml", &bad).unwrap_err().to_string();
+    assert!(
+        error.starts_with("salve.toml:2:1: fingerprint.anchors.0: anchor `shop.stock`"),
+        "{error}"
+    );
+    check_toml(
+        "[[fingerprint.anchors]]\nid = \"a\"\nclass = \"netwrk\"\n[[fingerprint.classes]]\nwight = 1",
+        &[
+            "salve.toml:1:1: fingerprint.anchors.0: `shapes` is missing",
+            "salve.toml:3:9: fingerprint.anchors.0.class: expected one of the 27 words in the schema; did you mean `network`?",
+            "salve.toml:4:1: fingerprint.classes.0: `name` is missing",
+            "salve.toml:4:1: fingerprint.classes.0: `class` is missing",
+            "salve.toml:4:1: fingerprint.classes.0: `any` is missing",
+            "salve.toml:5:1: unknown key `wight` in `fingerprint.classes.0`; known here: also, any, class, counter, examples, name, never",
+        ],
+    );
+}
+
+#[test]
+fn the_rows_editors_know_are_the_rows_the_rules_take() {
+    let rows = |key: &str| {
+        let schema = &keys().find(|known| known.name == key).unwrap().schema["items"];
+        let sample = |(name, about): (&String, &serde_json::Value)| {
+            let value = match (about["type"].as_str().unwrap(), about.get("enum")) {
+                (_, Some(choices)) => choices[0].clone(),
+                ("string", None) => json!("x"),
+                ("integer", None) => json!(1),
+                ("boolean", None) => json!(true),
+                (_, None) => json!([]),
+            };
+            (name.clone(), value)
+        };
+        let fields = schema["properties"].as_object().unwrap().iter().map(sample);
+        serde_json::Value::Object(fields.collect())
+    };
+    use salve_core::fingerprint::{AnchorRow, ClassRow};
+    serde_json::from_value::<AnchorRow>(rows("fingerprint.anchors")).unwrap();
+    serde_json::from_value::<ClassRow>(rows("fingerprint.classes")).unwrap();
+}
+
 fn words() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec("\\PC{0,12}", 0..4)
 }
