@@ -15,14 +15,20 @@ use crate::project::ProjectError;
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
     /// The database engine refused.
-    #[error(transparent)]
-    Engine(#[from] rusqlite::Error),
+    #[error("{0}")]
+    Engine(rusqlite::Error),
     /// The operating system refused.
     #[error(transparent)]
     System(#[from] io::Error),
     /// What is stored makes no sense.
     #[error(transparent)]
     Content(#[from] RawError),
+}
+
+impl From<rusqlite::Error> for Cause {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Engine(error)
+    }
 }
 
 /// Why the store could not do what was asked.

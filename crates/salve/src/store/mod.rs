@@ -104,6 +104,7 @@ impl Store {
             Err(
                 StoreError::ReadOnly { .. }
                 | StoreError::Denied { .. }
+                | StoreError::Full { .. }
                 | StoreError::Project(ProjectError::Make { .. }),
             ) if there(project.database()) => {
                 let live = open::open_to_read(&project.database())?;

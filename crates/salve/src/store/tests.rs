@@ -72,16 +72,6 @@ fn a_removed_file_is_made_anew_and_the_old_one_never_written_again() {
 }
 
 #[test]
-fn a_writer_that_keeps_the_store_is_named() {
-    let (_dir, project) = project();
-    let store = Store::open(&project).unwrap();
-    let other = Connection::open(project.database()).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = store.write(Durability::Process, |_| Ok(())).unwrap_err();
-    assert!(error.is_transient() && matches!(error, StoreError::Locked { .. }), "{error}");
-}
-
-#[test]
 fn what_is_not_a_file_is_refused_and_left_alone() {
     let (_dir, project) = project();
     let state = project.make_state_dir().unwrap();

@@ -4,4 +4,6 @@
 
 mod cli;
 mod config;
+mod journal;
+mod store_faults;
 mod support;
