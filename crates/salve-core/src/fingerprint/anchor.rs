@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::hole::trim_end;
 use super::lexer::mask;
-use super::shape::{Flat, Shape, ShapeError, flatten};
+use super::shape::{Budget, Flat, Shape, ShapeError, flatten};
 use crate::class::Class;
 
 /// One row of the table as it is written in TOML.
@@ -160,16 +160,16 @@ impl Anchor {
     pub(crate) fn catch(
         &self,
         index: usize,
-        flat: &Flat,
+        (flat, budget): (&Flat, &Budget),
         around: impl FnOnce() -> Vec<Flat>,
     ) -> Option<Vec<String>> {
-        let caught = self.shapes.get(index)?.find(flat)?;
+        let caught = self.shapes.get(index)?.find(flat, budget)?;
         let mut values = vec![None; self.identify.len()];
         self.keep(&caught, &mut values);
         if !self.near.is_empty() {
             let lines = around();
             for shape in &self.near {
-                if let Some(caught) = lines.iter().find_map(|line| shape.find(line)) {
+                if let Some(caught) = lines.iter().find_map(|line| shape.find(line, budget)) {
                     self.keep(&caught, &mut values);
                 }
             }

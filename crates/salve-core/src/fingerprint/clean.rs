@@ -12,9 +12,16 @@ const BACKSPACE: u8 = 0x08;
 /// last stays; backspaces take the character before them. Line ends become `\n`.
 pub fn clean(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
-    let Some(first) = bytes.iter().position(|b| is_special(*b)) else {
+    // Most texts have nothing to clean, which whole blocks of bytes tell faster than single ones.
+    let plain = bytes
+        .chunks(64)
+        .take_while(|chunk| !chunk.iter().fold(false, |any, b| any | is_special(*b)));
+    let first = plain.map(<[u8]>::len).sum();
+    if first == bytes.len() {
         return Cow::Borrowed(text);
-    };
+    }
+    let first =
+        bytes[first..].iter().position(|b| is_special(*b)).map_or(bytes.len(), |at| first + at);
     let mut out = String::with_capacity(text.len());
     out.push_str(&text[..first]);
     let mut line = out.rfind('\n').map_or(0, |at| at + 1);

@@ -120,7 +120,7 @@ impl Kind {
     /// Returns the part of `text` that identifies.
     pub(crate) fn value(self, text: &str) -> String {
         match self {
-            Kind::Any => trim_end(text.trim()).to_owned(),
+            Kind::Any => trim_end(short(text.trim())).to_owned(),
             Kind::Word | Kind::Name | Kind::Version | Kind::Code => trim_end(text).to_owned(),
             Kind::Port | Kind::Num => text.to_owned(),
             Kind::Module => module(trim_end(text)).to_owned(),
@@ -128,7 +128,7 @@ impl Kind {
             Kind::Dir => String::new(),
             Kind::Package => path::package(text).unwrap_or_default().to_owned(),
             Kind::Host => host(text),
-            Kind::Rest => lexer::mask(trim_end(text.trim())),
+            Kind::Rest => lexer::mask(trim_end(short(text.trim()))),
         }
     }
 }
@@ -178,6 +178,13 @@ pub(crate) fn run_back(kind: Kind, line: &str, end: usize) -> usize {
             .rfind(|c| !kind.allows(c))
             .map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8)),
     }
+}
+
+/// Cuts a long text where it varies more than it identifies.
+fn short(text: &str) -> &str {
+    const LONGEST: usize = 240;
+    let end = (0..=LONGEST.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or(0)]
 }
 
 /// Cuts punctuation that ends a sentence rather than a name; brackets and quotes that were opened

@@ -11,7 +11,7 @@ use super::frames;
 use super::head;
 use super::peel::{Level, Peeled, peel};
 use super::rules::Rules;
-use super::shape::Flat;
+use super::shape::{Budget, Flat};
 use super::text::Text;
 use super::vocabulary::Says;
 
@@ -92,6 +92,7 @@ fn candidate_lines(rules: &Rules, text: &Text<'_>) -> Vec<usize> {
 #[derive(Debug, Default)]
 struct Scratch {
     flat: Flat,
+    budget: Budget,
     says: Vec<Says>,
     shapes: Vec<(u32, u32)>,
 }
@@ -131,6 +132,7 @@ fn judge(
     let line = Line {
         number,
         flat: &scratch.flat,
+        budget: &scratch.budget,
         plain: if echo { 0 } else { plain_score(&peeled, &scratch.says) },
         penalty: if echo { 30 } else { penalty(peeled.level) },
         cause: peeled.body.starts_with("Caused by:"),
@@ -157,6 +159,7 @@ fn judge(
 struct Line<'l> {
     number: usize,
     flat: &'l Flat,
+    budget: &'l Budget,
     plain: i32,
     penalty: i32,
     cause: bool,
@@ -183,7 +186,7 @@ impl Line<'_> {
         (anchor, shape): (usize, usize),
     ) -> Option<Candidate> {
         let row = &rules.anchors[anchor];
-        let values = row.catch(shape, self.flat, || around(text, self.number))?;
+        let values = row.catch(shape, (self.flat, self.budget), || around(text, self.number))?;
         let whole = text.whole().as_bytes();
         if !row.require.iter().all(|word| memchr::memmem::find(whole, word.as_bytes()).is_some()) {
             return None;

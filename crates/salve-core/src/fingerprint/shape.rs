@@ -6,6 +6,7 @@
 //! which keeps hostile lines linear.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use memchr::memmem::Finder;
 
@@ -14,6 +15,21 @@ use super::peel::{Peeled, peel};
 
 /// How many placements one shape may try on one line before it gives up.
 const STEPS: u32 = 512;
+
+/// How many placements all shapes may try on one text before they give up.
+///
+/// An ordinary text of the largest size needs a tenth of it.
+const TEXT_STEPS: u32 = 32 * 1024;
+
+/// The placements that are left for one text.
+#[derive(Debug)]
+pub(crate) struct Budget(Cell<u32>);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(Cell::new(TEXT_STEPS))
+    }
+}
 
 /// Why a shape cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -121,18 +137,25 @@ impl Shape {
     }
 
     /// Looks for the shape in a flat line and returns what its holes caught.
-    pub(crate) fn find<'s, 'l>(&'s self, flat: &'l Flat) -> Option<Vec<Catch<'s, 'l>>> {
+    pub(crate) fn find<'s, 'l>(
+        &'s self,
+        flat: &'l Flat,
+        budget: &Budget,
+    ) -> Option<Vec<Catch<'s, 'l>>> {
         let line = flat.text.as_str();
         let hay: Cow<'_, str> =
             if self.fold { Cow::Owned(line.to_ascii_lowercase()) } else { Cow::Borrowed(line) };
         let floor = flat.body;
         let caught = Vec::new();
-        let mut search = Search { shape: self, line, hay: &hay, floor, caught, steps: STEPS };
+        let steps = STEPS.min(budget.0.get());
+        let mut search = Search { shape: self, line, hay: &hay, floor, caught, steps };
         let found = if self.at_start {
             [0, flat.body, flat.core].into_iter().any(|start| search.rest(0, start))
         } else {
             search.run()
         };
+        let spent = steps - search.steps;
+        budget.0.set(budget.0.get().saturating_sub(spent));
         found.then_some(search.caught)
     }
 }
@@ -451,7 +474,7 @@ mod tests {
     fn check(shape: &str, line: &str, want: Option<&[&str]>) {
         let compiled = Shape::compile(shape, false).unwrap();
         let flat = Flat::new(line);
-        let got = compiled.find(&flat);
+        let got = compiled.find(&flat, &Budget::default());
         let got: Option<Vec<String>> =
             got.map(|all| all.iter().map(|(_, kind, text)| kind.value(text)).collect());
         assert_eq!(
@@ -505,7 +528,10 @@ mod tests {
     #[test]
     fn folded_shapes_ignore_case() {
         let shape = Shape::compile("Out Of Memory {what:word}", true).unwrap();
-        assert_eq!(shape.find(&Flat::new("OUT of memory NOW")).unwrap()[0].2, "NOW");
+        assert_eq!(
+            shape.find(&Flat::new("OUT of memory NOW"), &Budget::default()).unwrap()[0].2,
+            "NOW"
+        );
     }
 
     #[test]
@@ -522,6 +548,6 @@ mod tests {
     fn hostile_lines_stay_cheap() {
         let shape = Shape::compile("a {..}b{..}c{..}d{..} {x}word{y}zzzz", false).unwrap();
         let line = Flat::new(&"a b c d word ".repeat(50_000));
-        assert!(shape.find(&line).is_none());
+        assert!(shape.find(&line, &Budget::default()).is_none());
     }
 }

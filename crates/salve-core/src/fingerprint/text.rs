@@ -1,7 +1,7 @@
 //! A cleaned text and its lines.
 
 /// The longest line that is looked at whole; a longer one counts as several.
-pub(crate) const LONGEST: usize = 8 * 1024;
+pub(crate) const LONGEST: usize = 2 * 1024;
 
 /// A cleaned text and where its lines are.
 #[derive(Debug)]

@@ -1,10 +1,17 @@
 //! `salve fingerprint`: tells what a failure is.
+//!
+//! What is read goes through the scrubber before anything else looks at it, so that no secret is
+//! shown or becomes part of a signature.
 
+use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::path::PathBuf;
 
-use salve_core::fingerprint::{Hints, Rules};
+use anstyle::{AnsiColor, Style};
+use salve_core::fingerprint::{Fingerprint, Hints, Rules, Window};
+use salve_core::scrub::{Key, Scrubber};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{CliError, Exit, Output};
 
@@ -15,13 +22,13 @@ pub(super) struct Args {
     #[arg(long)]
     jsonl: bool,
     /// Exit code of the failed command
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "jsonl")]
     exit_code: Option<i32>,
     /// Signal that ended it, such as KILL
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "jsonl")]
     signal: Option<String>,
     /// Name of the tool that failed
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "jsonl")]
     tool: Option<String>,
     /// File with the failure's output [default: stdin]
     file: Option<PathBuf>,
@@ -29,82 +36,151 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    let mut input: Box<dyn Read> = match &args.file {
+        Some(path) => Box::new(File::open(path).map_err(|error| {
+            CliError::failed(format!("cannot open {}", path.display())).because(error)
+        })?),
+        None => Box::new(io::stdin().lock()),
+    };
     if args.jsonl {
-        return answer_lines(out);
-    }
-    let mut text = Vec::new();
-    match &args.file {
-        Some(path) => {
-            let failed = || CliError::failed(format!("cannot read {}", path.display()));
-            text = std::fs::read(path).map_err(|error| failed().because(error))?;
-        }
-        None => {
-            io::stdin()
-                .lock()
-                .read_to_end(&mut text)
-                .map_err(|error| CliError::failed("cannot read stdin").because(error))?;
-        }
+        return answer_lines(input, out);
     }
     let hints = Hints { exit_code: args.exit_code, signal: args.signal, tool: args.tool };
-    let print = Rules::built_in().fingerprint(&String::from_utf8_lossy(&text), &hints);
-    if out.json() {
-        out.fact(&print)?;
-        return Ok(Exit::Well);
+    let mut window = Window::new(Rules::built_in());
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        match input.read(&mut piece) {
+            Ok(0) => break,
+            Ok(size) => window.push(&piece[..size]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(CliError::failed("cannot read the output").because(error)),
+        }
     }
-    let mut stdout = out.stdout();
-    writeln!(stdout, "{}  {}", print.signature, print.class)?;
-    writeln!(stdout, "{}", print.key_line)?;
+    let print = fingerprint(&window.finish(), &hints);
+    if out.json() {
+        out.fact(&print)?
+    } else {
+        show(&print, out)?
+    }
     Ok(Exit::Well)
+}
+
+/// Scrubs a text and returns its fingerprint.
+fn fingerprint(text: &str, hints: &Hints) -> Fingerprint {
+    // The marks in a fingerprint name the kind of a secret and no more, so any key will do.
+    let scrubber = Scrubber::new(Key::new([0; 32]));
+    Rules::built_in().fingerprint(scrubber.scrub(text).as_str(), hints)
+}
+
+/// Prints a fingerprint for a person.
+fn show(print: &Fingerprint, out: &Output) -> Result<(), CliError> {
+    let mut stdout = out.stdout();
+    let bold = Style::new().bold();
+    let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    let dim = Style::new().dimmed();
+    write!(stdout, "{red}{}{red:#}", print.class)?;
+    if print.error_type != print.class.as_str() {
+        write!(stdout, "  {bold}{}{bold:#}", print.error_type)?;
+    }
+    writeln!(stdout)?;
+    if !print.key_line.is_empty() {
+        writeln!(stdout, "  {}", print.key_line)?;
+    }
+    let label = if print.identity.is_some() { "known as " } else { "reduced  " };
+    writeln!(stdout, "  {dim}{label}{dim:#}  {}", print.normalized)?;
+    writeln!(stdout, "  {dim}signature{dim:#}  {}", print.signature)?;
+    Ok(())
 }
 
 /// One question of `--jsonl`.
 #[derive(Debug, Deserialize)]
 struct Question {
-    id: serde_json::Value,
+    id: Value,
     text: String,
+    #[serde(default)]
     exit_code: Option<i32>,
+    #[serde(default)]
     signal: Option<String>,
+    #[serde(default)]
     tool: Option<String>,
 }
 
 /// One answer of `--jsonl`.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
-    id: serde_json::Value,
+    id: &'a Value,
     version: u32,
     signature: String,
     class: &'a str,
     error_type: &'a str,
     key_line: &'a str,
     normalized: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     identity: Option<&'a str>,
 }
 
-/// Answers every line of stdin.
-fn answer_lines(out: &Output) -> Result<Exit, CliError> {
-    let rules = Rules::built_in();
+/// What is said about a line that is no question.
+#[derive(Debug, Serialize)]
+struct Refusal {
+    id: Value,
+    line: usize,
+    error: String,
+}
+
+/// Answers every line of `input`, and goes on after a malformed one.
+fn answer_lines(input: impl Read, out: &Output) -> Result<Exit, CliError> {
+    let mut input = io::BufReader::new(input);
     let mut stdout = io::BufWriter::new(out.stdout());
-    for line in io::stdin().lock().lines() {
-        let line = line.map_err(|error| CliError::failed("cannot read stdin").because(error))?;
-        let question: Question = serde_json::from_str(&line)
-            .map_err(|error| CliError::failed("bad line").because(error))?;
-        let hints =
-            Hints { exit_code: question.exit_code, signal: question.signal, tool: question.tool };
-        let print = rules.fingerprint(&question.text, &hints);
-        let answer = Answer {
-            id: question.id,
-            version: print.version,
-            signature: print.signature.to_string(),
-            class: print.class.as_str(),
-            error_type: &print.error_type,
-            key_line: &print.key_line,
-            normalized: &print.normalized,
-            identity: print.identity.as_deref(),
-        };
-        serde_json::to_writer(&mut stdout, &answer).map_err(io::Error::from)?;
+    let mut exit = Exit::Well;
+    let mut raw = Vec::new();
+    for number in 1.. {
+        raw.clear();
+        let read = input.read_until(b'\n', &mut raw);
+        if read.map_err(|error| CliError::failed("cannot read the questions").because(error))? == 0
+        {
+            break;
+        }
+        if raw.trim_ascii().is_empty() {
+            continue;
+        }
+        match question(&raw, number) {
+            Ok(question) => answer(question, &mut stdout)?,
+            Err(refusal) => {
+                serde_json::to_writer(&mut stdout, &refusal).map_err(io::Error::from)?;
+                exit = Exit::Failed;
+            }
+        }
         stdout.write_all(b"\n")?;
+        if input.buffer().is_empty() {
+            stdout.flush()?;
+        }
     }
     stdout.flush()?;
-    Ok(Exit::Well)
+    Ok(exit)
+}
+
+/// Reads one question; a refusal carries the id if there is one.
+fn question(raw: &[u8], line: usize) -> Result<Question, Refusal> {
+    let refuse = |id, error: serde_json::Error| Refusal { id, line, error: error.to_string() };
+    let text = String::from_utf8_lossy(raw);
+    let value: Value = serde_json::from_str(&text).map_err(|error| refuse(Value::Null, error))?;
+    let id = value.get("id").cloned().unwrap_or(Value::Null);
+    serde_json::from_value(value).map_err(|error| refuse(id, error))
+}
+
+/// Writes the answer to one question.
+fn answer(question: Question, stdout: &mut impl Write) -> Result<(), CliError> {
+    let Question { id, text, exit_code, signal, tool } = question;
+    let print = fingerprint(&text, &Hints { exit_code, signal, tool });
+    let answer = Answer {
+        id: &id,
+        version: print.version,
+        signature: print.signature.to_string(),
+        class: print.class.as_str(),
+        error_type: &print.error_type,
+        key_line: &print.key_line,
+        normalized: &print.normalized,
+        identity: print.identity.as_deref(),
+    };
+    serde_json::to_writer(stdout, &answer).map_err(io::Error::from)?;
+    Ok(())
 }

@@ -6,4 +6,5 @@ mod cli;
 mod config;
 mod journal;
 mod store_faults;
+mod fingerprint;
 mod support;
