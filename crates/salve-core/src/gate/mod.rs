@@ -1,1 +1,321 @@
-//! Rules on a command: allow, ask a person, or deny.
+//! Rules on a command: run it, ask a person, or deny it.
+//!
+//! [`decide`] is the only way to an [`Approval`], and every path through it that is not plainly
+//! allowed ends in a question or a refusal. In order:
+//!
+//! 1. `enabled: false` and a working directory outside the repository deny, whatever the lists say.
+//! 2. A `require_human` entry without `*` that equals the command, and a visible secret, ask.
+//! 3. An `auto_approve` entry that equals the command byte for byte approves.
+//! 4. A `require_human` pattern asks: on the whole text, on any command that [`shell`] finds in
+//!    it, and on a text that cannot be read.
+//! 5. `on_unknown` decides the rest; `allow` approves only what can be read to the end.
+//!
+//! What 3 or 5 approve still asks when the run's limit is reached or the cooldown is not over.
+//!
+//! **Invariants:** an approval carries the approved entry's own text; a malformed proposal, state
+//! or policy never reaches [`decide`], because its types cannot be made from one.
+
+mod explain;
+mod pattern;
+mod policy;
+mod proposal;
+mod request;
+mod shell;
+mod state;
+pub mod strict;
+
+use std::fmt;
+
+use crate::scrub::Scrubber;
+
+pub use explain::{Finding, FindingKind, findings};
+pub use pattern::Pattern;
+pub use policy::{InvalidPolicy, MAX_RULES, OnUnknown, Policy, PolicyError, RawPolicy};
+pub use proposal::{
+    BadProposal, Category, Confidence, Diagnosis, MAX_PROPOSAL, Proposal, Severity, Which,
+};
+pub use request::{BadRequest, DEFAULT_TIMEOUT_SECONDS, MAX_COMMAND, MAX_TIMEOUT_SECONDS, Request};
+pub use state::{BadState, State};
+
+/// The setting or check that decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The policy itself is invalid.
+    Config,
+    /// The master switch.
+    Enabled,
+    /// The proposal is malformed.
+    Proposal,
+    /// The counters are malformed.
+    State,
+    /// The directory is not a place to run commands in.
+    WorkingDir,
+    /// A secret can be seen in the command.
+    Secret,
+    /// An `auto_approve` entry, by its place in the list.
+    AutoApprove(usize),
+    /// A `require_human` entry, by its place in the list.
+    RequireHuman(usize),
+    /// The run has had its share of unattended commands.
+    MaxAutoRecoveries,
+    /// The last unattended command was too recent.
+    Cooldown,
+    /// Nothing knows the command.
+    OnUnknown,
+    /// The command cannot be read to the end.
+    Unreadable,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Config => f.write_str("config"),
+            Rule::Enabled => f.write_str("enabled"),
+            Rule::Proposal => f.write_str("proposal"),
+            Rule::State => f.write_str("state"),
+            Rule::WorkingDir => f.write_str("working_dir"),
+            Rule::Secret => f.write_str("secret"),
+            Rule::AutoApprove(place) => write!(f, "auto_approve[{place}]"),
+            Rule::RequireHuman(place) => write!(f, "require_human[{place}]"),
+            Rule::MaxAutoRecoveries => f.write_str("max_auto_recoveries_per_run"),
+            Rule::Cooldown => f.write_str("cooldown_seconds"),
+            Rule::OnUnknown => f.write_str("on_unknown"),
+            Rule::Unreadable => f.write_str("unreadable"),
+        }
+    }
+}
+
+/// Leave to run one command; only [`decide`] gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    command: String,
+    rule: Rule,
+    timeout_seconds: u64,
+}
+
+impl Approval {
+    /// Returns the text to run: the approved entry's own, where an entry approved it.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Returns the rule that approved it.
+    pub fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    /// Returns how long the command may take.
+    pub fn timeout_seconds(&self) -> u64 {
+        self.timeout_seconds
+    }
+}
+
+/// The gate's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may run unattended.
+    Auto(Approval),
+    /// A person has to decide.
+    Human {
+        /// What asks.
+        rule: Rule,
+        /// Why, without any part of the command.
+        reason: String,
+    },
+    /// It must not run.
+    Deny {
+        /// What denies.
+        rule: Rule,
+        /// Why, without any part of the command.
+        reason: String,
+    },
+}
+
+impl Verdict {
+    /// Makes a refusal.
+    pub fn deny(rule: Rule, reason: impl Into<String>) -> Self {
+        Verdict::Deny { rule, reason: reason.into() }
+    }
+
+    fn human(rule: Rule, reason: impl Into<String>) -> Self {
+        Verdict::Human { rule, reason: reason.into() }
+    }
+
+    /// Returns the answer in one word: `auto`, `human` or `deny`.
+    pub fn decision(&self) -> &'static str {
+        match self {
+            Verdict::Auto(_) => "auto",
+            Verdict::Human { .. } => "human",
+            Verdict::Deny { .. } => "deny",
+        }
+    }
+
+    /// Returns the rule that decided.
+    pub fn rule(&self) -> Rule {
+        match self {
+            Verdict::Auto(approval) => approval.rule,
+            Verdict::Human { rule, .. } | Verdict::Deny { rule, .. } => *rule,
+        }
+    }
+
+    /// Returns why, in words; never any part of the command.
+    pub fn reason(&self) -> &str {
+        match self {
+            Verdict::Auto(approval) => match approval.rule {
+                Rule::AutoApprove(_) => "the command equals an approved one",
+                _ => "no rule knows the command, and `on_unknown` is \"allow\"",
+            },
+            Verdict::Human { reason, .. } | Verdict::Deny { reason, .. } => reason,
+        }
+    }
+}
+
+/// Where the command would run, as the file system says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A directory at or below the repository's root and not in `.git`, held open.
+    Inside,
+    /// Anything else, and why.
+    Refused(String),
+}
+
+/// Everything a decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// What may run unattended.
+    pub policy: &'a Policy,
+    /// What is asked for.
+    pub request: &'a Request,
+    /// Where its working directory leads.
+    pub place: &'a Place,
+    /// What has run unattended so far.
+    pub state: &'a State,
+}
+
+/// Decides whether a command may run.
+pub fn decide(case: Case<'_>, scrubber: &Scrubber) -> Verdict {
+    let Case { policy, request, place, state } = case;
+    let command = request.command();
+    if !policy.enabled {
+        return Verdict::deny(Rule::Enabled, "recovery is switched off");
+    }
+    if let Place::Refused(why) = place {
+        return Verdict::deny(Rule::WorkingDir, why);
+    }
+    let equals = |p: &Pattern| p.is_literal() && p.text() == command;
+    if let Some(place) = policy.require_human.iter().position(equals) {
+        return Verdict::human(
+            Rule::RequireHuman(place),
+            "the command equals one that needs a person",
+        );
+    }
+    if scrubber.scrub(command) != *command {
+        return Verdict::human(
+            Rule::Secret,
+            "the command shows a secret; name an environment variable instead",
+        );
+    }
+    let approve = |rule, text: &str| {
+        limits(policy, state).unwrap_or_else(|| {
+            Verdict::Auto(Approval {
+                command: text.to_owned(),
+                rule,
+                timeout_seconds: request.timeout_seconds(),
+            })
+        })
+    };
+    if let Some(place) = policy.auto_approve.iter().position(|entry| entry == command) {
+        return approve(Rule::AutoApprove(place), &policy.auto_approve[place]);
+    }
+    if let Some(verdict) = asks(policy, command) {
+        return verdict;
+    }
+    match policy.on_unknown {
+        OnUnknown::Escalate => Verdict::human(Rule::OnUnknown, "no rule knows the command"),
+        OnUnknown::Deny => Verdict::deny(
+            Rule::OnUnknown,
+            "no rule knows the command, and `on_unknown` is \"deny\"",
+        ),
+        OnUnknown::Allow => approve(Rule::OnUnknown, command),
+    }
+}
+
+/// Returns the question that the patterns, or the shape of the command itself, put to a person.
+fn asks(policy: &Policy, command: &str) -> Option<Verdict> {
+    let pattern = |test: &dyn Fn(&Pattern) -> bool| {
+        let place = policy.require_human.iter().position(test)?;
+        Some((Rule::RequireHuman(place), policy.require_human[place].text()))
+    };
+    if let Some((rule, _)) = pattern(&|p| p.matches(command)) {
+        return Some(Verdict::human(rule, "the command matches a pattern that needs a person"));
+    }
+    let allows = policy.on_unknown == OnUnknown::Allow;
+    if policy.require_human.is_empty() && !allows {
+        return None;
+    }
+    match shell::read(command) {
+        Err(shell::Unclear(why)) if allows || !policy.require_human.is_empty() => {
+            let reason = format!("the command cannot be read to the end: {why}");
+            Some(Verdict::human(Rule::Unreadable, reason))
+        }
+        Err(shell::Unclear(_)) => None,
+        Ok(reading) => match (pattern(&|p| reading.could_match(p)), reading.doubt) {
+            (Some((rule, _)), _) => Some(Verdict::human(
+                rule,
+                "a part of the command matches a pattern that needs a person",
+            )),
+            (None, Some(why)) if allows => {
+                Some(Verdict::human(Rule::Unreadable, format!("more may run than is seen: {why}")))
+            }
+            (None, _) => None,
+        },
+    }
+}
+
+/// Returns the question that the limits put to a person, if they do.
+fn limits(policy: &Policy, state: &State) -> Option<Verdict> {
+    if state.auto_recoveries_this_run >= policy.max_auto_recoveries_per_run {
+        return Some(Verdict::human(
+            Rule::MaxAutoRecoveries,
+            format!(
+                "{} of {} unattended commands of this run are used up",
+                state.auto_recoveries_this_run, policy.max_auto_recoveries_per_run
+            ),
+        ));
+    }
+    let over = match state.seconds_since_last_auto {
+        Some(seconds) => seconds >= policy.cooldown_seconds as f64,
+        // One has run and nobody knows when: only a policy without cooldown may go on.
+        None => state.auto_recoveries_this_run == 0 || policy.cooldown_seconds == 0,
+    };
+    (!over).then(|| {
+        let wait = policy.cooldown_seconds;
+        Verdict::human(Rule::Cooldown, format!("the last one was less than {wait} s ago"))
+    })
+}
+
+/// Judges an untrusted proposal by an untrusted policy and never panics: for fuzzing.
+///
+/// The directory is taken as given, and nothing but the gate's answer comes back.
+pub fn fuzz(policy: &str, proposal: &str, scrubber: &Scrubber) -> Verdict {
+    let policy = match strict::parse(policy).map(|section| Policy::read(&section)) {
+        Ok(Ok(policy)) => policy,
+        Ok(Err(error)) => return Verdict::deny(Rule::Config, error.to_string()),
+        Err(error) => return Verdict::deny(Rule::Config, error.to_string()),
+    };
+    let request = Proposal::parse(proposal)
+        .and_then(|proposal| proposal.request(Which::Recovery).cloned())
+        .map_err(|error| Verdict::deny(Rule::Proposal, error.to_string()));
+    match request {
+        Err(verdict) => verdict,
+        Ok(request) => {
+            let state = State::default();
+            let place = Place::Inside;
+            let case = Case { policy: &policy, request: &request, place: &place, state: &state };
+            decide(case, scrubber)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Programs that run other programs, as far as the gate knows them.
+//!
+//! The lists need not be complete: a command that no list knows is still what it is. They only let
+//! a pattern reach what is wrapped, and on doubt they say too much.
+
+/// What a program does with its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Nothing the gate needs to look into.
+    Plain,
+    /// Some later argument begins a command.
+    Wrapper,
+    /// As [`Role::Wrapper`], with arguments appended from its input.
+    Feeder,
+    /// A command begins after `-exec` or a relative of it.
+    Finder,
+    /// Arguments are, or hold, shell scripts.
+    ScriptRunner,
+    /// A shell: a script after `-c`, else a file, else its input.
+    Shell,
+    /// An interpreter of another language.
+    Interpreter,
+    /// Changes what later words mean.
+    Redefiner,
+    /// A built-in that evaluates subscripts in its arguments.
+    Evaluator,
+}
+
+/// Returns a program's name without directory and Windows ending.
+pub(super) fn name(text: &str) -> &str {
+    let base = text.rsplit(['/', '\\']).next().unwrap_or(text);
+    [".exe", ".cmd", ".bat", ".com"]
+        .iter()
+        .find_map(|ending| {
+            let cut = base.len().checked_sub(ending.len())?;
+            let tail = base.get(cut..)?;
+            (cut > 0 && tail.eq_ignore_ascii_case(ending)).then(|| &base[..cut])
+        })
+        .unwrap_or(base)
+}
+
+/// The programs of each role, apart from those with a version in their name.
+const ROLES: &[(Role, &str)] = &[
+    (
+        Role::Wrapper,
+        "env command sudo doas nohup timeout gtimeout nice ionice stdbuf setsid exec builtin time \
+         strace ltrace chroot unshare nsenter busybox toybox rlwrap unbuffer caffeinate fakeroot \
+         proot systemd-run systemd-inhibit taskset numactl prlimit chrt setpriv setarch firejail \
+         bwrap faketime npx pnpx bunx uvx pipx dotenv dotenvx direnv mise asdf nix devbox conda \
+         mamba poetry uv hatch pdm pipenv bundle docker podman nerdctl kubectl oc vagrant lxc \
+         cross-env env-cmd entr watchexec nodemon start winpty wsl gosu su-exec tini dumb-init \
+         catchsegv valgrind gdb perf hyperfine runuser pkexec torsocks proxychains proxychains4 \
+         corepack sg linux32 linux64 i386 x86_64 eatmydata chpst softlimit ld.so \
+         ld-linux-x86-64.so.2 retry ts-node tsx",
+    ),
+    (Role::Feeder, "xargs gxargs parallel"),
+    (Role::Finder, "find gfind fd fdfind"),
+    (
+        Role::ScriptRunner,
+        "eval trap su ssh watch script flock at batch concurrently nix-shell npm-run-all run-p \
+         run-s start-server-and-test tmux screen expect dbus-run-session xvfb-run crontab",
+    ),
+    (
+        Role::Shell,
+        ". source sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash elvish nu xonsh",
+    ),
+    (
+        Role::Interpreter,
+        "node nodejs deno bun perl ruby php lua luajit awk gawk mawk nawk osascript tclsh Rscript \
+         R powershell pwsh cmd vim vi nvim ed ex emacs guile scala jshell sqlite3 psql mysql",
+    ),
+    (Role::Redefiner, "alias unalias shopt enable hash bind complete compgen"),
+    (
+        Role::Evaluator,
+        "let declare typeset local export readonly unset test [ printf read mapfile readarray \
+         getopts wait",
+    ),
+];
+
+/// Returns what the program called `name` does with its arguments.
+pub(super) fn role(name: &str) -> Role {
+    let known = ROLES.iter().find(|(_, names)| names.split(' ').any(|known| known == name));
+    match known {
+        Some((role, _)) => *role,
+        None if name.starts_with("python") || name.starts_with("pypy") => Role::Interpreter,
+        None => Role::Plain,
+    }
+}
+
+/// Returns whether `subcommand` of the program called `name` runs what follows it.
+pub(super) fn runs_rest(name: &str, subcommand: &str) -> bool {
+    match name {
+        "npm" => matches!(subcommand, "exec" | "x" | "explore"),
+        "pnpm" | "yarn" | "bun" => matches!(subcommand, "exec" | "x" | "dlx" | "run"),
+        "cargo" | "go" | "dotnet" | "deno" => matches!(subcommand, "run" | "watch" | "task"),
+        "git" => matches!(
+            subcommand,
+            "foreach" | "bisect" | "filter-branch" | "for-each-repo" | "rebase" | "difftool"
+        ),
+        "lerna" | "nx" | "turbo" | "rush" | "yarn-workspaces" => {
+            matches!(subcommand, "exec" | "run")
+        }
+        _ => false,
+    }
+}
+
+/// Variables that name programs, or where to find them.
+const RUNNING_VARIABLES: &str = "\
+    PATH IFS ENV BASH_ENV SHELL SHELLOPTS BASHOPTS PS4 NODE_OPTIONS PYTHONSTARTUP PYTHONPATH \
+    PERL5OPT PERL5LIB RUBYOPT GIT_SSH GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS GIT_EXEC_PATH \
+    GIT_DIR CDPATH MAKEFLAGS BROWSER VISUAL RUSTC CC CXX";
+
+/// Returns whether setting the variable changes which program runs, or runs one.
+pub(super) fn variable_runs(name: &str) -> bool {
+    let starts = ["LD_", "DYLD_", "GIT_CONFIG", "BASH_FUNC"];
+    let ends = ["COMMAND", "EDITOR", "PAGER", "SHELL", "_WRAPPER"];
+    RUNNING_VARIABLES.split(' ').any(|known| known == name)
+        || starts.iter().any(|start| name.starts_with(start))
+        || ends.iter().any(|end| name.ends_with(end))
+}
+
+/// Returns whether an option's name says that its value is run.
+pub(super) fn option_runs(option: &str) -> bool {
+    let name = option.split('=').next().unwrap_or(option);
+    let says = ["exec", "command", "cmd", "shell", "eval", "pager", "editor", "-action", "hook"];
+    name.starts_with("--") && says.iter().any(|word| name.contains(word))
+}

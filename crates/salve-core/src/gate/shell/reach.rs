@@ -1,0 +1,250 @@
+//! From one simple command to every command that it would run.
+
+use super::Unclear;
+use super::programs::{self, Role};
+use super::script::Simple;
+use super::word::Word;
+
+/// How many words a wrapped command may have.
+const MAX_WRAPPED: usize = 64;
+
+/// What one simple command leads to.
+#[derive(Debug, Default)]
+pub(super) struct Reach {
+    /// The command itself and those it wraps.
+    pub(super) commands: Vec<Vec<Word>>,
+    /// Scripts among its arguments.
+    pub(super) scripts: Vec<String>,
+    /// Why more may run than is seen here, if so.
+    pub(super) doubt: Option<&'static str>,
+}
+
+/// Where the commands begin that a command wraps; the later, the more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wraps {
+    Nothing,
+    /// After `-exec` and its relatives.
+    AfterExec,
+    /// At any later word.
+    Rest,
+}
+
+impl Reach {
+    /// Follows a command through its wrappers.
+    pub(super) fn of(command: Simple) -> Result<Self, Unclear> {
+        let mut reach = Self::default();
+        for word in command.assignments.iter().chain(&command.words) {
+            let name = word.raw.split_once('=').map_or("", |(name, _)| name.trim_end_matches('+'));
+            if programs::variable_runs(name) {
+                reach.doubt = Some("it sets a variable that decides what runs");
+            }
+        }
+        let mut words = command.words;
+        if words.is_empty() {
+            return Ok(reach);
+        }
+        if words.iter().any(|word| word.known().is_some_and(programs::option_runs)) {
+            reach.doubt = Some("it has an option whose value may be run");
+        }
+        let mut wraps = Wraps::Nothing;
+        let mut at = 0;
+        while at < words.len() {
+            let begins = at == 0
+                || words[at - 1].raw == "--"
+                || match wraps {
+                    Wraps::Nothing => false,
+                    Wraps::Rest => !skips(&words[at]),
+                    Wraps::AfterExec => words[at - 1].known().is_some_and(is_exec),
+                };
+            if begins {
+                if reach.commands.len() > MAX_WRAPPED {
+                    return Err(Unclear("it wraps too many commands"));
+                }
+                wraps = wraps.max(reach.follow(&mut words, at, command.fed)?);
+                if wraps == Wraps::Rest && words.len() - at > MAX_WRAPPED {
+                    return Err(Unclear("a wrapped command is too long"));
+                }
+            }
+            at += 1;
+        }
+        Ok(reach)
+    }
+
+    /// Looks at the command that begins at `at`; returns what it wraps.
+    fn follow(&mut self, words: &mut Vec<Word>, at: usize, fed: bool) -> Result<Wraps, Unclear> {
+        let Some(program) = words[at].known() else {
+            return Err(Unclear("what it runs is only known when it runs"));
+        };
+        if !program.is_ascii() {
+            return Err(Unclear("it runs a program whose name is not plain ASCII"));
+        }
+        let name = programs::name(program).to_owned();
+        let wraps = match programs::role(&name) {
+            Role::Plain => self.subcommand(&name, &words[at + 1..]),
+            Role::Wrapper if name == "env" && words[at + 1..].iter().any(splits) => {
+                return Err(Unclear("`env` splits a text into a command"));
+            }
+            Role::Wrapper => Wraps::Rest,
+            Role::Feeder => {
+                self.feeder(words, at)?;
+                Wraps::Rest
+            }
+            Role::Finder => {
+                leave_holes(&mut words[at..]);
+                Wraps::AfterExec
+            }
+            Role::ScriptRunner => {
+                self.scripts(&words[at + 1..])?;
+                Wraps::Rest
+            }
+            Role::Shell => {
+                self.shell(&words[at + 1..], fed)?;
+                Wraps::Rest
+            }
+            Role::Interpreter => {
+                self.interpreter(&words[at + 1..], fed);
+                self.subcommand(&name, &words[at + 1..])
+            }
+            Role::Redefiner => {
+                self.doubt = Some("it changes what later words mean");
+                Wraps::Nothing
+            }
+            Role::Evaluator => {
+                let runs = |word: &Word| word.known().is_some_and(|t| t.contains(['`', '[', '$']));
+                if name == "let" || words[at + 1..].iter().any(runs) {
+                    self.doubt = Some("it evaluates its arguments");
+                }
+                Wraps::Nothing
+            }
+        };
+        self.commands.push(words[at..].to_vec());
+        Ok(wraps)
+    }
+
+    /// Handles programs of which only some subcommands run others.
+    fn subcommand(&mut self, name: &str, arguments: &[Word]) -> Wraps {
+        let known = || arguments.iter().filter_map(Word::known);
+        if name == "git" && known().any(|text| text == "-c" || text.starts_with("--config-env")) {
+            self.doubt = Some("it changes git's settings, which may name programs");
+        }
+        let runs = known().any(|text| programs::runs_rest(name, text));
+        if runs && name == "git" {
+            self.doubt = Some("it lets git run commands");
+        }
+        if runs { Wraps::Rest } else { Wraps::Nothing }
+    }
+
+    fn feeder(&mut self, words: &mut Vec<Word>, at: usize) -> Result<(), Unclear> {
+        let replaces = |word: &Word| {
+            let text = word.cooked.head();
+            ["-I", "-i", "-J", "--replace"].iter().any(|option| text.starts_with(option))
+        };
+        let names_program = words[at + 1..].iter().any(|word| !word.is_option());
+        if words[at..].iter().any(replaces) || words[at].raw.contains("parallel") || !names_program
+        {
+            return Err(Unclear("its input decides what it runs"));
+        }
+        words.push(Word::unknown());
+        Ok(())
+    }
+
+    /// Takes every argument that could be a script for one.
+    fn scripts(&mut self, arguments: &[Word]) -> Result<(), Unclear> {
+        let mut whole = Vec::new();
+        for word in arguments {
+            let text = word.known().ok_or(Unclear("it runs a script that is not written here"))?;
+            whole.push(text);
+            if text.contains(|c: char| c.is_whitespace() || ";|&(`$<".contains(c)) {
+                self.scripts.push(text.to_owned());
+            }
+        }
+        if whole.is_empty() {
+            return Err(Unclear("its input decides what it runs"));
+        }
+        let after_options = whole.iter().position(|text| !text.starts_with('-'));
+        self.scripts.extend(after_options.map(|first| whole[first..].join(" ")));
+        Ok(())
+    }
+
+    fn shell(&mut self, arguments: &[Word], fed: bool) -> Result<(), Unclear> {
+        let mut file = false;
+        let mut wants_script = false;
+        for word in arguments {
+            let Some(text) = word.known() else {
+                return Err(Unclear("it runs a script that is not written here"));
+            };
+            if wants_script {
+                self.scripts.push(text.to_owned());
+                wants_script = false;
+                file = true;
+            } else if text.starts_with(['-', '+']) && !file {
+                wants_script = !text.starts_with("--") && text.contains('c');
+                if !text.starts_with("--") && text.contains('s') {
+                    return Err(Unclear("its input decides what it runs"));
+                }
+            } else {
+                file = true;
+                if text.contains(char::is_whitespace) {
+                    self.scripts.push(text.to_owned());
+                }
+            }
+        }
+        if !file {
+            return Err(Unclear("its input decides what it runs"));
+        }
+        if fed {
+            self.doubt = Some("it feeds a shell");
+        }
+        Ok(())
+    }
+
+    fn interpreter(&mut self, arguments: &[Word], fed: bool) {
+        let inline = |word: &Word| {
+            let text = word.cooked.head();
+            let short = text.starts_with('-') && !text.starts_with("--");
+            let long = ["--eval", "--print", "--execute", "--command", "--require", "--import"];
+            (short && text.contains(['c', 'e', 'r', 'p', 'E', 'C', 'i', 'x']))
+                || long.iter().any(|option| text.starts_with(option))
+                || ["system", "exec", "|", "`", "\\!"].iter().any(|sign| text.contains(sign))
+        };
+        let input = arguments.is_empty() || arguments.iter().any(|word| word.raw == "-");
+        if arguments.iter().any(inline) || fed || input {
+            self.doubt = Some("it runs code in another language");
+        }
+    }
+}
+
+/// Returns whether a word inside a wrapped command cannot be its program.
+fn skips(word: &Word) -> bool {
+    let head = word.cooked.head();
+    word.is_option() || head.is_empty() && word.known().is_some() || is_number(head)
+}
+
+fn is_number(text: &str) -> bool {
+    let digits = text.trim_end_matches(['s', 'm', 'h', 'd']);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+}
+
+/// Returns whether an option of `env` holds a whole command.
+fn splits(word: &Word) -> bool {
+    let text = word.cooked.head();
+    text.starts_with("--split")
+        || (text.starts_with('-') && !text.starts_with("--") && text.contains('S'))
+}
+
+/// Returns whether `find` runs what follows this word.
+fn is_exec(text: &str) -> bool {
+    matches!(
+        text,
+        "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch"
+    )
+}
+
+/// Puts holes where `find` puts names.
+fn leave_holes(words: &mut [Word]) {
+    for word in words {
+        if word.known().is_some_and(|text| text.contains("{}")) {
+            word.cooked = Word::unknown().cooked;
+        }
+    }
+}

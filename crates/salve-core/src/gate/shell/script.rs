@@ -1,0 +1,283 @@
+//! Finds the simple commands of a script without building its tree.
+//!
+//! Whatever stands between two operators is taken for a command, after the reserved words that may
+//! precede one. That finds too much rather than too little, needs no recursion, and cannot be led
+//! astray by a construct it does not know: those make the script [`Unclear`].
+
+use super::Unclear;
+use super::cursor::Cursor;
+use super::word::{self, Word};
+
+/// How many commands, blocks and here-documents one script may have.
+const MAX_COMMANDS: usize = 256;
+
+/// How many subshells, blocks, loops and conditions one script may open.
+const MAX_BLOCKS: usize = 12;
+
+/// A command without operators: what `execve` or a built-in would get.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Simple {
+    /// `NAME=value` words before the command.
+    pub(super) assignments: Vec<Word>,
+    /// The command and its arguments.
+    pub(super) words: Vec<Word>,
+    /// Whether its input is a pipe, a file or a text in the script.
+    pub(super) fed: bool,
+}
+
+/// The commands of one script and the scripts inside its words.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    pub(super) commands: Vec<Simple>,
+    pub(super) nested: Vec<String>,
+}
+
+/// Reads a script.
+pub(super) fn read(text: &str) -> Result<Script, Unclear> {
+    let mut reader = Reader {
+        cursor: Cursor::new(text),
+        script: Script::default(),
+        current: Simple::default(),
+        header: false,
+        both: false,
+        open: 0,
+        blocks: 0,
+        documents: Vec::new(),
+    };
+    while let Some(c) = reader.cursor.peek() {
+        reader.token(c)?;
+    }
+    reader.end_command()?;
+    if reader.open > 0 || !reader.documents.is_empty() {
+        return Err(Unclear("a parenthesis or here-document is not closed"));
+    }
+    Ok(reader.script)
+}
+
+struct Reader<'a> {
+    cursor: Cursor<'a>,
+    script: Script,
+    current: Simple,
+    /// Inside `for name in …`: words, but no command.
+    header: bool,
+    /// After `&>`, which some shells read as `&` and `>`.
+    both: bool,
+    open: usize,
+    blocks: usize,
+    documents: Vec<Document>,
+}
+
+/// A here-document whose text is still to come.
+struct Document {
+    end: String,
+    tabs: Tabs,
+    expands: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tabs {
+    Keep,
+    Strip,
+}
+
+impl Reader<'_> {
+    fn token(&mut self, c: char) -> Result<(), Unclear> {
+        match c {
+            ' ' | '\t' => self.cursor.bump(),
+            '\\' if self.cursor.second() == Some('\n') => {
+                self.cursor.bump();
+                self.cursor.bump();
+            }
+            '#' => drop(self.cursor.line()),
+            '\n' => {
+                self.cursor.bump();
+                self.end_command()?;
+                self.here_documents()?;
+            }
+            ';' if self.cursor.second() == Some(';') => return Err(CASE),
+            ';' => self.separator(";")?,
+            '&' if self.cursor.second() == Some('>') => {
+                self.cursor.bump();
+                self.redirect()?;
+                self.both = true;
+            }
+            '&' if self.cursor.eat("&&") => self.end_command()?,
+            '&' => self.separator("&")?,
+            '|' if self.cursor.eat("||") => self.end_command()?,
+            '|' => {
+                self.separator("|")?;
+                self.cursor.eat("&");
+                self.current.fed = true;
+            }
+            '(' => self.open()?,
+            ')' => self.close()?,
+            '<' | '>' if self.cursor.second() != Some('(') => self.redirect()?,
+            _ => self.word()?,
+        }
+        Ok(())
+    }
+
+    fn separator(&mut self, text: &str) -> Result<(), Unclear> {
+        self.cursor.eat(text);
+        self.end_command()
+    }
+
+    fn end_command(&mut self) -> Result<(), Unclear> {
+        let command = std::mem::take(&mut self.current);
+        self.both = false;
+        let header = std::mem::take(&mut self.header);
+        let empty = command.words.is_empty() && command.assignments.is_empty();
+        if !header && !empty {
+            self.script.commands.push(command);
+        }
+        if self.script.commands.len() > MAX_COMMANDS {
+            return Err(Unclear("it holds too many commands"));
+        }
+        Ok(())
+    }
+
+    fn block(&mut self) -> Result<(), Unclear> {
+        self.blocks += 1;
+        if self.blocks > MAX_BLOCKS { Err(Unclear("it is nested too deep")) } else { Ok(()) }
+    }
+
+    fn at_start(&self) -> bool {
+        self.current.words.is_empty() && self.current.assignments.is_empty() && !self.header
+    }
+
+    fn open(&mut self) -> Result<(), Unclear> {
+        self.cursor.bump();
+        if !self.at_start() || self.cursor.peek() == Some('(') {
+            return Err(Unclear("it defines a function or an array, or computes"));
+        }
+        self.open += 1;
+        self.block()
+    }
+
+    fn close(&mut self) -> Result<(), Unclear> {
+        self.cursor.bump();
+        self.open = self.open.checked_sub(1).ok_or(CASE)?;
+        self.end_command()
+    }
+
+    fn word(&mut self) -> Result<(), Unclear> {
+        let word = word::read(&mut self.cursor, &mut self.script.nested)?;
+        if word.raw.is_empty() {
+            return Ok(());
+        }
+        let redirects = matches!(self.cursor.peek(), Some('<' | '>'));
+        if redirects && word.raw.bytes().all(|b| b.is_ascii_digit()) {
+            // The number of a descriptor, not an argument.
+            return if word.raw.len() <= 3 { self.redirect() } else { Err(DESCRIPTOR) };
+        }
+        if redirects && word.raw.starts_with('{') && word.raw.ends_with('}') {
+            return Err(DESCRIPTOR);
+        }
+        if self.both {
+            return Err(Unclear("shells disagree about `&>` before a word"));
+        }
+        if self.at_start() && self.reserved(&word)? {
+            return Ok(());
+        }
+        let names_variable = self.current.words.is_empty() && assigns(&word.raw)?;
+        match names_variable {
+            true if !self.header => self.current.assignments.push(word),
+            true | false => self.current.words.push(word),
+        }
+        Ok(())
+    }
+
+    /// Takes a reserved word; what follows is again the start of a command.
+    fn reserved(&mut self, word: &Word) -> Result<bool, Unclear> {
+        match word.raw.as_str() {
+            "then" | "else" | "elif" | "fi" | "do" | "done" | "}" | "!" => Ok(true),
+            "if" | "while" | "until" | "{" => self.block().map(|()| true),
+            "for" => {
+                self.header = true;
+                self.block().map(|()| true)
+            }
+            "case" | "esac" => Err(CASE),
+            "function" | "select" | "coproc" | "[[" | "]]" => {
+                Err(Unclear("it uses a construct that is not read here"))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn redirect(&mut self) -> Result<(), Unclear> {
+        const OPERATORS: [&str; 10] = ["<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">"];
+        let operator = OPERATORS.into_iter().find(|text| self.cursor.eat(text));
+        while matches!(self.cursor.peek(), Some(' ' | '\t')) {
+            self.cursor.bump();
+        }
+        let target = word::read(&mut self.cursor, &mut self.script.nested)?;
+        if target.raw.is_empty() {
+            return Err(Unclear("a redirection leads nowhere"));
+        }
+        match operator {
+            Some("<<") => self.document(&target, Tabs::Keep)?,
+            Some("<<-") => self.document(&target, Tabs::Strip)?,
+            Some(_) | None => {}
+        }
+        self.current.fed |= operator.is_some_and(|text| text.starts_with('<'));
+        Ok(())
+    }
+
+    fn document(&mut self, target: &Word, tabs: Tabs) -> Result<(), Unclear> {
+        let raw = target.raw.as_str();
+        let quoted =
+            ['\'', '"'].into_iter().find_map(|quote| raw.strip_prefix(quote)?.strip_suffix(quote));
+        let end = quoted.unwrap_or(raw);
+        if end.is_empty() || !end.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return Err(Unclear("a here-document has an odd end mark"));
+        }
+        self.documents.push(Document { end: end.to_owned(), tabs, expands: quoted.is_none() });
+        if self.documents.len() > 4 {
+            Err(Unclear("it holds too many here-documents"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn here_documents(&mut self) -> Result<(), Unclear> {
+        for document in std::mem::take(&mut self.documents) {
+            let mut text = String::new();
+            loop {
+                let line = self.cursor.line();
+                let line = match document.tabs {
+                    Tabs::Keep => line,
+                    Tabs::Strip => line.trim_start_matches('\t'),
+                };
+                let more = self.cursor.eat("\n");
+                if line == document.end {
+                    break;
+                }
+                if !more {
+                    return Err(Unclear("a here-document is not closed"));
+                }
+                text.push_str(line);
+                text.push('\n');
+            }
+            if document.expands {
+                word::read_here_document(&text, &mut self.script.nested)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const CASE: Unclear = Unclear("it has a `case`, or a parenthesis too many");
+const DESCRIPTOR: Unclear = Unclear("it redirects an odd descriptor");
+
+/// Returns whether the word sets a variable.
+fn assigns(raw: &str) -> Result<bool, Unclear> {
+    let name = raw.bytes().take_while(|&b| b.is_ascii_alphanumeric() || b == b'_').count();
+    if name == 0 || raw.as_bytes()[0].is_ascii_digit() {
+        return Ok(false);
+    }
+    let rest = &raw[name..];
+    if rest.starts_with('[') && rest.contains('=') {
+        return Err(Unclear("it sets part of an array"));
+    }
+    Ok(rest.starts_with('=') || rest.starts_with("+="))
+}
