@@ -16,7 +16,7 @@ mod words;
 pub use actor::{Actor, Process};
 pub use code::{DecodeError, Encoded, Foreign};
 pub use digest::{BadDigest, Digest};
-pub use terms::{Amounts, Limits, OnFailure, Policy, Resource};
+pub use terms::{Amounts, AtALoss, Limits, OnFailure, Policy, Resource};
 pub use words::{
     Acted, Authority, Breaker, Change, Effect, Exit, Judgement, Mark, Order, Origin, Outcome,
     Proof, Question, Remedy, RemedyKind, Repeat, Report, Scope, Stage, Subject, SubjectKind,

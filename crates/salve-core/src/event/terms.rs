@@ -121,6 +121,17 @@ pub enum OnFailure {
     Keep,
 }
 
+/// What becomes of an incident when Salve knows nothing further to try.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtALoss {
+    /// It waits for the named person.
+    #[default]
+    Ask,
+    /// It closes as unhealed, and whoever runs the subject gets its failure.
+    Close,
+}
+
 /// The terms of one incident, fixed when it opens so that replaying it needs nothing else.
 ///
 /// All times are in milliseconds; zero means at once.
@@ -153,4 +164,6 @@ pub struct Policy {
     pub catastrophe_after: Option<u32>,
     /// What becomes of a change that did not help.
     pub on_failure: OnFailure,
+    /// What becomes of the incident when nothing further is known to try.
+    pub at_a_loss: AtALoss,
 }

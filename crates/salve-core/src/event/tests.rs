@@ -47,6 +47,7 @@ fn policy() -> Box<Policy> {
         no_progress_limit: Some(2),
         catastrophe_after: None,
         on_failure: OnFailure::Undo,
+        at_a_loss: AtALoss::Ask,
     })
 }
 

@@ -380,6 +380,8 @@ pub enum Outcome {
     Resolved,
     /// A person declined what was left.
     GivenUp,
+    /// Nothing further was known to try, and nobody was to be asked.
+    Unhealed,
     /// It was called off.
     Aborted,
 }

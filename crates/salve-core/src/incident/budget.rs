@@ -40,9 +40,10 @@ impl Ledger {
                 *known = known.max(total);
                 *known != before
             }
+            None if total == Amounts::default() => false,
             None => {
                 self.effects.push((effect, total));
-                total != Amounts::default()
+                true
             }
         }
     }

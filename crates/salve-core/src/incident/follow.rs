@@ -3,8 +3,8 @@
 use super::step::{Ignored, Taken};
 use super::{Fate, Incident, Phase, Reach, Then, Told, Tried, change};
 use crate::event::{
-    Acted, Digest, Effect, OnFailure, Outcome, Proof, Question, RemedyKind, Repeat, Report, Scope,
-    Symptom, Undo,
+    Acted, AtALoss, Digest, Effect, OnFailure, Outcome, Proof, Question, RemedyKind, Repeat,
+    Report, Scope, Symptom, Undo,
 };
 
 impl Incident {
@@ -93,7 +93,9 @@ impl Incident {
             | (Phase::Asking { question: Question::RollBackFailed, .. }, Then::Ask(_))
             | (
                 Phase::Asking { question: Question::RollBackFailed, .. },
-                Then::End(Outcome::Aborted | Outcome::GivenUp | Outcome::Recovered(_)),
+                Then::End(
+                    Outcome::Aborted | Outcome::GivenUp | Outcome::Unhealed | Outcome::Recovered(_),
+                ),
             ) => {}
             (
                 Phase::Choosing
@@ -220,7 +222,12 @@ impl Incident {
     }
 
     /// Asks the named person; the answer is bound to this question and to what it is about.
+    ///
+    /// Where nobody is to be asked, an incident that knows nothing further closes instead.
     pub(super) fn ask(&mut self, question: Question) {
+        if self.policy.at_a_loss == AtALoss::Close && is_loss(question) {
+            return self.undo(Scope::Attempt, Then::End(Outcome::Unhealed));
+        }
         self.questions = self.questions.saturating_add(1);
         let number = self.questions;
         let digest = match (&self.trial, question) {
@@ -260,5 +267,22 @@ impl Incident {
         if matches!(self.phase, Phase::Due { .. } | Phase::Asking { .. }) {
             self.heed_wish();
         }
+    }
+}
+
+/// Tells whether a question means that nothing further is known, rather than what may be done.
+fn is_loss(question: Question) -> bool {
+    match question {
+        Question::Exhausted(_)
+        | Question::NothingLeft
+        | Question::NoProgress
+        | Question::MayHaveActed => true,
+        Question::Remedy
+        | Question::ChangeTooLarge
+        | Question::RollBackFailed
+        | Question::SnapshotFailed
+        | Question::Masked
+        | Question::Tripped(_)
+        | Question::Ordered => false,
     }
 }

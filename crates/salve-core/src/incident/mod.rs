@@ -31,6 +31,7 @@ mod follow;
 mod history;
 mod names;
 mod people;
+mod phase;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod step;
@@ -38,6 +39,7 @@ mod step;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod view;
 
 pub use budget::Ledger;
@@ -45,138 +47,19 @@ pub use change::{is_small, larger};
 pub use choose::{Candidate, Tier, choose};
 pub use history::History;
 pub use names::{Mode, phase_names};
+pub use phase::{Fate, Phase, Reach, Told, Trial, Tried};
 pub use step::{Ignored, Run};
+
+pub(crate) use phase::{Marks, Then};
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::event::{
-    Authority, Change, Digest, Effect, Entry, Event, Outcome, Policy, Process, Proof, Question,
-    Remedy, RemedyKind, Report, Resource, Subject, Symptom,
+    Effect, Entry, Event, Outcome, Policy, Process, Proof, Remedy, RemedyKind, Report, Resource,
+    Subject, Symptom,
 };
 use crate::id::{IncidentId, Signature};
 use crate::scrub::Scrubbed;
-
-/// Where an incident stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Nothing is chosen for the present symptom.
-    Choosing,
-    /// An effect is to run, not before `from`.
-    Due {
-        /// The effect.
-        what: Effect,
-        /// The earliest time.
-        from: Timestamp,
-    },
-    /// An effect was requested and has not come back.
-    Doing {
-        /// The effect's number.
-        effect: u32,
-        /// The effect.
-        what: Effect,
-        /// When it was requested.
-        since: Timestamp,
-    },
-    /// A person has to decide.
-    Asking {
-        /// The question's number, from 1.
-        number: u32,
-        /// The question.
-        question: Question,
-        /// What an answer is bound to.
-        digest: Digest,
-        /// Whether the person was told.
-        told: Told,
-    },
-    /// The budget is used up and nothing is tried for a while.
-    CoolingDown {
-        /// When that is over.
-        until: Timestamp,
-    },
-    /// The outcome is clear and holds from `from`, unless the subject falls ill again.
-    Ending {
-        /// The outcome.
-        outcome: Outcome,
-        /// When the watch is over.
-        from: Timestamp,
-    },
-    /// Over: no entry changes it any more, except that late costs are still charged.
-    Closed(Outcome),
-}
-
-/// Whether the person who is asked knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// Not yet.
-    No,
-    /// The effect of this number is telling them.
-    Telling(u32),
-    /// Yes.
-    Yes,
-}
-
-/// The remedy in question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trial {
-    /// The remedy.
-    pub remedy: Remedy,
-    /// On whose word it runs; `None` until somebody allowed it.
-    pub authority: Option<Authority>,
-    /// The failure it is tried against.
-    pub signature: Signature,
-    /// How far it got.
-    pub reach: Reach,
-}
-
-/// How far a trial got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Nothing has been done.
-    Untouched,
-    /// It was applied by the process that verifies it.
-    Applied,
-    /// It may have been applied, in part or whole, by a process that is gone.
-    Unsure,
-}
-
-/// How a remedy that was considered fared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tried {
-    /// The remedy's hash.
-    pub digest: Digest,
-    /// The failure it was meant for.
-    pub signature: Signature,
-    /// How it fared.
-    pub fate: Fate,
-}
-
-/// How a remedy fared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It ran and did not help.
-    Failed,
-    /// The gate denied it.
-    Denied,
-    /// A person declined it or had it left out.
-    Declined,
-}
-
-/// What an agent told about the present attempt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Marks {
-    attempt: u32,
-    engaged: Option<Timestamp>,
-    wrote: bool,
-    reported: Change,
-}
-
-/// What follows when a change has been undone or a running effect has come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
-    Choose,
-    Ask(Question),
-    End(Outcome),
-}
 
 /// What the owner of an incident does next.
 #[derive(Clone, Debug, PartialEq, Eq)]

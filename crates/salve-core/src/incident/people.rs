@@ -1,7 +1,7 @@
 //! What people say: answers, orders, refills. Nobody else can.
 
 use super::step::{Ignored, Taken};
-use super::{Fate, Incident, Phase, Then};
+use super::{Fate, Incident, Phase, Then, Tried};
 use crate::event::{
     Acted, Amounts, Authority, Breaker, Digest, Effect, Entry, Event, Order, Outcome, Question,
     Scope,
@@ -144,8 +144,11 @@ impl Incident {
         if self.trial.is_none() || matches!(self.phase, Phase::Ending { .. }) {
             return Err(Ignored::Stale);
         }
-        self.note_trial(Fate::Declined);
-        self.stop(Then::Choose)
+        let digest = self.trial.as_ref().map(|trial| trial.remedy.digest);
+        let taken = self.stop(Then::Choose)?;
+        let signature = self.symptom.signature;
+        self.tried.extend(digest.map(|digest| Tried { digest, signature, fate: Fate::Declined }));
+        Ok(taken)
     }
 
     fn retry(&mut self) -> Taken {

@@ -1,9 +1,9 @@
 //! Taking journal entries in: who may say what, and when.
 
-use super::{Fate, Incident, Marks, NotOpened, Phase, Reach, Then, Told, Trial, Tried, later};
+use super::{Incident, Marks, NotOpened, Phase, Reach, Then, Told, later};
 use crate::event::{
-    Actor, Amounts, Authority, Change, Effect, Entry, Event, Judgement, Mark, Outcome, Process,
-    Question, Remedy, RemedyKind, Repeat, Resource, Symptom, Undo, Verdict,
+    Actor, Amounts, Change, Effect, Entry, Event, Mark, Outcome, Process, Question, RemedyKind,
+    Resource, Symptom,
 };
 
 /// An effect that has to run now.
@@ -206,96 +206,8 @@ impl Incident {
         }
     }
 
-    fn judged(&mut self, remedy: &Remedy, judgement: &Judgement) -> Taken {
-        if self.phase != Phase::Choosing {
-            return Err(Ignored::Stale);
-        }
-        if self.ledger.exhausted().is_some() || !self.has_resets_for(remedy.kind) {
-            return Err(Ignored::Exhausted);
-        }
-        if self.is_stuck() && remedy.kind != RemedyKind::HardReset {
-            return Err(Ignored::NoProgress);
-        }
-        if !self.may_try(remedy) {
-            return Err(Ignored::NoNews);
-        }
-        let trial = Trial {
-            remedy: remedy.clone(),
-            authority: None,
-            signature: self.symptom.signature,
-            reach: Reach::Untouched,
-        };
-        self.trial = Some(trial);
-        match judgement.verdict {
-            Verdict::Allow => self.begin(Authority::Gate),
-            Verdict::Ask => self.ask(Question::Remedy),
-            Verdict::Deny => self.drop_trial(Fate::Denied),
-        }
-        Ok(None)
-    }
-
-    /// Tells whether a remedy may be tried after all that was tried before.
-    pub(super) fn may_try(&self, remedy: &Remedy) -> bool {
-        let same = |tried: &&Tried| tried.digest == remedy.digest;
-        self.tried.iter().filter(same).all(|tried| match tried.fate {
-            Fate::Denied | Fate::Declined => false,
-            Fate::Failed => remedy.repeat == Repeat::Safe,
-        })
-    }
-
-    /// Tells whether the budget has a reset left, if the remedy is one.
-    pub(super) fn has_resets_for(&self, kind: RemedyKind) -> bool {
-        let left = || self.ledger.left(Resource::Resets) != Some(0);
-        match kind {
-            RemedyKind::SoftReset | RemedyKind::HardReset => left(),
-            RemedyKind::Retry | RemedyKind::Command | RemedyKind::Patch | RemedyKind::Agent => true,
-        }
-    }
-
-    /// Begins the trial on somebody's word.
-    pub(super) fn begin(&mut self, authority: Authority) {
-        let Some(trial) = &mut self.trial else { return };
-        trial.authority = Some(authority);
-        let (kind, undo) = (trial.remedy.kind, trial.remedy.undo);
-        match (kind, undo) {
-            (RemedyKind::Retry, _) => self.due(Effect::Verify, self.backoff()),
-            (_, Undo::Snapshot) => self.due(Effect::Snapshot, 0),
-            (_, Undo::Nothing) => self.due_apply(),
-        }
-    }
-
-    /// Makes applying the allowed remedy the next effect.
-    pub(super) fn due_apply(&mut self) {
-        let Some((remedy, on)) =
-            self.trial.as_ref().and_then(|t| Some((t.remedy.digest, t.authority?)))
-        else {
-            return;
-        };
-        self.due(Effect::Apply { remedy, on }, 0);
-    }
-
     pub(super) fn due(&mut self, what: Effect, in_ms: u64) {
         self.phase = Phase::Due { what, from: later(self.clock, in_ms) };
-    }
-
-    /// Returns the wait before a plain retry: it doubles with every attempt, up to an hour.
-    fn backoff(&self) -> u64 {
-        let doublings = self.attempt().saturating_sub(1).min(32);
-        self.policy.backoff_ms.saturating_mul(1 << doublings).min(3_600_000)
-    }
-
-    fn nothing_left(&mut self) -> Taken {
-        if self.phase != Phase::Choosing {
-            return Err(Ignored::Stale);
-        }
-        let declined = self.tried.last().is_some_and(|tried| tried.fate == Fate::Declined);
-        match (declined, self.is_stuck()) {
-            // The person who declined the last remedy knows; there is no second question.
-            (true, _) => self.proceed(Then::End(Outcome::GivenUp)),
-            (false, true) => self.ask(Question::NoProgress),
-            (false, false) => self.ask(Question::NothingLeft),
-        }
-        Ok(None)
     }
 
     fn requested(&mut self, effect: u32, what: Effect) -> Taken {
@@ -437,6 +349,10 @@ impl Incident {
     }
 
     fn ended(&mut self, outcome: Outcome) -> Taken {
+        if (self.phase, self.effects, outcome) == (Phase::Choosing, 0, Outcome::Aborted) {
+            // Nothing has been done, so the owner itself may call it off: somebody else is at it.
+            self.proceed(Then::End(outcome));
+        }
         let Phase::Ending { outcome: clear, from } = self.phase else {
             return Err(Ignored::Stale);
         };

@@ -9,8 +9,9 @@ use super::{
     Awaited, Holder, Ignored, Incident, Mode, Move, NotClaimed, NotOpened, Phase, phase_names,
 };
 use crate::event::{
-    Acted, Actor, Amounts, Breaker, Change, Effect, Event, Limits, Mark, OnFailure, Order, Outcome,
-    Policy, Proof, Question, RemedyKind, Repeat, Report, Resource, Stage, Symptom, Verdict,
+    Acted, Actor, Amounts, AtALoss, Breaker, Change, Effect, Event, Limits, Mark, OnFailure, Order,
+    Outcome, Policy, Proof, Question, RemedyKind, Repeat, Report, Resource, Stage, Symptom,
+    Verdict,
 };
 use crate::scrub::Scrubbed;
 
@@ -265,6 +266,34 @@ fn a_yes_does_not_refill_a_budget() {
     assert_eq!(story.by(person("ada"), yes), Err(Ignored::Exhausted));
     let retry = Event::Ordered { order: Order::Retry };
     assert_eq!(story.by(person("ada"), retry), Err(Ignored::Exhausted));
+}
+
+#[test]
+fn where_nobody_is_asked_an_incident_at_a_loss_closes() {
+    let policy = Policy { at_a_loss: AtALoss::Close, cooldown_ms: 0, ..policy() };
+    check(policy.clone(), &[], &[], "unhealed");
+    let failing = [Breaks(1, "x"), Breaks(1, "x"), Breaks(1, "x")];
+    check(policy.clone(), &[(Retry, Allow); 3], &failing, "verify verify verify unhealed");
+    // What may be done is still a person's decision.
+    check(policy.clone(), &[(Command, Ask)], &[], "remedy waits");
+    let story = || Story::with(policy.clone(), symptom(1, "tree"), Repeat::Unsafe);
+    check_story(story(), &[(Retry, Allow)], &[Acts], "verify unhealed");
+    let acts = [Works, Works, Hangs, Works];
+    let want = "snapshot apply-a verify rollback-attempt unhealed";
+    check_story(story(), &[(Command, Allow)], &acts, want);
+}
+
+#[test]
+fn the_owner_may_call_off_what_has_not_begun() {
+    let off = Event::Ended { outcome: Outcome::Aborted };
+    let mut story = Story::new(policy());
+    story.salve(off.clone()).unwrap();
+    assert_eq!(story.run().unwrap().what, Effect::Record);
+    let mut story = Story::new(policy());
+    story.judge(Retry, "again", Allow);
+    assert_eq!(story.salve(off.clone()), Err(Ignored::Stale));
+    story.finish(Effect::Verify, Report::Verified { proof: Proof::Failed, symptom: None });
+    assert_eq!(story.salve(off), Err(Ignored::Stale), "something was done");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::class::Class;
 use crate::event::{
-    Acted, Actor, Digest, Judgement, Limits, OnFailure, Origin, Policy, Process, Remedy,
+    Acted, Actor, AtALoss, Digest, Judgement, Limits, OnFailure, Origin, Policy, Process, Remedy,
     RemedyKind, Repeat, Subject, SubjectKind, Symptom, Undo, Verdict,
 };
 use crate::id::{IncidentId, Signature};
@@ -88,5 +88,6 @@ pub fn policy() -> Policy {
         no_progress_limit: None,
         catastrophe_after: None,
         on_failure: OnFailure::Undo,
+        at_a_loss: AtALoss::Ask,
     }
 }

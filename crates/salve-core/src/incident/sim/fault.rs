@@ -1,0 +1,160 @@
+//! Machines broken on purpose, to show that the simulator would notice.
+
+use jiff::Timestamp;
+
+use super::super::{Awaited, Ignored, Incident, Ledger, Move, Phase, Reach, Run, Then, Trial};
+use super::judge::Invariant;
+use crate::event::{Authority, Effect, Entry, Event, Outcome, Process, Proof, Report, Verdict};
+use crate::scrub::Scrubbed;
+
+/// A way in which a machine can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// A remedy that asks or is denied is taken for allowed.
+    SkipsTheGate,
+    /// Any process may claim, whoever owns the incident.
+    ClaimsFreely,
+    /// After a takeover the remedy that may have run is applied again.
+    RepeatsBlindly,
+    /// An effect runs before its entry is written.
+    ActsFirst,
+    /// An entry that comes twice makes its effect run twice.
+    ActsTwice,
+    /// An approval is used again after its remedy failed.
+    ReusesApprovals,
+    /// An approval of something else is good enough.
+    IgnoresDigests,
+    /// A failed attempt gives its budget back.
+    RefundsFailures,
+    /// The workspace is not kept before it is changed.
+    SkipsTheSnapshot,
+    /// A change that did not help stays.
+    ForgetsToUndo,
+    /// What was applied is taken for cured.
+    SkipsTheProof,
+    /// The state holds something that is not in the journal.
+    RemembersAside,
+    /// The end of the cooldown is missed.
+    CoolsForEver,
+    /// Nobody is named when a person has to decide.
+    AsksNobody,
+}
+
+impl Fault {
+    /// Every fault, with the invariants of which it must break one.
+    pub const ALL: &[(Self, &[Invariant])] = &[
+        (Self::SkipsTheGate, &[Invariant::Gated]),
+        (Self::ClaimsFreely, &[Invariant::OneOwner]),
+        (Self::RepeatsBlindly, &[Invariant::Gated, Invariant::ApprovalOnce]),
+        (Self::ActsFirst, &[Invariant::JournalFirst]),
+        (Self::ActsTwice, &[Invariant::JournalFirst]),
+        (Self::ReusesApprovals, &[Invariant::ApprovalOnce]),
+        (Self::IgnoresDigests, &[Invariant::Gated]),
+        (Self::RefundsFailures, &[Invariant::BudgetFalls]),
+        (Self::SkipsTheSnapshot, &[Invariant::WorkGivenBack]),
+        (Self::ForgetsToUndo, &[Invariant::WorkGivenBack]),
+        (Self::SkipsTheProof, &[Invariant::Verified]),
+        (Self::RemembersAside, &[Invariant::ReplayIsLive]),
+        (Self::CoolsForEver, &[Invariant::EndsOrWaits]),
+        (Self::AsksNobody, &[Invariant::EndsOrWaits]),
+    ];
+
+    /// Takes an entry in, wrongly.
+    pub(super) fn step(
+        self,
+        incident: &mut Incident,
+        entry: &Entry,
+    ) -> Result<Option<Run>, Ignored> {
+        let before = incident.clone();
+        let mut entry = entry.clone();
+        self.distort(incident, &mut entry);
+        let taken = incident.step(&entry);
+        match (self, &entry.event) {
+            (Self::RepeatsBlindly, Event::Claimed { .. }) if taken.is_ok() => {
+                if let Phase::Doing { what: what @ Effect::Apply { .. }, .. } = before.phase {
+                    incident.due(what, 0);
+                }
+            }
+            (Self::ReusesApprovals, Event::Finished { .. }) => reuse(incident, &before),
+            (Self::RefundsFailures, Event::Finished { .. })
+                if incident.tried.len() > before.tried.len() =>
+            {
+                incident.ledger = Ledger::new(incident.policy.limits);
+            }
+            (Self::SkipsTheSnapshot, _) => {
+                if let Phase::Due { what: Effect::Snapshot, .. } = incident.phase {
+                    incident.due_apply();
+                }
+            }
+            (Self::ForgetsToUndo, _) => {
+                if let Phase::Due { what: Effect::RollBack(_), .. } = incident.phase {
+                    incident.proceed(incident.then);
+                }
+            }
+            (Self::SkipsTheProof, Event::Finished { report: Report::Done, .. }) => {
+                if let Phase::Due { what: Effect::Verify, .. } = incident.phase {
+                    incident.proceed(Then::End(Outcome::Recovered(Proof::Proven)));
+                }
+            }
+            _ => {}
+        }
+        taken
+    }
+
+    /// Reads an entry wrongly.
+    fn distort(self, incident: &Incident, entry: &mut Entry) {
+        match (self, &mut entry.event) {
+            (Self::SkipsTheGate, Event::Judged { judgement, .. }) => {
+                judgement.verdict = Verdict::Allow;
+            }
+            (Self::ClaimsFreely, Event::Claimed { instead_of }) => {
+                *instead_of = incident.owner.clone();
+            }
+            (Self::IgnoresDigests, Event::Approved { question, digest, .. }) => {
+                if let Phase::Asking { number, digest: asked, .. } = incident.phase {
+                    (*question, *digest) = (number, asked);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Says wrongly what comes next.
+    pub(super) fn next(self, incident: &Incident, me: &Process, now: Timestamp) -> Move {
+        let next = incident.next(me, now);
+        match (self, next, incident.phase) {
+            (Self::CoolsForEver, Move::Write(Event::CooledDown {}), _) => {
+                Move::Wait { on: Awaited::Time, until: None }
+            }
+            (Self::AsksNobody, Move::Wait { until: None, .. }, Phase::Asking { .. }) => {
+                let on = Awaited::Person(Scrubbed::default());
+                Move::Wait { on, until: None }
+            }
+            (_, next, _) => next,
+        }
+    }
+
+    /// Changes the state of a living process behind the journal's back.
+    pub(super) fn meddle(self, incident: &mut Incident) {
+        if self == Self::RemembersAside {
+            incident.failures_in_row += 1;
+        }
+    }
+
+    /// Tells whether a claim is written although the owner is alive.
+    pub(super) fn claim(self, incident: &Incident) -> Option<Event> {
+        let instead_of = incident.owner.clone();
+        (self == Self::ClaimsFreely).then_some(Event::Claimed { instead_of })
+    }
+}
+
+/// Begins the trial of `before` again on the approval it has already used.
+fn reuse(incident: &mut Incident, before: &Incident) {
+    let Some(trial) = &before.trial else { return };
+    if let (Phase::Choosing, Some(approval @ Authority::Approval(_))) =
+        (incident.phase, trial.authority)
+    {
+        incident.trial = Some(Trial { reach: Reach::Untouched, ..trial.clone() });
+        incident.begin(approval);
+    }
+}

@@ -1,0 +1,216 @@
+//! The invariants, told from the journal and the world alone.
+//!
+//! The judge does not ask the machine whether it behaved. It keeps its own small account of who
+//! owns, what was allowed and what was done, and compares.
+
+use std::collections::BTreeSet;
+
+use super::super::{Incident, Run};
+use crate::event::{
+    Actor, Authority, Digest, Effect, Entry, Event, Outcome, Process, Proof, Report, Resource,
+    Verdict,
+};
+
+/// What must never be otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Invariant {
+    /// Only the one owner acts, and it takes over only from a process that is gone.
+    OneOwner,
+    /// Every effect was written to the journal by its owner before it ran, and ran once.
+    JournalFirst,
+    /// Every remedy that ran was allowed by the gate, or approved by a person, exactly so.
+    Gated,
+    /// Every approval was used once at most.
+    ApprovalOnce,
+    /// A budget rises by a named person's refill alone, and is not overdrawn by attempts.
+    BudgetFalls,
+    /// The workspace was kept before it was changed, and given back unless it was cured, settled
+    /// by a person, or the person was told that it could not be.
+    WorkGivenBack,
+    /// Nothing is called recovered that was not verified after the last change.
+    Verified,
+    /// Replaying the journal gives the state that lived through it.
+    ReplayIsLive,
+    /// An incident ends or waits for someone named.
+    EndsOrWaits,
+}
+
+impl Invariant {
+    /// Every invariant.
+    pub const ALL: [Self; 9] = [
+        Self::OneOwner,
+        Self::JournalFirst,
+        Self::Gated,
+        Self::ApprovalOnce,
+        Self::BudgetFalls,
+        Self::WorkGivenBack,
+        Self::Verified,
+        Self::ReplayIsLive,
+        Self::EndsOrWaits,
+    ];
+}
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{invariant:?} does not hold: {detail}")]
+pub struct Broken {
+    /// The invariant.
+    pub invariant: Invariant,
+    /// What was seen.
+    pub detail: String,
+}
+
+pub(super) fn hold(invariant: Invariant, holds: bool, detail: &str) -> Result<(), Broken> {
+    match holds {
+        true => Ok(()),
+        false => Err(Broken { invariant, detail: detail.to_owned() }),
+    }
+}
+
+/// Keeps account of what was written and what was done.
+#[derive(Debug, Default)]
+pub(super) struct Judge {
+    owner: Option<Process>,
+    ran: BTreeSet<u32>,
+    used: BTreeSet<u64>,
+    allowed: Vec<Digest>,
+    applied: u64,
+    granted: u64,
+    /// A snapshot holds what is in the workspace now.
+    kept: bool,
+    /// The workspace holds a change that is not proven.
+    dirty: bool,
+    undo_failed: bool,
+    well: bool,
+}
+
+impl Judge {
+    /// Looks at a new entry; `gone` tells whether a process is surely gone.
+    pub(super) fn wrote(
+        &mut self,
+        entry: &Entry,
+        gone: impl Fn(&Process) -> bool,
+    ) -> Result<(), Broken> {
+        match (&entry.event, &entry.by) {
+            (Event::Claimed { instead_of }, Actor::Salve(process))
+                if self.owner == *instead_of && self.owner.as_ref() != Some(process) =>
+            {
+                let fair = instead_of.as_ref().is_none_or(gone);
+                hold(Invariant::OneOwner, fair, "taken from a process that is alive")?;
+                self.owner = Some(process.clone());
+            }
+            (Event::Released {}, Actor::Salve(process)) if self.owner.as_ref() == Some(process) => {
+                self.owner = None;
+            }
+            (Event::Judged { remedy, judgement }, Actor::Salve(process))
+                if self.owner.as_ref() == Some(process) && judgement.verdict == Verdict::Allow =>
+            {
+                self.allowed.push(remedy.digest);
+            }
+            (Event::Refilled { granted }, by) if by.person().is_some() => {
+                self.granted = self.granted.saturating_add(granted.attempts);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Looks at an effect that a process is about to run.
+    pub(super) fn acts(
+        &mut self,
+        by: &Process,
+        run: Run,
+        journal: &[Entry],
+        attempts: u64,
+    ) -> Result<(), Broken> {
+        hold(Invariant::OneOwner, self.owner.as_ref() == Some(by), "somebody else acts")?;
+        let intention = Event::Requested { effect: run.effect, what: run.what };
+        let written = |entry: &Entry| entry.event == intention && entry.by.process() == Some(by);
+        let known = journal.iter().any(written);
+        hold(Invariant::JournalFirst, known, "an effect that nobody wrote down")?;
+        let first = self.ran.insert(run.effect);
+        hold(Invariant::JournalFirst, first, "an effect that runs twice")?;
+        match run.what {
+            Effect::Snapshot => {
+                // What is kept is the workspace as it is; an unproven change must not be in it.
+                hold(Invariant::WorkGivenBack, !self.dirty || self.undo_failed, "kept a change")?;
+            }
+            Effect::Apply { remedy, on } => {
+                self.applies(remedy, on, journal)?;
+                self.applied += 1;
+                let within = self.applied <= attempts.saturating_add(self.granted);
+                hold(Invariant::BudgetFalls, within, "more attempts than granted")?;
+                self.well = false;
+            }
+            Effect::Verify => self.well = false,
+            Effect::Measure
+            | Effect::RollBack(_)
+            | Effect::Ask
+            | Effect::Record
+            | Effect::Release => {}
+        }
+        Ok(())
+    }
+
+    fn applies(&mut self, remedy: Digest, on: Authority, journal: &[Entry]) -> Result<(), Broken> {
+        match on {
+            Authority::Gate => {
+                let place = self.allowed.iter().position(|allowed| *allowed == remedy);
+                hold(Invariant::Gated, place.is_some(), "no rule allowed this")?;
+                // An allowance is for one run; a second one needs a second look.
+                place.map(|place| self.allowed.swap_remove(place));
+            }
+            Authority::Approval(seq) => {
+                let approval = journal.iter().find(|entry| entry.seq == seq);
+                let fits = approval.is_some_and(|entry| {
+                    let about =
+                        matches!(entry.event, Event::Approved { digest, .. } if digest == remedy);
+                    about && entry.by.person().is_some()
+                });
+                hold(Invariant::Gated, fits, "no person approved exactly this")?;
+                hold(Invariant::ApprovalOnce, self.used.insert(seq), "approval used twice")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what an effect did to the workspace and the subject; `edits` if it changes files.
+    pub(super) fn did(&mut self, run: Run, report: &Report, edits: bool) -> Result<(), Broken> {
+        match (run.what, report) {
+            (Effect::Snapshot, Report::Done) => self.kept = true,
+            (Effect::Apply { .. }, _) if edits => {
+                hold(Invariant::WorkGivenBack, self.kept, "changed what was not kept")?;
+                self.kept = false;
+                self.dirty = true;
+            }
+            (Effect::RollBack(_), Report::Done) => self.dirty = false,
+            (Effect::RollBack(_), _) => self.undo_failed = true,
+            (Effect::Verify, Report::Verified { proof, .. }) => {
+                self.well = matches!(proof, Proof::Proven | Proof::Transient | Proof::Flaky);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Compares the state before and after an entry that was taken in.
+    pub(super) fn took(
+        &self,
+        entry: &Entry,
+        before: &Incident,
+        after: &Incident,
+    ) -> Result<(), Broken> {
+        let refill = matches!(entry.event, Event::Refilled { .. }) && entry.by.person().is_some();
+        for resource in Resource::ALL {
+            let falls = refill || after.ledger().left(resource) <= before.ledger().left(resource);
+            hold(Invariant::BudgetFalls, falls, "a budget rose without a refill")?;
+        }
+        if let Event::Ended { outcome } = entry.event {
+            let recovered = matches!(outcome, Outcome::Recovered(_));
+            hold(Invariant::Verified, !recovered || self.well, "not verified after all")?;
+            let may_stay = recovered || outcome == Outcome::Resolved || self.undo_failed;
+            hold(Invariant::WorkGivenBack, !self.dirty || may_stay, "left a change behind")?;
+        }
+        Ok(())
+    }
+}
