@@ -7,6 +7,7 @@ pub mod cli;
 pub mod config;
 pub mod doctor;
 pub mod gate;
+pub mod learned;
 pub mod process;
 pub mod project;
 pub mod store;

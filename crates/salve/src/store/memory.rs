@@ -305,8 +305,27 @@ fn save_tried(tx: &Transaction<'_>, failure: i64, tried: &Tried) -> rusqlite::Re
     tx.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
+/// Drops one remedy of a failure.
+pub(crate) fn drop_remedy(
+    tx: &Transaction<'_>,
+    signature: Signature,
+    remedy: &Remedy,
+) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM remedy WHERE digest = ?2
+               AND failure = (SELECT id FROM failure WHERE signature = ?1)";
+    tx.execute(sql, params![stored(signature), &remedy.digest().0[..]]).map(|_| ())
+}
+
+/// Reads what is known about the failures last seen of those that have a remedy, oldest first.
+pub(crate) fn load_patterns(tx: &Transaction<'_>, most: u64) -> rusqlite::Result<Vec<Knowledge>> {
+    let sql = "SELECT signature FROM (SELECT signature, first_seen, id FROM failure
+                   WHERE remedies > 0 AND withdrawn = 0 ORDER BY last_seen DESC LIMIT ?1)
+               ORDER BY first_seen, id";
+    let signatures = signatures(tx, sql, [most])?;
+    load_all(tx, &signatures)
+}
+
 /// Takes a failure out of force but keeps its history.
-#[cfg_attr(not(test), expect(dead_code, reason = "the shared file comes next"))]
 pub(crate) fn withdraw(tx: &Transaction<'_>, signature: Signature) -> rusqlite::Result<()> {
     let sql = "UPDATE failure SET withdrawn = 1 WHERE signature = ?1";
     tx.execute(sql, [stored(signature)]).map(|_| ())

@@ -32,6 +32,7 @@ pub use journal::{
 };
 pub use lock::Holder;
 pub use memory::{Counts, Memory, Page};
+pub(crate) use memory::{Scope, drop_remedy, load, load_patterns, save, to_json, withdraw};
 pub use memory_near::Near;
 pub use salvage::Mended;
 

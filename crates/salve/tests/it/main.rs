@@ -4,7 +4,7 @@
 
 mod cli;
 mod config;
+mod fingerprint;
 mod journal;
 mod store_faults;
-mod fingerprint;
 mod support;

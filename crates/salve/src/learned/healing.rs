@@ -1,0 +1,138 @@
+//! `healing-patterns.json`: how typed remedies with records become the spec's shape and return.
+//!
+//! A remedy that was tried is one of `fixes_attempted`: a command is its own description, other
+//! kinds say what they are. `successful_fix` is the best of those that work, or else one that was
+//! taught and not yet tried; such a one is not among the attempts. Read back, an attempt that is
+//! new is one outcome on the file's word, and a `successful_fix` that was never attempted is taught.
+
+use rusqlite::Transaction;
+use salve_core::class::Class;
+use salve_core::event::Proof;
+use salve_core::fingerprint::{Hints, sign};
+use salve_core::id::Signature;
+use salve_core::memory::{Failure, Knowledge, Outcome, Ranked, Remedy, Standing, rank};
+use salve_core::scrub::Scrubbed;
+
+use super::Learned;
+use super::items::{Attempt, FixResult, HealingPattern, When};
+use crate::store::{Scope, drop_remedy, load, save};
+
+/// Writes what is known about a failure in the spec's shape.
+pub(super) fn to_pattern(known: &Knowledge) -> HealingPattern {
+    // As of when it was last seen, so that the file does not change by itself.
+    let choice = rank(Some(known), None, known.last_seen);
+    let best = |standing| choice.remedies.iter().find(move |ranked| ranked.standing == standing);
+    let best: Option<&Ranked> = best(Standing::Works).or_else(|| best(Standing::Untried));
+    let attempts = known.remedies.iter().filter_map(|tried| {
+        let result = match tried.record.standing() {
+            Standing::Untried => return None,
+            Standing::Works => FixResult::Success,
+            Standing::Undecided => FixResult::Inconclusive,
+            Standing::Failed => FixResult::Failed,
+        };
+        Some(Attempt { description: tried.remedy.description(), result })
+    });
+    HealingPattern {
+        error_signature: known.failure.signature.to_string(),
+        error_type: known.failure.class.to_string(),
+        normalized_error: known.failure.normalized.to_string(),
+        fixes_attempted: attempts.collect(),
+        successful_fix: best.map(|ranked| ranked.remedy.description()),
+        first_seen: When(known.first_seen),
+        last_seen: When(known.last_seen),
+    }
+}
+
+impl Learned<'_> {
+    /// Returns the signature a pattern is about.
+    ///
+    /// Other tools number their patterns as they like; then the failure's own text decides.
+    pub(super) fn signature_of(&self, pattern: &HealingPattern) -> Signature {
+        pattern.error_signature.parse().unwrap_or_else(|_| {
+            self.rules.fingerprint(&pattern.normalized_error, &Hints::default()).signature
+        })
+    }
+
+    /// Takes in what a person changed in one pattern.
+    pub(super) fn take_in_pattern(
+        &self,
+        tx: &Transaction<'_>,
+        old: Option<&HealingPattern>,
+        new: &HealingPattern,
+    ) -> rusqlite::Result<()> {
+        let signature = self.signature_of(new);
+        let known = load(tx, signature, Scope::All)?;
+        let mut known = known.unwrap_or_else(|| Knowledge {
+            seen: 0,
+            ..Knowledge::new(self.failure_of(signature, new), new.last_seen.0)
+        });
+        if old.is_none_or(|old| old.first_seen != new.first_seen) {
+            known.first_seen = new.first_seen.0;
+        }
+        if old.is_none_or(|old| old.last_seen != new.last_seen) {
+            known.last_seen = new.last_seen.0;
+        }
+        for description in old.iter().flat_map(|old| descriptions(old)) {
+            if !descriptions(new).any(|kept| kept == description) {
+                let remedy = self.remedy(description);
+                known.remedies.retain(|tried| tried.remedy != remedy);
+                drop_remedy(tx, signature, &remedy)?;
+            }
+        }
+        let was = old.map_or(&[][..], |old| &old.fixes_attempted);
+        for attempt in new.fixes_attempted.iter().filter(|attempt| !was.contains(attempt)) {
+            let outcome = Outcome {
+                at: new.last_seen.0,
+                by: Scrubbed::literal("healing-patterns.json"),
+                incident: None,
+                project: Scrubbed::default(),
+                proof: match attempt.result {
+                    FixResult::Success => Proof::Proven,
+                    FixResult::Failed => Proof::Failed,
+                    FixResult::Inconclusive => Proof::Transient,
+                },
+            };
+            known.learn(self.remedy(&attempt.description), outcome);
+        }
+        if let Some(fix) = &new.successful_fix {
+            let by = Scrubbed::literal("healing-patterns.json");
+            known.teach(self.remedy(fix), new.last_seen.0, by);
+        }
+        save(tx, &known)
+    }
+
+    fn remedy(&self, description: &str) -> Remedy {
+        let (kind, text) = Remedy::describes(description);
+        Remedy { kind, text: self.scrubber.scrub(text) }
+    }
+
+    fn failure_of(&self, signature: Signature, pattern: &HealingPattern) -> Failure {
+        let text = &pattern.normalized_error;
+        let found = self.rules.fingerprint(text, &Hints::default());
+        if found.signature == signature {
+            return Failure::new(&found, self.scrubber);
+        }
+        let class = pattern.error_type.parse().unwrap_or(Class::Unknown);
+        let named = sign(text) == signature && is_identity(text);
+        Failure {
+            signature,
+            class,
+            error_type: self.scrubber.scrub(&pattern.error_type),
+            normalized: self.scrubber.scrub(text),
+            identity: named.then(|| self.scrubber.scrub(text)),
+        }
+    }
+}
+
+/// Returns all remedies a pattern speaks of.
+fn descriptions(pattern: &HealingPattern) -> impl Iterator<Item = &str> {
+    let attempts = pattern.fixes_attempted.iter().map(|attempt| attempt.description.as_str());
+    attempts.chain(pattern.successful_fix.as_deref())
+}
+
+/// Returns whether a normalised text is an anchor's identity, as in `port.in_use("3000")`.
+fn is_identity(text: &str) -> bool {
+    let name = text.split('(').next().unwrap_or_default();
+    name.contains('.')
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._".contains(&b))
+}

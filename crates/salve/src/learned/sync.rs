@@ -1,0 +1,361 @@
+//! Keeping files and store in step.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Transaction;
+use salve_core::event::Digest;
+use salve_core::memory::tool::{Call, Stats, failure_type};
+use salve_core::memory::usage::Usage;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::file::File;
+use super::items::{Fix, HealingPattern, Pattern, ToolFailure, UsagePattern};
+use super::rows::{base_of, drop_item, healing_items, item_of, items_of, put_item, set_base};
+use super::text::{Written, write};
+use super::yaml::{Document, Item, parse};
+use super::{Learned, LearnedError, Malformed, Report};
+use crate::atomic::{self, Made, WriteError};
+use crate::store::{Durability, StoreError, withdraw};
+
+/// What a file was found to hold.
+enum Found {
+    Nothing,
+    Text(String, Document),
+    Malformed,
+}
+
+impl Learned<'_> {
+    /// Takes in what people changed in the files.
+    pub fn pull(&self) -> Result<Report, LearnedError> {
+        let mut report = Report::default();
+        if self.store.project().learned().is_dir() {
+            let _lock = self.lock()?;
+            for file in File::ALL {
+                self.pull_file(file, &mut report)?;
+            }
+        }
+        Ok(report)
+    }
+
+    /// Takes in what people changed in the files, then writes what the store has.
+    pub fn sync(&self) -> Result<Report, LearnedError> {
+        let mut report = Report::default();
+        let _lock = self.lock()?;
+        for file in File::ALL {
+            let found = self.pull_file(file, &mut report)?;
+            self.push_file(file, found, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    /// Makes sure that no other process keeps the same files in step at the same time.
+    fn lock(&self) -> Result<fs::File, LearnedError> {
+        let dir = self.store.project().make_state_dir().map_err(StoreError::from)?;
+        let path = dir.join("learned.lock");
+        let open = || {
+            let file = fs::OpenOptions::new().create(true).append(true).open(&path)?;
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
+            Ok(file)
+        };
+        open().map_err(|error| WriteError::new(&path, error).into())
+    }
+
+    fn path(&self, file: File) -> PathBuf {
+        self.store.project().learned().join(file.name())
+    }
+
+    fn pull_file(&self, file: File, report: &mut Report) -> Result<Found, LearnedError> {
+        let path = self.path(file);
+        let text = match read(&path)? {
+            None => return Ok(Found::Nothing),
+            Some(Ok(text)) => text,
+            Some(Err(malformed)) => {
+                report.malformed.push(malformed);
+                return Ok(Found::Malformed);
+            }
+        };
+        let document = match parse(file, &path, &text) {
+            Ok(document) => document,
+            Err(malformed) => {
+                report.malformed.push(malformed);
+                return Ok(Found::Malformed);
+            }
+        };
+        let digest = digest_of(&text);
+        let base = self.store.read(|tx| base_of(tx, file))?;
+        if base.as_ref().is_none_or(|(known, _)| *known != digest) {
+            let base = base.map(|(_, items)| items).unwrap_or_default();
+            let new = self.keyed(file, document.items.iter().map(|item| self.clean(item)));
+            self.store.write(Durability::Power, |tx| {
+                self.take_in(tx, file, &base, &new)?;
+                set_base(tx, file, &digest, &new)
+            })?;
+            report.taken_in.push(file);
+        }
+        Ok(Found::Text(text, document))
+    }
+
+    /// Applies to the store the difference between what a file said and what it says.
+    fn take_in(
+        &self,
+        tx: &Transaction<'_>,
+        file: File,
+        old: &[(String, Item)],
+        new: &[(String, Item)],
+    ) -> rusqlite::Result<()> {
+        let find = |items: &[(String, Item)], key: &str| {
+            items.iter().find(|(known, _)| known == key).map(|(_, item)| item.clone())
+        };
+        for (key, item) in old {
+            if find(new, key).is_none() {
+                if let Some(pattern) = healing(file, item) {
+                    withdraw(tx, self.signature_of(&pattern))?;
+                }
+                drop_item(tx, file, key)?;
+            }
+        }
+        for (key, item) in new {
+            let before = find(old, key);
+            if before.as_ref() == Some(item) {
+                continue;
+            }
+            match healing(file, item) {
+                Some(pattern) => {
+                    let before = before.and_then(|before| healing(file, &before));
+                    self.take_in_pattern(tx, before.as_ref(), &pattern)?;
+                    let signature = self.signature_of(&pattern).to_string();
+                    put_item(tx, file, &signature, &own_keys(file, item))?;
+                }
+                None => put_item(tx, file, key, item)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn push_file(&self, file: File, found: Found, report: &mut Report) -> Result<(), LearnedError> {
+        let old = match &found {
+            Found::Malformed => return Ok(()),
+            Found::Nothing => None,
+            Found::Text(text, document) => Some((text.as_str(), document)),
+        };
+        let (items, stats) = self.current(file)?;
+        if old.is_none() && items.is_empty() {
+            return Ok(());
+        }
+        let Written { text, lost_comments } = write(file, &items, stats.as_ref(), old);
+        let path = self.path(file);
+        if old.is_none_or(|(old, _)| old != text) {
+            self.make_dir()?;
+            if let Some((old, _)) = old.filter(|_| lost_comments) {
+                report.kept_aside.push(keep_aside(&path, old)?);
+            }
+            atomic::write(&path, &text)?;
+        }
+        let items = self.keyed(file, items);
+        let digest = digest_of(&text);
+        self.store.write(Durability::Process, |tx| set_base(tx, file, &digest, &items))?;
+        Ok(())
+    }
+
+    fn make_dir(&self) -> Result<(), LearnedError> {
+        let dir = self.store.project().learned();
+        fs::create_dir_all(&dir).map_err(|error| WriteError::new(&dir, error).into())
+    }
+
+    /// Returns the items a file should show, and what is computed from all there are.
+    fn current(&self, file: File) -> Result<(Vec<Item>, Option<Value>), LearnedError> {
+        let most = file.most();
+        match file {
+            File::HealingPatterns => Ok((self.store.read(|tx| healing_items(tx, most))?, None)),
+            File::ToolFixes | File::Patterns => {
+                Ok((self.store.read(|tx| items_of(tx, file, most))?, None))
+            }
+            File::UsagePatterns => {
+                let mut items = self.store.read(|tx| items_of(tx, file, most))?;
+                items.iter_mut().for_each(set_confidence);
+                Ok((items, None))
+            }
+            File::ToolFailures => {
+                let items = self.store.read(|tx| items_of(tx, file, most))?;
+                let stats = serde_json::to_value(self.tool_stats()?).unwrap_or_default();
+                Ok((items, Some(stats)))
+            }
+        }
+    }
+
+    /// Returns the statistics of all tool failures on record.
+    pub fn tool_stats(&self) -> Result<Stats, StoreError> {
+        let failures: Vec<ToolFailure> = self.typed(File::ToolFailures)?;
+        Ok(Stats::of(failures.iter().map(|failure| {
+            let class = self.rules.fingerprint(&failure.error, &Default::default()).class;
+            let kind = failure_type(class, &failure.error);
+            Call { at: failure.timestamp.0, kind, auto_healed: failure.auto_healed }
+        })))
+    }
+
+    /// Returns the taught fixes for tool errors.
+    pub fn fixes(&self) -> Result<Vec<Fix>, StoreError> {
+        self.typed(File::ToolFixes)
+    }
+
+    /// Returns the tool failures on record, oldest first.
+    pub fn failures(&self) -> Result<Vec<ToolFailure>, StoreError> {
+        self.typed(File::ToolFailures)
+    }
+
+    /// Returns the error patterns.
+    pub fn patterns(&self) -> Result<Vec<Pattern>, StoreError> {
+        self.typed(File::Patterns)
+    }
+
+    /// Returns the usage patterns.
+    pub fn usage_patterns(&self) -> Result<Vec<UsagePattern>, StoreError> {
+        self.typed(File::UsagePatterns)
+    }
+
+    /// Adds a taught fix, or replaces the one for the same tool and text.
+    pub fn put_fix(&self, fix: &Fix) -> Result<(), StoreError> {
+        self.put(File::ToolFixes, fix)
+    }
+
+    /// Adds a tool failure, or replaces the same one.
+    pub fn put_failure(&self, failure: &ToolFailure) -> Result<(), StoreError> {
+        self.put(File::ToolFailures, failure)
+    }
+
+    /// Adds an error pattern, or replaces the same one.
+    pub fn put_pattern(&self, pattern: &Pattern) -> Result<(), StoreError> {
+        self.put(File::Patterns, pattern)
+    }
+
+    /// Adds a usage pattern, or replaces the one of that name.
+    pub fn put_usage_pattern(&self, pattern: &UsagePattern) -> Result<(), StoreError> {
+        self.put(File::UsagePatterns, pattern)
+    }
+
+    fn typed<T: DeserializeOwned>(&self, file: File) -> Result<Vec<T>, StoreError> {
+        let items = self.store.read(|tx| items_of(tx, file, u64::MAX))?;
+        // What was stored had the shape when it was stored.
+        Ok(items.into_iter().filter_map(|item| from_item(&item)).collect())
+    }
+
+    fn put(&self, file: File, value: &impl Serialize) -> Result<(), StoreError> {
+        let Ok(Value::Object(item)) = serde_json::to_value(value) else { return Ok(()) };
+        let item = self.clean(&item);
+        let key = file.key_of(&item);
+        self.store.write(Durability::Power, |tx| {
+            // What a person added to the item stays.
+            let old = item_of(tx, file, &key)?.unwrap_or_default();
+            let mut merged = own_keys(file, &old);
+            merged.extend(item.clone());
+            put_item(tx, file, &key, &merged)
+        })
+    }
+
+    /// Returns an item without secrets.
+    fn clean(&self, item: &Item) -> Item {
+        let clean = |(key, value): (&String, &Value)| (key.clone(), self.clean_value(value));
+        item.iter().map(clean).collect()
+    }
+
+    fn clean_value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.scrubber.scrub(text).into_string()),
+            Value::Array(list) => list.iter().map(|value| self.clean_value(value)).collect(),
+            Value::Object(item) => Value::Object(self.clean(item)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    /// Gives each item what tells it from the others; a second one of a kind gets a number.
+    fn keyed(&self, file: File, items: impl IntoIterator<Item = Item>) -> Vec<(String, Item)> {
+        let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+        let key = |item: &Item| match healing(file, item) {
+            Some(pattern) => self.signature_of(&pattern).to_string(),
+            None => file.key_of(item),
+        };
+        let number = |item: Item| {
+            let key = key(&item);
+            let count = seen.entry(key.clone()).or_default();
+            *count += 1;
+            (if *count == 1 { key } else { format!("{key}\n#{count}") }, item)
+        };
+        items.into_iter().map(number).collect()
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Result<String, Malformed>>, LearnedError> {
+    let failed = |source| LearnedError::Read { path: path.to_path_buf(), source };
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+        Ok(meta) if !meta.is_file() => return Err(failed(io::ErrorKind::IsADirectory.into())),
+        Ok(_) => {}
+    }
+    let bytes = fs::read(path).map_err(failed)?;
+    Ok(Some(String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
+        let column = good.iter().rev().take_while(|&&byte| byte != b'\n').count() as u64 + 1;
+        Malformed { path: path.to_path_buf(), line, column, reason: "not UTF-8 text".into() }
+    })))
+}
+
+/// Keeps a copy of a file under the first free name.
+fn keep_aside(path: &Path, text: &str) -> Result<PathBuf, LearnedError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for number in 1_u32.. {
+        let copy = path.with_file_name(format!("{name}.kept-{number}"));
+        if atomic::write_new(&copy, text)? == Made::New {
+            return Ok(copy);
+        }
+    }
+    Ok(path.to_path_buf())
+}
+
+fn digest_of(text: &str) -> String {
+    Digest::of(&[text.as_bytes()]).to_string()
+}
+
+fn healing(file: File, item: &Item) -> Option<HealingPattern> {
+    (file == File::HealingPatterns).then(|| from_item(item)).flatten()
+}
+
+fn from_item<T: DeserializeOwned>(item: &Item) -> Option<T> {
+    serde_json::from_value(Value::Object(item.clone())).ok()
+}
+
+/// Returns the keys of an item that are not the spec's.
+fn own_keys(file: File, item: &Item) -> Item {
+    let own = item.iter().filter(|(key, _)| !file.keys().contains(&key.as_str()));
+    own.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn set_confidence(item: &mut Item) {
+    let Some(pattern) = from_item::<UsagePattern>(item) else { return };
+    let usage = Usage::from(&pattern);
+    let sure = usage.confidence(usage.last_seen).share();
+    item.insert("confidence".into(), sure.into());
+}
+
+impl From<&UsagePattern> for Usage {
+    fn from(pattern: &UsagePattern) -> Self {
+        let preventions = pattern.success_after_prevention;
+        // The older shape does not count warnings: then every failure counts as warned about,
+        // once anything was prevented.
+        let all = if preventions > 0 { pattern.observations } else { 0 };
+        let warned = pattern.warnings.unwrap_or(all);
+        Self {
+            observations: pattern.observations,
+            warned: warned.max(preventions.saturating_add(pattern.false_positives)),
+            preventions,
+            false_positives: pattern.false_positives,
+            last_seen: pattern.last_seen.0,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Reading the files: strictly what the spec's keys hold, freely what else a person wrote.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Map, Value};
+use serde_saphyr::{Options, budget};
+
+use super::Malformed;
+use super::file::File;
+use super::items::{Fix, HealingPattern, Pattern, ToolFailure, UsagePattern};
+
+/// One item with all its keys, a person's own included.
+pub(super) type Item = Map<String, Value>;
+
+/// The largest file that is read.
+const LARGEST: usize = 16 << 20;
+
+/// A file's content.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Document {
+    /// The items in the order of the file.
+    pub(super) items: Vec<Item>,
+    /// Other keys at the top, but not those that Salve computes.
+    pub(super) others: Map<String, Value>,
+}
+
+/// Says whether `text` has the shape of the learned file named `name`; never panics.
+pub fn check_text(name: &str, text: &str) -> Result<usize, Malformed> {
+    let file = File::ALL.into_iter().find(|file| file.name() == name);
+    let file = file.unwrap_or(File::ToolFixes);
+    parse(file, Path::new(name), text).map(|document| document.items.len())
+}
+
+/// Reads a file's text.
+pub(super) fn parse(file: File, path: &Path, text: &str) -> Result<Document, Malformed> {
+    let refused = |reason: String| Malformed { path: path.into(), line: 1, column: 1, reason };
+    if text.len() > LARGEST {
+        return Err(refused(format!("larger than {} MiB", LARGEST >> 20)));
+    }
+    if text.trim().is_empty() {
+        let hint = format!("empty; write `{}: []` if nothing is meant", file.root());
+        return Err(refused(hint));
+    }
+    match file {
+        File::HealingPatterns => json::<Healing>(path, text)?,
+        File::ToolFixes => yaml::<Fixes>(path, text).map(|_| ())?,
+        File::ToolFailures => yaml::<Failures>(path, text).map(|_| ())?,
+        File::Patterns => yaml::<Patterns>(path, text).map(|_| ())?,
+        File::UsagePatterns => yaml::<UsagePatterns>(path, text).map(|_| ())?,
+    }
+    let mut others: Map<String, Value> = match file {
+        File::HealingPatterns => serde_json::from_str(text).map_err(|e| refused(e.to_string()))?,
+        File::ToolFixes | File::ToolFailures | File::Patterns | File::UsagePatterns => {
+            yaml(path, text)?
+        }
+    };
+    let items = match others.remove(file.root()) {
+        Some(Value::Array(items)) => items,
+        Some(_) | None => Vec::new(),
+    };
+    if file == File::ToolFailures {
+        others.remove("stats");
+    }
+    let items = items.into_iter().filter_map(|item| match item {
+        Value::Object(item) => Some(item),
+        _ => None,
+    });
+    Ok(Document { items: items.collect(), others })
+}
+
+/// Reads YAML within limits that no honest file reaches.
+pub(super) fn yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Malformed> {
+    let mut options = Options::default();
+    options.budget = budget! {
+        max_depth: 32,
+        max_aliases: 200,
+        max_anchors: 200,
+        max_documents: 1,
+        max_recorded_anchor_events: 20_000,
+        max_recorded_anchor_bytes: 1 << 20,
+        max_total_scalar_bytes: LARGEST,
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let place = error.location();
+        Malformed {
+            path: path.into(),
+            line: place.map_or(1, |place| place.line()),
+            column: place.map_or(1, |place| place.column()),
+            reason: first_line(&error.without_snippet().to_string()),
+        }
+    })
+}
+
+fn json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<(), Malformed> {
+    serde_json::from_str::<T>(text).map(|_| ()).map_err(|error| {
+        let (line, column) = (error.line().max(1) as u64, error.column().max(1) as u64);
+        let said = error.to_string();
+        let reason = said.rsplit_once(" at line ").map_or(said.as_str(), |(reason, _)| reason);
+        Malformed { path: path.into(), line, column, reason: first_line(reason) }
+    })
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[derive(Deserialize)]
+struct Healing {
+    #[serde(rename = "patterns")]
+    _patterns: Vec<HealingPattern>,
+}
+
+#[derive(Deserialize)]
+struct Fixes {
+    #[serde(rename = "tool_fixes")]
+    _fixes: Vec<Fix>,
+}
+
+#[derive(Deserialize)]
+struct Failures {
+    #[serde(rename = "failures")]
+    _failures: Vec<ToolFailure>,
+    #[serde(default, rename = "stats")]
+    _stats: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Patterns {
+    #[serde(rename = "patterns")]
+    _patterns: Vec<Pattern>,
+}
+
+#[derive(Deserialize)]
+struct UsagePatterns {
+    #[serde(rename = "usage_patterns")]
+    _patterns: Vec<UsagePattern>,
+}
