@@ -65,6 +65,18 @@ pub(super) fn len(text: &[u8]) -> Option<usize> {
     whole.then_some(OPEN.len() + kind + 10)
 }
 
+/// Returns where `byte` first stands in `text` outside of markers.
+pub(super) fn find_outside(text: &[u8], byte: u8) -> Option<usize> {
+    let mut at = 0;
+    while at < text.len() {
+        if text[at] == byte {
+            return Some(at);
+        }
+        at += len(&text[at..]).unwrap_or(1);
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,38 +5,85 @@
 //! be the same. What is around it stays readable: of a URL only the password goes, of an
 //! assignment only the value.
 //!
-//! One Aho-Corasick pass over the text finds the places worth a look (`triggers`); small
-//! hand-written judges then look at the line around each: token shapes from a table, key blocks,
-//! URLs, headers, and assignments judged by name and value. Every judgement sees one line only
-//! (key blocks excepted), which is what makes streaming exact and memory bounded.
+//! One Aho-Corasick pass over the text finds the places worth a look; small hand-written judges
+//! then look at the line around each: token shapes from a table, key blocks, URLs, headers, and
+//! assignments judged by name and value. Every judgement sees one line only (key blocks
+//! excepted), which is what makes streaming exact and memory bounded.
 //!
 //! **Invariants:** however a stream is cut, its output is that of the whole text; scrubbing twice
 //! is scrubbing once; [`Scrubbed`] comes only from here.
 
+mod assign;
+mod block;
+mod command;
+mod header;
+mod known;
+mod line;
+mod lines;
 mod mark;
+mod name;
+mod pattern;
+mod phrase;
 mod scan;
 mod scrubbed;
 mod shape;
 mod stream;
 mod table;
+#[cfg(test)]
+mod tests;
+mod url;
+mod value;
+mod words;
+
+use std::ops::Range;
 
 pub use mark::Key;
+pub use pattern::BadPattern;
 pub use scrubbed::Scrubbed;
-pub use shape::BadShape;
 pub use stream::ScrubStream;
 
+use known::Known;
+use line::{Find, rank};
+use pattern::Patterns;
 use scan::More;
 
 /// Finds secrets and puts markers in their place.
 #[derive(Clone, Debug)]
 pub struct Scrubber {
     key: Key,
+    known: Known,
+    patterns: Patterns,
 }
 
 impl Scrubber {
     /// Makes a scrubber that knows the built-in kinds and marks them under `key`.
     pub fn new(key: Key) -> Self {
-        Self { key }
+        Self { key, known: Known::default(), patterns: Patterns::default() }
+    }
+
+    /// Adds the values of those environment variables whose names say secret.
+    ///
+    /// They are found wherever they stand, also base64- or URL-encoded. Values too short or too
+    /// plain to be told from ordinary words are not looked for.
+    #[must_use]
+    pub fn with_variables<'a>(
+        mut self,
+        variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        self.known = Known::new(variables);
+        self
+    }
+
+    /// Adds the user's own patterns: a kind and a regular expression each.
+    ///
+    /// A pattern is matched against one line at a time. If it has a group, the first is the
+    /// secret, else all of it is.
+    pub fn with_patterns<'a>(
+        mut self,
+        patterns: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, BadPattern> {
+        self.patterns = Patterns::new(patterns)?;
+        Ok(self)
     }
 
     /// Returns `text` with a marker in the place of each secret.
@@ -68,30 +115,53 @@ impl Scrubber {
 
     /// Scrubs as much of `text` as can be told for sure and returns how much that was.
     fn scrub_part(&self, text: &[u8], more: More, out: &mut Vec<u8>) -> usize {
-        let found = scan::scan(text, more);
-        let mut written = 0;
-        for span in &found.spans {
-            out.extend_from_slice(&text[written..span.place.start]);
-            mark::write(out, &self.key, span.kind, &text[span.place.clone()]);
-            written = span.place.end;
+        let mut found = scan::scan(text, more);
+        let judged = &text[..found.used];
+        for place in self.known.find(judged) {
+            found.finds.push(Find { place, kind: "env-value", rank: rank::VALUE });
         }
-        out.extend_from_slice(&text[written..found.used]);
+        self.patterns.find(judged, &mut found.finds);
+        found.finds.retain(|find| find.place.end <= judged.len() && !find.place.is_empty());
+        let mut written = 0;
+        for find in apart(found.finds) {
+            for place in outside(&find.place, &found.marks, judged) {
+                out.extend_from_slice(&judged[written..place.start]);
+                mark::write(out, &self.key, find.kind, &judged[place.clone()]);
+                written = place.end;
+            }
+        }
+        out.extend_from_slice(&judged[written..]);
         found.used
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_becomes_a_marker_that_names_its_kind() {
-        let scrubber = Scrubber::new(Key::new([7; 32]));
-        let token = format!("gh{}{}", "p_", "a1B2".repeat(9));
-        let text = format!("push with {token} and again {token}");
-        let marker = scrubber.scrub(&token);
-        assert!(marker.as_str().starts_with("[secret:github-token:"), "{marker}");
-        assert_eq!(scrubber.scrub(&text), &*format!("push with {marker} and again {marker}"));
-        assert_eq!(scrubber.scrub(&text), scrubber.scrub(scrubber.scrub(&text).as_str()));
+/// Puts the finds in order and joins those that overlap.
+fn apart(mut finds: Vec<Find<'_>>) -> Vec<Find<'_>> {
+    finds.sort_by_key(|f| (f.place.start, usize::MAX - f.place.end, u8::MAX - f.rank));
+    let mut joined: Vec<Find<'_>> = Vec::with_capacity(finds.len());
+    for find in finds {
+        match joined.last_mut() {
+            Some(last) if find.place.start < last.place.end => {
+                last.place.end = last.place.end.max(find.place.end);
+            }
+            Some(_) | None => joined.push(find),
+        }
     }
+    joined
+}
+
+/// Returns what of `place` is outside of `marks` and worth a marker of its own.
+fn outside(place: &Range<usize>, marks: &[Range<usize>], text: &[u8]) -> Vec<Range<usize>> {
+    let first = marks.partition_point(|mark| mark.end <= place.start);
+    let inside: Vec<_> = marks[first..].iter().take_while(|mark| mark.start < place.end).collect();
+    if inside.is_empty() {
+        return vec![place.clone()];
+    }
+    let starts = std::iter::once(place.start).chain(inside.iter().map(|mark| mark.end));
+    let ends = inside.iter().map(|mark| mark.start).chain(std::iter::once(place.end));
+    let pieces = starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| start..end);
+    let telling = |p: &Range<usize>| {
+        text[p.clone()].iter().filter(|b| b.is_ascii_alphanumeric()).count() >= 4
+    };
+    pieces.filter(telling).collect()
 }

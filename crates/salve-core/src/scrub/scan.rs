@@ -5,10 +5,11 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
+use super::block::{self, Block};
+use super::line::{Find, Line, rank};
+use super::lines::Lines;
 use super::table;
-
-/// Where a line without an end is cut.
-pub(super) const LINE_MAX: usize = 64 * 1024;
+use super::{assign, command, header, mark, phrase, url};
 
 /// Whether more text may follow the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,84 +20,170 @@ pub(super) enum More {
     Maybe,
 }
 
-/// A secret's place and kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) place: Range<usize>,
-    pub(super) kind: &'static str,
-}
-
 /// What a block holds.
 #[derive(Debug)]
-pub(super) struct Found {
-    /// The secrets, in order and apart from each other.
-    pub(super) spans: Vec<Span>,
+pub(super) struct Found<'k> {
+    /// The secrets in no order, overlaps and all.
+    pub(super) finds: Vec<Find<'k>>,
+    /// The markers of an earlier scrubbing, which stay.
+    pub(super) marks: Vec<Range<usize>>,
     /// How much of the block has been judged.
     pub(super) used: usize,
 }
 
-/// Finds the secrets in `text`.
-pub(super) fn scan(text: &[u8], more: More) -> Found {
-    let used = match more {
-        More::None => text.len(),
-        More::Maybe => complete(text),
-    };
-    let mut spans: Vec<Span> = Vec::new();
-    for hit in triggers().find_overlapping_iter(&text[..used]) {
-        let token = &table::tokens()[hit.pattern().as_usize()];
-        if text[hit.range()] != *token.prefix.as_bytes() {
-            continue;
-        }
-        if let Some(rest) = token.rest.find(&text[..used], hit.end()) {
-            spans.push(Span { place: hit.start()..rest.end, kind: token.kind });
-        }
-    }
-    spans.sort_by_key(|span| (span.place.start, usize::MAX - span.place.end));
-    let mut end = 0;
-    spans.retain(|span| {
-        let apart = span.place.start >= end;
-        end = end.max(span.place.end);
-        apart
-    });
-    Found { spans, used }
+/// What to do where a trigger is found.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Token(usize),
+    Command(usize),
+    Name,
+    Scheme,
+    Digest,
+    Url,
+    Dsn,
+    Oracle,
+    Pgpass,
+    Phrase,
+    Begin,
+    Mark,
 }
 
-/// Returns the length of the complete lines of `text`.
-fn complete(text: &[u8]) -> usize {
-    let mut start = memchr::memrchr2(b'\n', b'\r', text).map_or(0, |at| at + 1);
-    while text.len() - start >= LINE_MAX {
-        start = cut(text, start);
-    }
-    start
+/// Words that lead to a judge, whatever their case.
+const WORDS: &[(&str, Act)] = &[
+    ("pass", Act::Name),
+    ("pwd", Act::Name),
+    ("pw", Act::Name),
+    ("psk", Act::Name),
+    ("secret", Act::Name),
+    ("token", Act::Name),
+    ("key", Act::Name),
+    ("auth", Act::Name),
+    ("cred", Act::Name),
+    ("cookie", Act::Name),
+    ("sess", Act::Name),
+    ("sid", Act::Name),
+    ("sig", Act::Name),
+    ("jwt", Act::Name),
+    ("_pat", Act::Name),
+    ("salt", Act::Name),
+    ("hmac", Act::Name),
+    ("code=", Act::Name),
+    ("verifier", Act::Name),
+    ("ticket=", Act::Name),
+    ("pepper", Act::Name),
+    ("bearer ", Act::Scheme),
+    ("basic ", Act::Scheme),
+    ("response=\"", Act::Digest),
+    ("://", Act::Url),
+    ("@tcp(", Act::Dsn),
+    ("@unix(", Act::Dsn),
+    ("jdbc:oracle:thin:", Act::Oracle),
+    (":5432:", Act::Pgpass),
+    ("identified by ", Act::Phrase),
+    ("securestring ", Act::Phrase),
+    ("mnemonic", Act::Phrase),
+    ("phrase", Act::Phrase),
+    ("-----BEGIN ", Act::Begin),
+    ("[secret:", Act::Mark),
+];
+
+struct Triggers {
+    search: AhoCorasick,
+    acts: Vec<Act>,
 }
 
-/// Returns where the over-long line at `start` is cut: after the last comma or the like, so that
-/// no token is.
-fn cut(text: &[u8], start: usize) -> usize {
-    let line = &text[start..start + LINE_MAX];
-    let late = &line[LINE_MAX / 2..];
-    let after = late
-        .iter()
-        .rposition(|b| b",;{}".contains(b))
-        .or_else(|| late.iter().rposition(u8::is_ascii_whitespace))
-        .map_or_else(|| late.len() - partial_char(late), |at| at + 1);
-    start + LINE_MAX / 2 + after
-}
-
-/// Returns how many bytes at the end of `text` begin a character that may go on.
-fn partial_char(text: &[u8]) -> usize {
-    let tail = text.len().min(3);
-    (1..=tail).find(|&n| text[text.len() - n] >= 0xc0).unwrap_or(0)
-}
-
-fn triggers() -> &'static AhoCorasick {
-    static TRIGGERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
-        let words = table::tokens().iter().map(|token| token.prefix);
-        let build = AhoCorasick::builder()
+fn triggers() -> &'static Triggers {
+    static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
+        let tokens = table::tokens().iter().enumerate().map(|(i, t)| (t.prefix, Act::Token(i)));
+        let commands = table::table().command.iter().enumerate().flat_map(|(i, command)| {
+            command.program.iter().map(move |name| (name.as_str(), Act::Command(i)))
+        });
+        let words = WORDS.iter().copied().chain(tokens).chain(commands);
+        let (words, acts): (Vec<&str>, Vec<Act>) = words.unzip();
+        let search = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .kind(Some(AhoCorasickKind::DFA))
             .build(words);
-        build.unwrap_or_else(|e| unreachable!("the built-in words are few and short: {e}"))
+        let search = search.unwrap_or_else(|e| unreachable!("the words are few and short: {e}"));
+        Triggers { search, acts }
     });
     &TRIGGERS
+}
+
+/// Finds the secrets in `text`.
+pub(super) fn scan(text: &[u8], more: More) -> Found<'static> {
+    let used = match more {
+        More::None => text.len(),
+        More::Maybe => Lines::complete(text),
+    };
+    let text = &text[..used];
+    let mut found = Found { finds: Vec::new(), marks: Vec::new(), used };
+    let mut lines = Lines::new(text);
+    let mut line = Line::new(&[], 0);
+    let triggers = triggers();
+    for hit in triggers.search.find_overlapping_iter(text) {
+        let place = lines.around(hit.end() - 1);
+        if place.start != line.base || place.len() != line.text.len() {
+            line = Line::new(&text[place.clone()], place.start);
+        }
+        // A word that the cut of an over-long line went through.
+        if hit.start() < place.start || hit.end() > place.end {
+            continue;
+        }
+        if found.marks.last().is_some_and(|mark| hit.start() < mark.end) {
+            continue;
+        }
+        let act = triggers.acts[hit.pattern().as_usize()];
+        match act {
+            Act::Begin => match block::read(text, hit.start(), more == More::None) {
+                Block::Other => {}
+                Block::Key(place) => {
+                    found.finds.push(Find { place, kind: "private-key", rank: rank::PLACE });
+                }
+                Block::Open => found.used = found.used.min(place.start),
+            },
+            Act::Mark => {
+                let len = mark::len(&text[hit.start()..place.end]);
+                found.marks.extend(len.map(|len| hit.start()..hit.start() + len));
+            }
+            _ => {
+                let known = found.finds.len();
+                let at = hit.start() - place.start..hit.end() - place.start;
+                // The word `secret` that opens a marker is seen before the marker is.
+                if mark::len(&line.text[at.start.saturating_sub(1)..]).is_some() {
+                    continue;
+                }
+                look(act, &mut line, at, &mut found.finds);
+                for find in &mut found.finds[known..] {
+                    find.place = find.place.start + place.start..find.place.end + place.start;
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Lets the right judge look at the `hit` in `line`.
+fn look(act: Act, line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+    match act {
+        Act::Token(i) => {
+            let token = &table::tokens()[i];
+            if let Some(place) = token.find(line, hit) {
+                if token.kind == "aws-access-key" {
+                    phrase::aws_secret_after(line, place.end, finds);
+                }
+                finds.push(Find { place, kind: token.kind, rank: rank::SHAPE });
+            }
+        }
+        Act::Command(i) => command::look(line, hit, &table::table().command[i], finds),
+        Act::Name => assign::look(line, hit, finds),
+        Act::Scheme => header::look_scheme(line, hit, finds),
+        Act::Digest => header::look_digest(line, hit, finds),
+        Act::Url => url::look(line, hit, finds),
+        Act::Dsn => url::look_dsn(line, hit, finds),
+        Act::Oracle => url::look_oracle(line, hit, finds),
+        Act::Pgpass => url::look_pgpass(line, hit, finds),
+        Act::Phrase => phrase::look(line, hit, finds),
+        Act::Begin | Act::Mark => {}
+    }
 }

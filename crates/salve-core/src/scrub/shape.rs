@@ -55,11 +55,11 @@ pub(super) struct Shape {
 /// Why a shape could not be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read the shape `{shape}` at byte {at}")]
-pub struct BadShape {
+pub(super) struct BadShape {
     /// The shape as written.
-    pub shape: String,
+    shape: String,
     /// Where reading stopped.
-    pub at: usize,
+    at: usize,
 }
 
 impl Shape {
@@ -87,6 +87,19 @@ impl Shape {
         }
         let secret = open.unwrap_or(0)..close.unwrap_or(pieces.len());
         Ok(Self { pieces, secret })
+    }
+
+    /// Returns whether no part of the shape is mere context.
+    pub(super) fn is_all_secret(&self) -> bool {
+        self.secret == (0..self.pieces.len())
+    }
+
+    /// Returns how much of `text` before `at` is of the shape's first class, if that is enough.
+    pub(super) fn len_before(&self, text: &[u8], at: usize) -> Option<usize> {
+        let piece = self.pieces.first()?;
+        let most = piece.max.saturating_add(1);
+        let count = text[..at].iter().rev().take(most).take_while(|&&b| piece.class.has(b)).count();
+        (piece.min..=piece.max).contains(&count).then_some(count)
     }
 
     /// Returns the secret's place if `text` has the shape at `at`.

@@ -5,7 +5,7 @@ use super::Scrubber;
 /// Scrubs a stream chunk by chunk; however it is cut, the output is that of the whole text.
 ///
 /// Complete lines come out at once. What is held back is bounded: the unfinished last line (cut
-/// at [`LINE_MAX`](super::scan::LINE_MAX) bytes) and a private key block whose end has not arrived.
+/// at [`LINE_MAX`](super::lines::LINE_MAX) bytes) and a private key block whose end has not arrived.
 #[derive(Debug)]
 pub struct ScrubStream<'a> {
     scrubber: &'a Scrubber,
@@ -24,13 +24,18 @@ impl<'a> ScrubStream<'a> {
         self.held.extend_from_slice(chunk);
         let fresh = &self.held[self.seen..];
         let wait = memchr::memchr2(b'\n', b'\r', fresh).is_none();
-        if wait && self.held.len() < super::scan::LINE_MAX {
+        if wait && self.held.len() < super::lines::LINE_MAX {
             self.seen = self.held.len();
             return;
         }
         let used = self.scrubber.scrub_part(&self.held, super::scan::More::Maybe, out);
         self.held.drain(..used);
         self.seen = self.held.len();
+    }
+
+    /// Returns how many bytes are held back.
+    pub fn held(&self) -> usize {
+        self.held.len()
     }
 
     /// Ends the stream and appends the rest to `out`.

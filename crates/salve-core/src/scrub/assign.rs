@@ -1,0 +1,396 @@
+//! Values given to names that say secret: `KEY=value`, `key: value`, `"key": "value"`, `--key value`.
+//!
+//! A name alone proves nothing (`token: string`), nor does a value (`8f14e45f…`). The name says
+//! what to expect, the way it is written says how sure that is, and the value has to fit.
+
+use std::ops::Range;
+
+use super::header;
+use super::line::{Find, Line, Until, rank};
+use super::name::{self, Meaning, NAME_MAX};
+use super::value;
+use super::value::Makeup;
+
+/// How much of a value is judged; what is longer is judged by its beginning.
+const JUDGED: usize = 256;
+
+/// How a value is tied to its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tie {
+    /// `name=value` without blanks, a flag, or markup.
+    Tight,
+    /// `name: value` or `name = value`.
+    Loose,
+    /// `name == value`, `f("name", value)`: a literal beside the name.
+    Beside,
+    /// `the name is value`.
+    Prose,
+}
+
+/// All that is known about where a value stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) tie: Tie,
+    /// The value is in quotes.
+    pub(super) quoted: bool,
+    /// Name and value are all there is on the line.
+    pub(super) alone: bool,
+    /// The name is written as environment variables are.
+    pub(super) env: bool,
+    /// The name follows `?` or `&`, or is a flag.
+    pub(super) param: bool,
+    /// The name follows `(` or a comma, as arguments in code do.
+    pub(super) argument: bool,
+}
+
+/// A name that says secret.
+#[derive(Clone, Debug)]
+struct Name {
+    place: Range<usize>,
+    meaning: Meaning,
+    flag: bool,
+}
+
+/// Looks at the name around `hit` and at what is given to it.
+pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+    let Some(name) = name_around(line, hit) else { return };
+    let end = after_name(line, &name);
+    let Some((at, tie)) = tied(line, &name, end) else { return };
+    if name.meaning == Meaning::Cookie {
+        return header::cookies(line, at, finds);
+    }
+    let before = line.before(name.place.start - usize::from(name.flag));
+    let lead = line.text[..name.place.start].trim_ascii();
+    let first =
+        matches!(lead, b"" | b"-" | b"export" | b"set" | b"ENV" | b"$env:" | b"\"" | b"'" | b"+");
+    let text = &line.text[name.place.clone()];
+    let mut setting = Setting {
+        tie,
+        quoted: false,
+        alone: first,
+        env: text.iter().all(|b| !b.is_ascii_lowercase()),
+        param: name.flag || matches!(before, b'?' | b'&' | b';'),
+        argument: matches!(lead.last(), Some(b'(' | b',')),
+    };
+    // `password: str = "…"`: a type first, then the value.
+    let mut from = at;
+    for _ in 0..2 {
+        let (place, quoted) = value_at(line, from, setting, &name);
+        setting.quoted = quoted;
+        setting.alone = first && line.text[place.end..].trim_ascii_start().len() <= 1;
+        if judge(line, place.clone(), name.meaning, setting, finds) {
+            return;
+        }
+        let next = line.skip_blanks(place.end);
+        if line.byte(next) != b'=' || line.byte(next + 1) == b'=' {
+            return;
+        }
+        from = line.skip_blanks(next + 1);
+        if !matches!(line.byte(from), b'"' | b'\'') {
+            return;
+        }
+    }
+}
+
+/// Returns the name around `hit`, if it says secret and has not been looked at.
+fn name_around(line: &mut Line<'_>, hit: Range<usize>) -> Option<Name> {
+    let part = |b: &&u8| b.is_ascii_alphanumeric() || b"_-.".contains(b);
+    let left = line.text[..hit.start].iter().rev().take(NAME_MAX).take_while(part).count();
+    let right = line.text[hit.end..].iter().take(NAME_MAX).take_while(part).count();
+    let mut place = hit.start - left..hit.end + right;
+    if line.last_name == place.start {
+        return None;
+    }
+    line.last_name = place.start;
+    let before = line.before(place.start);
+    let head = &line.text[place.clone()];
+    if before == b'%' && head.len() > 2 && head[..2].iter().all(u8::is_ascii_hexdigit) {
+        place.start += 2;
+    } else if before == b'\\' && matches!(head[0], b'n' | b'r' | b't') && head.len() > 3 {
+        place.start += 1;
+    }
+    let head = &line.text[place.clone()];
+    let dashes = head.iter().take_while(|&&b| b == b'-').count();
+    let flag = dashes > 0 && !line.begins_mid_word(place.start);
+    place.start += dashes;
+    while place.end > place.start && b".-".contains(&line.text[place.end - 1]) {
+        place.end -= 1;
+    }
+    if place.end < hit.end {
+        return None;
+    }
+    let meaning = name::meaning(&line.text[place.clone()])?;
+    Some(Name { place, meaning, flag })
+}
+
+/// Returns where the name and what closes it end: quotes, brackets, a question mark.
+fn after_name(line: &Line<'_>, name: &Name) -> usize {
+    let mut end = name.place.end;
+    if line.byte(end) == b'\\' && matches!(line.byte(end + 1), b'"' | b'\'') {
+        end += 1;
+    }
+    for closing in [&b"\"'`?!*"[..], b"])", b")"] {
+        end += usize::from(closing.contains(&line.byte(end)));
+    }
+    end
+}
+
+/// Returns where the value begins and how it is tied to the name that ends at `end`.
+fn tied(line: &Line<'_>, name: &Name, end: usize) -> Option<(usize, Tie)> {
+    let sign = line.skip_blanks(end);
+    let rest = &line.text[sign.min(line.text.len())..];
+    let after = |len: usize| line.skip_blanks(sign + len);
+    let quoted_name = matches!(line.before(name.place.start), b'"' | b'\'' | b'`');
+    Some(match rest {
+        [b'=', b'=', b'=', ..] => (after(3), Tie::Beside),
+        [b'=' | b'!', b'=', ..] => (after(2), Tie::Beside),
+        [b'=', b'>', ..] => (after(2), Tie::Loose),
+        [b':', b'=', ..] | [b'?', b'=', ..] | [b'+', b'=', ..] => (after(2), Tie::Loose),
+        [b'=', ..] if sign == end && after(1) == sign + 1 => (sign + 1, Tie::Tight),
+        [b':', b':', ..] => return None,
+        [b'=' | b':', ..] => (after(1), Tie::Loose),
+        [b'%', b'3', b'D' | b'd', ..] => (sign + 3, Tie::Tight),
+        [b'>', ..] if line.before(name.place.start) == b'<' => (after(1), Tie::Tight),
+        [b',', ..] if quoted_name => beside(line, after(1))?,
+        [b'v' | b'V' | b'c', ..] if quoted_name => attribute(line, sign)?,
+        [b'>', ..] if quoted_name => (sign + 1, Tie::Tight),
+        [b'(', ..] if sign == end && is_quote(line.byte(sign + 1)) => (sign + 1, Tie::Beside),
+        _ if sign == end => return None,
+        _ if name.flag => (sign, Tie::Tight),
+        _ => (prose(line, name, sign)?, Tie::Prose),
+    })
+}
+
+fn is_quote(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\'' | b'`')
+}
+
+/// Returns the literal after `"name",`, be it an argument or a `"value":` of its own.
+fn beside(line: &Line<'_>, at: usize) -> Option<(usize, Tie)> {
+    attribute(line, at + usize::from(line.byte(at) == b'\\')).or_else(|| {
+        let literal = is_quote(line.byte(at));
+        literal.then_some((at, Tie::Beside))
+    })
+}
+
+/// Returns where the value of a `value=` or `"value":` at `at` begins.
+fn attribute(line: &Line<'_>, at: usize) -> Option<(usize, Tie)> {
+    let at = at + usize::from(is_quote(line.byte(at)));
+    let rest = &line.text[at.min(line.text.len())..];
+    let word = [&b"value"[..], b"Value", b"content"].into_iter().find(|w| rest.starts_with(w))?;
+    let mut sign = at + word.len();
+    sign += usize::from(line.byte(sign) == b'\\');
+    sign += usize::from(is_quote(line.byte(sign)));
+    sign = line.skip_blanks(sign);
+    let value = line.skip_blanks(sign + 1);
+    (matches!(line.byte(sign), b'=' | b':')).then_some((value, Tie::Loose))
+}
+
+/// Returns where the value begins after a name and a blank: `password is x`, netrc's `password x`.
+fn prose(line: &Line<'_>, name: &Name, at: usize) -> Option<usize> {
+    let rest = &line.text[at..];
+    for link in [&b"is "[..], b"was ", b"to ", b"of "] {
+        if rest.starts_with(link) {
+            return Some(line.skip_blanks(at + link.len()));
+        }
+    }
+    (name.meaning != Meaning::Signature).then_some(at)
+}
+
+/// Returns the value's place, without quotes, and whether it had any.
+fn value_at(line: &mut Line<'_>, at: usize, setting: Setting, name: &Name) -> (Range<usize>, bool) {
+    if let Some(place) = quoted(line, at) {
+        let inner = header::after_scheme(line, place.clone(), name.meaning);
+        return (inner, true);
+    }
+    if line.byte(name.place.end) == b'>' && setting.tie == Tie::Tight {
+        let rest = &line.text[at..];
+        let len = memchr::memchr(b'<', rest).unwrap_or(rest.len());
+        return (at..at + len, true);
+    }
+    let until = if setting.alone { Until::Space } else { Until::Separator };
+    let mut place = at..line.value_end(at, until);
+    let scheme = header::after_scheme(line, place.start..line.text.len(), name.meaning);
+    if scheme.start > place.start {
+        place = scheme.start..line.value_end(scheme.start, until);
+    }
+    while place.end > place.start && b",;".contains(&line.text[place.end - 1]) {
+        place.end -= 1;
+    }
+    // `"user:pass"`: a quote that was opened before the name ends the value.
+    if place.end > place.start + 1 && is_quote(line.text[place.end - 1]) {
+        place.end -= 1;
+    }
+    (place, false)
+}
+
+/// Returns what is between the quotes that open at `at`, if they close.
+pub(super) fn quoted(line: &Line<'_>, at: usize) -> Option<Range<usize>> {
+    let prefixed = matches!(line.byte(at), b'b' | b'r' | b'f' | b'u' | b'L' | b'@' | b'$')
+        && matches!(line.byte(at + 1), b'"' | b'\'');
+    let at = at + usize::from(prefixed);
+    let escaped = line.byte(at) == b'\\' && is_quote(line.byte(at + 1));
+    let start = at + usize::from(escaped) + 1;
+    let quote = line.byte(start - 1);
+    if !is_quote(quote) {
+        return None;
+    }
+    let start = if line.text[at..].starts_with(b"\"\"\"") { start + 2 } else { start };
+    let mut from = start.min(line.text.len());
+    for _ in 0..16 {
+        let close = from + memchr::memchr(quote, line.text.get(from..)?)?;
+        let slashes = line.text[start..close].iter().rev().take_while(|&&b| b == b'\\').count();
+        if escaped && slashes % 2 == 1 {
+            return Some(start..close - 1);
+        }
+        if slashes % 2 == 0 {
+            return Some(start..close);
+        }
+        from = close + 1;
+    }
+    None
+}
+
+/// Adds the value at `place` if it fits what its name says; returns whether it did.
+fn judge(
+    line: &mut Line<'_>,
+    place: Range<usize>,
+    meaning: Meaning,
+    setting: Setting,
+    finds: &mut Vec<Find<'_>>,
+) -> bool {
+    let fits =
+        line.is_worth_judging(place.end) && accepts(meaning, line.fresh(place.clone()), setting);
+    if fits {
+        finds.push(Find { place, kind: meaning.kind(), rank: rank::NAME });
+    }
+    fits
+}
+
+/// Returns whether `text` is a secret of the kind `meaning` promises.
+pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool {
+    let text = &whole[..whole.len().min(JUDGED)];
+    let blanks = text.iter().any(|b| b.is_ascii_whitespace());
+    if text.len() < 4 || value::is_placeholder(text) || value::is_stop_word(text) {
+        return false;
+    }
+    if value::is_path(text) || !setting.quoted && value::is_code(text) || interpolates(text) {
+        return false;
+    }
+    if blanks {
+        let words = matches!(meaning, Meaning::Password | Meaning::Secret);
+        return words && setting.quoted && !value::is_prose(text);
+    }
+    let makeup = Makeup::of(text);
+    if setting.tie == Tie::Prose {
+        return in_prose(meaning, text, makeup);
+    }
+    let loose = !setting.quoted && setting.tie != Tie::Tight;
+    if loose && is_name_like(text) || setting.tie == Tie::Beside && makeup.digits == 0 {
+        return false;
+    }
+    match meaning {
+        Meaning::Password => password(text, makeup, setting),
+        Meaning::Secret => secret(text, makeup, setting),
+        Meaning::Token => token(text, makeup),
+        Meaning::Auth | Meaning::Cookie => header::is_basic(whole) || token(text, makeup),
+        Meaning::Session => makeup.len >= 16 && token(text, makeup) && !value::is_uuid(text),
+        Meaning::Signature => {
+            let bound =
+                setting.param || setting.tie == Tie::Tight && (setting.env || setting.quoted);
+            let tight = bound || setting.tie == Tie::Tight && makeup.len >= 32;
+            tight && makeup.len >= 16 && token(text, makeup) && !value::is_uuid(text)
+        }
+    }
+}
+
+/// Returns whether a part of `text` is put in at run time: `"Bearer ${token}"`.
+fn interpolates(text: &[u8]) -> bool {
+    text.windows(2).any(|w| matches!(w, b"${" | b"{{" | b"#{" | b"%(" | b"$("))
+        && text.ends_with(b"}") | text.contains(&b'}') | text.contains(&b')')
+}
+
+/// Returns whether an unquoted value may be the name of a variable: `password2`, `new_token`.
+fn is_name_like(text: &[u8]) -> bool {
+    const VOCABULARY: [&[u8]; 6] = [b"pass", b"token", b"secret", b"key", b"pwd", b"cred"];
+    let lower = text[..text.len().min(64)].to_ascii_lowercase();
+    value::is_plain_word(text)
+        && VOCABULARY.iter().any(|w| memchr::memmem::find(&lower, w).is_some())
+}
+
+fn in_prose(meaning: Meaning, text: &[u8], makeup: Makeup) -> bool {
+    match meaning {
+        Meaning::Password | Meaning::Secret => {
+            makeup.has_digit_and_letter()
+                && makeup.len >= 6
+                && !is_name_like(text)
+                && !value::is_uuid(text)
+                && !is_counter(text)
+        }
+        Meaning::Token | Meaning::Auth => {
+            makeup.len >= 20 && makeup.is_mixed() && token(text, makeup)
+        }
+        Meaning::Session | Meaning::Signature | Meaning::Cookie => false,
+    }
+}
+
+fn password(text: &[u8], makeup: Makeup, setting: Setting) -> bool {
+    let tight = setting.quoted || setting.tie == Tie::Tight;
+    if is_counter(text) && makeup.letters() > 0 {
+        return false;
+    }
+    if makeup.digits > 0 {
+        return makeup.letters() + makeup.other > 0 || tight;
+    }
+    let joiners = text.iter().filter(|b| b"_-.:/".contains(b)).count();
+    if makeup.other > joiners {
+        return true;
+    }
+    if joiners > 0 {
+        let words = text.split(|b| b"_-.:/".contains(b)).count();
+        return tight
+            && words >= 3
+            && (setting.quoted || !text.contains(&b'_') && !setting.argument);
+    }
+    if makeup.upper == 0 || makeup.lower == 0 {
+        let said = setting.quoted || setting.param || setting.env || setting.alone;
+        return makeup.len >= 6 && said && !setting.argument | setting.quoted;
+    }
+    let firm = setting.quoted || setting.env && setting.tie == Tie::Tight;
+    firm && makeup.len >= 8 && makeup.turns >= 2 && !ends_in_name(text)
+}
+
+/// Returns whether the last word of camel-case `text` names what it holds: `newPassword`.
+fn ends_in_name(text: &[u8]) -> bool {
+    name::meaning(text).is_some()
+}
+
+fn secret(text: &[u8], makeup: Makeup, setting: Setting) -> bool {
+    let words = text.split(|b| b"_-.:/".contains(b));
+    let wordy = words.clone().all(value::is_plain_word);
+    let count = words.count();
+    if wordy {
+        let firm = setting.env && setting.tie == Tie::Tight;
+        let one = count == 1 && makeup.len >= 10 && makeup.upper == 0 && (firm || setting.quoted);
+        return one || count >= 3 && firm;
+    }
+    makeup.has_digit_and_letter() && makeup.len >= 6 && !is_counter(text)
+        || makeup.other > 0 && makeup.len >= 8
+}
+
+fn token(text: &[u8], makeup: Makeup) -> bool {
+    let wordy =
+        text.split(|b| b"_-.:/".contains(b)).all(|w| w.is_empty() || value::is_plain_word(w));
+    makeup.len >= 8 && makeup.is_random() && !wordy && !is_counter(text)
+}
+
+/// Returns whether `text` is a number, a date, a version or a size rather than a secret.
+fn is_counter(text: &[u8]) -> bool {
+    let letters = text.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    let digits = text.iter().filter(|b| b.is_ascii_digit()).count();
+    let marks = text.len() - letters - digits;
+    let starts =
+        text[0].is_ascii_digit() || text[0] == b'v' && text.get(1).is_some_and(u8::is_ascii_digit);
+    let plain = text.iter().all(|b| b.is_ascii_alphanumeric() || b".-:+/_%".contains(b));
+    plain && starts && letters <= 3 && (marks > 0 || text.len() < 8) && digits + marks > letters
+}

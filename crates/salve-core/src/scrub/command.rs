@@ -1,0 +1,130 @@
+//! Passwords in the arguments of well-known programs: `mysql -pX`, `curl -u user:X`.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use super::assign;
+use super::line::{Find, Line, rank};
+use super::value;
+
+/// One row of the table: programs and the argument that carries a password.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Command {
+    pub(super) program: Vec<String>,
+    flag: Vec<String>,
+    form: Form,
+}
+
+/// How the password follows its flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Form {
+    /// `-pX`
+    Attached,
+    /// `-p X`
+    Next,
+    /// `-pX` or `-p X`
+    Either,
+    /// `-u user:X`
+    Pair,
+    /// The last argument, without any flag.
+    Last,
+}
+
+/// Looks at the arguments after the program at `hit`.
+pub(super) fn look(
+    line: &mut Line<'_>,
+    hit: Range<usize>,
+    command: &Command,
+    finds: &mut Vec<Find<'_>>,
+) {
+    let alone = line.byte(hit.end).is_ascii_whitespace() && line.begins(hit.start);
+    if !alone || matches!(line.before(hit.start), b'-' | b'_' | b'.' | b':') {
+        return;
+    }
+    let args = arguments(line, hit.end);
+    if command.form == Form::Last {
+        if args.len() >= 2
+            && let Some(place) = args.last()
+        {
+            add(line, place.clone(), finds);
+        }
+        return;
+    }
+    for (i, place) in args.iter().enumerate() {
+        let arg = &line.text[place.clone()];
+        for flag in &command.flag {
+            let flag = flag.as_bytes();
+            let next = args.get(i + 1).filter(|_| arg == flag).cloned();
+            let glued = arg.len() > flag.len() && arg.starts_with(flag);
+            let attached = glued.then(|| place.start + flag.len()..place.end);
+            match command.form {
+                Form::Attached => attached.into_iter().for_each(|p| add(line, p, finds)),
+                Form::Next => next.into_iter().for_each(|p| add(line, p, finds)),
+                Form::Either => next.or(attached).into_iter().for_each(|p| add(line, p, finds)),
+                Form::Pair => {
+                    let short = flag.len() == 2;
+                    let glued = attached.filter(|p| short || line.text[p.start] == b'=');
+                    next.or(glued).into_iter().for_each(|p| add_pair(line, p, finds));
+                }
+                Form::Last => {}
+            }
+        }
+    }
+}
+
+/// Returns the arguments from `at` to the end of the simple command.
+fn arguments(line: &Line<'_>, at: usize) -> Vec<Range<usize>> {
+    const MOST: usize = 64;
+    let mut args = Vec::new();
+    let mut at = line.skip_blanks(at);
+    while at < line.text.len() && args.len() < MOST {
+        if b"|;&)>\"'\\".contains(&line.text[at]) && assign::quoted(line, at).is_none() {
+            break;
+        }
+        let place = assign::quoted(line, at).unwrap_or_else(|| {
+            let rest = &line.text[at..];
+            let end = rest.iter().position(|b| b.is_ascii_whitespace() || b"|;".contains(b));
+            at..at + end.unwrap_or(rest.len())
+        });
+        let quoted = place.start > at;
+        // `-p'X'`: the flag and the quotes are one argument.
+        let inner = line.text[place.clone()].iter().position(|b| matches!(b, b'"' | b'\''));
+        let place = match inner.filter(|_| !quoted) {
+            Some(open) if open <= 16 => match assign::quoted(line, place.start + open) {
+                Some(value) if open <= 3 => {
+                    args.push(place.start..place.start + open);
+                    value
+                }
+                Some(_) | None => place,
+            },
+            Some(_) | None => place,
+        };
+        at = line.skip_blanks(place.end.max(at + 1));
+        while matches!(line.byte(at), b'"' | b'\'') {
+            at = line.skip_blanks(at + 1);
+        }
+        args.push(place);
+    }
+    args
+}
+
+fn add(line: &Line<'_>, place: Range<usize>, finds: &mut Vec<Find<'_>>) {
+    let text = line.fresh(place.clone());
+    let other = text.is_empty() || text[0] == b'-' || value::is_placeholder(text);
+    if !other && text.len() >= 3 {
+        finds.push(Find { place, kind: "password", rank: rank::PLACE });
+    }
+}
+
+fn add_pair(line: &Line<'_>, place: Range<usize>, finds: &mut Vec<Find<'_>>) {
+    let text = &line.text[place.clone()];
+    if let Some(colon) = text.iter().position(|b| b":%,".contains(b)) {
+        // `user:` asks for the password, `-u https://…` is something else.
+        if !text[colon..].starts_with(b"://") {
+            add(line, place.start + colon + 1..place.end, finds);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One line under examination.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+
+use super::mark;
+
+/// A secret found in a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Find<'k> {
+    pub(super) place: Range<usize>,
+    pub(super) kind: &'k str,
+    /// Which of two kinds for one place is the better name: the greater.
+    pub(super) rank: u8,
+}
+
+/// Ranks of finds: what names itself, where it stands, what it is called.
+pub(super) mod rank {
+    pub(in crate::scrub) const SHAPE: u8 = 4;
+    pub(in crate::scrub) const PLACE: u8 = 3;
+    pub(in crate::scrub) const NAME: u8 = 2;
+    pub(in crate::scrub) const VALUE: u8 = 1;
+}
+
+/// A line of the text, without its end, and what has been found in it.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    pub(super) text: &'a [u8],
+    /// Where the line begins in the block.
+    pub(super) base: usize,
+    /// The name looked at last; several words of one name lead to it.
+    pub(super) last_name: usize,
+    /// Where the last search for the end of a value ended, so that hostile lines stay linear.
+    ends: [Option<Range<usize>>; 3],
+    /// Where the value judged last ended, and how many before it ended there too.
+    tries: (usize, usize),
+    /// Where markers begin, once that has been asked for.
+    marks: OnceCell<Vec<usize>>,
+}
+
+/// What ends a value that is not quoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// White space, or what separates and closes things.
+    Separator,
+    /// White space only.
+    Space,
+    /// White space, quotes or angle brackets, as around URLs.
+    Url,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn new(text: &'a [u8], base: usize) -> Self {
+        Self {
+            text,
+            base,
+            last_name: usize::MAX,
+            ends: [None, None, None],
+            tries: (0, 0),
+            marks: OnceCell::new(),
+        }
+    }
+
+    /// Returns the byte at `at`, or a line end.
+    pub(super) fn byte(&self, at: usize) -> u8 {
+        self.text.get(at).copied().unwrap_or(b'\n')
+    }
+
+    /// Returns the byte before `at`, or a line end.
+    pub(super) fn before(&self, at: usize) -> u8 {
+        at.checked_sub(1).map_or(b'\n', |at| self.byte(at))
+    }
+
+    /// Returns the text at `place`, or nothing if an earlier scrubbing has been there: what is left
+    /// beside a marker was judged then, together with what the marker hides.
+    pub(super) fn fresh(&self, place: Range<usize>) -> &'a [u8] {
+        let marks = self.marks.get_or_init(|| {
+            let opened = memchr::memmem::find_iter(self.text, mark::OPEN);
+            opened.filter(|&at| mark::len(&self.text[at..]).is_some()).collect()
+        });
+        let next = marks.partition_point(|&at| at < place.start);
+        let text = &self.text[place.clone()];
+        if marks.get(next).is_some_and(|&at| at < place.end) {
+            return &[];
+        }
+        text
+    }
+
+    /// Returns the first place at or after `at` that is not a blank.
+    pub(super) fn skip_blanks(&self, at: usize) -> usize {
+        let blanks = self.text[at.min(self.text.len())..].iter();
+        at + blanks.take_while(|b| matches!(b, b' ' | b'\t')).count()
+    }
+
+    /// Returns where the unquoted value at `at` ends.
+    pub(super) fn value_end(&mut self, at: usize, until: Until) -> usize {
+        let known = &mut self.ends[until as usize];
+        if let Some(range) = known
+            && (range.start..range.end).contains(&at)
+        {
+            return range.end;
+        }
+        let stops = |b: u8| match until {
+            Until::Space => b.is_ascii_whitespace(),
+            Until::Url => b.is_ascii_whitespace() || b"\"'`<>\x1b".contains(&b),
+            Until::Separator => b.is_ascii_whitespace() || b"\"'`,;&<>)]}|\\\x1b".contains(&b),
+        };
+        let mut end = at;
+        while end < self.text.len() {
+            if let Some(len) = mark::len(&self.text[end..]) {
+                end += len;
+            } else if stops(self.text[end]) {
+                break;
+            } else {
+                end += 1;
+            }
+        }
+        *known = Some(at..end);
+        end
+    }
+
+    /// Returns whether a value that ends at `end` is worth judging.
+    ///
+    /// Only in hostile lines do many names share one unbroken value (`key=key=key=…`); without a
+    /// limit each of them would be judged against all of the rest.
+    pub(super) fn is_worth_judging(&mut self, end: usize) -> bool {
+        let before = if self.tries.0 == end { self.tries.1 } else { 0 };
+        self.tries = (end, before + 1);
+        before < 8
+    }
+
+    /// Returns whether a word can begin at `at`: what stands before is no part of it.
+    pub(super) fn begins(&self, at: usize) -> bool {
+        let before = self.before(at);
+        if !before.is_ascii_alphanumeric() {
+            return true;
+        }
+        let two = at.checked_sub(2).map_or(b'\n', |at| self.byte(at));
+        let three = at.checked_sub(3).map_or(b'\n', |at| self.byte(at));
+        // After `\n` written out, `%3D`, or a colour sequence.
+        two == b'\\' && b"nrt".contains(&before)
+            || three == b'%' && two.is_ascii_hexdigit() && before.is_ascii_hexdigit()
+            || before == b'm' && self.is_colour(at - 1)
+    }
+
+    /// Returns whether `at` is inside a word, so that a dash there is no flag's.
+    pub(super) fn begins_mid_word(&self, at: usize) -> bool {
+        let before = self.before(at);
+        before.is_ascii_alphanumeric() || before == b'_'
+    }
+
+    /// Returns whether the `m` at `at` ends an ANSI colour sequence.
+    fn is_colour(&self, at: usize) -> bool {
+        let head = &self.text[at.saturating_sub(16)..at];
+        let digits = head.iter().rev().take_while(|b| b.is_ascii_digit() || **b == b';').count();
+        head[..head.len() - digits].ends_with(b"[")
+    }
+}

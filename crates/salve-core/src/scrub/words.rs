@@ -1,0 +1,63 @@
+//! The words by which names and values are judged, from `data/scrub.toml`.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Deserializer};
+
+use super::table::table;
+
+/// All lists of words.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Words {
+    /// Words of placeholders.
+    pub(super) filler: List,
+    /// Words that make a placeholder of whatever they stand in.
+    pub(super) telling: List,
+    /// Words that follow a secret's name without being one.
+    pub(super) stop: List,
+    /// Words of sentences.
+    pub(super) prose: List,
+    /// Words after the one that tells, which change nothing.
+    pub(super) tail: List,
+    /// Words before `key` that make it a secret one.
+    pub(super) key_of: List,
+    /// Words that speak about a password or token.
+    pub(super) about: List,
+    /// Names of passwords.
+    pub(super) pass: List,
+    /// Names of credentials.
+    pub(super) credentials: List,
+    /// Authorization schemes.
+    pub(super) schemes: List,
+}
+
+/// Returns the words as shipped.
+pub(super) fn listed() -> &'static Words {
+    &table().words
+}
+
+/// The longest word of any list.
+const WORD_MAX: usize = 24;
+
+/// A list of lower-case words.
+#[derive(Debug, Default)]
+pub(super) struct List(HashSet<Vec<u8>>);
+
+impl List {
+    /// Returns whether `word` is in the list, whatever its case.
+    pub(super) fn has(&self, word: &[u8]) -> bool {
+        let mut lower = [0; WORD_MAX];
+        let Some(lower) = lower.get_mut(..word.len()) else { return false };
+        lower.copy_from_slice(word);
+        lower.make_ascii_lowercase();
+        self.0.contains(&*lower)
+    }
+}
+
+impl<'de> Deserialize<'de> for List {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Ok(Self(text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect()))
+    }
+}
