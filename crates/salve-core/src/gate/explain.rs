@@ -90,9 +90,11 @@ impl Report<'_> {
             let message = format!("`{entry}` is listed twice");
             self.add(K::Shadowed, rule, Some(Rule::AutoApprove(first)), &message);
         }
-        if self.scrubber.scrub(entry) != *entry {
-            let message = format!("`{entry}` shows a secret: it is never approved");
-            self.add(K::Unreachable, rule, None, &message);
+        if super::secret::shows(entry, self.scrubber) {
+            // Not even a part of it is repeated.
+            let message = "it seems to show a secret, so a person is always asked";
+            self.add(K::Unreachable, rule, None, message);
+            return;
         }
         if super::shell::read(entry).is_err() {
             let message = format!("`{entry}` is approved, but cannot be read as a plain command");

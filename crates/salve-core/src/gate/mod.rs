@@ -20,6 +20,7 @@ mod pattern;
 mod policy;
 mod proposal;
 mod request;
+mod secret;
 mod shell;
 mod state;
 pub mod strict;
@@ -209,7 +210,7 @@ pub fn decide(case: Case<'_>, scrubber: &Scrubber) -> Verdict {
             "the command equals one that needs a person",
         );
     }
-    if scrubber.scrub(command) != *command {
+    if secret::shows(command, scrubber) {
         return Verdict::human(
             Rule::Secret,
             "the command shows a secret; name an environment variable instead",

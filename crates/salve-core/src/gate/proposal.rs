@@ -205,6 +205,10 @@ impl Proposal {
             .parse()
             .map_err(|_| top.wrong("timestamp", "a time like 2026-01-23T05:36:33Z"))?;
         let diagnosis = Fields::of(top.value("diagnosis")?, "diagnosis", "diagnosis.")?;
+        let error_pattern = diagnosis.text("error_pattern")?;
+        if regex_automata::util::syntax::parse(error_pattern).is_err() {
+            return Err(diagnosis.wrong("error_pattern", "a regular expression"));
+        }
         let recovery = Fields::of(top.value("recovery")?, "recovery", "recovery.")?;
         let first = recovery.request("recovery", None)?;
         let fallback = match top.get("fallback") {
@@ -220,7 +224,7 @@ impl Proposal {
             category: top.one_of("category", Category::NAMES, Category::from_name)?,
             severity: top.one_of("severity", Severity::NAMES, Severity::from_name)?,
             diagnosis: Diagnosis {
-                error_pattern: diagnosis.text("error_pattern")?.to_owned(),
+                error_pattern: error_pattern.to_owned(),
                 root_cause: diagnosis.text("root_cause")?.to_owned(),
                 evidence: diagnosis.evidence()?,
             },

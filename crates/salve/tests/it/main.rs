@@ -5,6 +5,7 @@
 mod cli;
 mod config;
 mod fingerprint;
+mod gate;
 mod journal;
 mod store_faults;
 mod support;

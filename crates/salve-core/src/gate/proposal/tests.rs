@@ -153,6 +153,7 @@ fn unknown_names_and_odd_values_are_refused() {
         ("diagnosis.evidence", json!([":12"])),
         ("diagnosis.evidence", json!(vec!["a:1"; 257])),
         ("diagnosis.error_pattern", json!("x".repeat(20_000))),
+        ("diagnosis.error_pattern", json!("Cannot find (module")),
     ] {
         refused(path, Some(wrong));
     }

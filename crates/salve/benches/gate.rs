@@ -1,0 +1,105 @@
+//! One decision of the gate, directory and all, against its limit of 1 ms at the 99th percentile.
+//!
+//! Commands have 4 kB, the longest for which the limit is given, and the policy has long lists. A
+//! stat of the same directory is measured in the same run: no decision that looks at the file
+//! system can be faster.
+
+#![expect(clippy::print_stdout, reason = "a benchmark reports on stdout")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a benchmark that cannot set its stage should stop at once"
+)]
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use salve::gate::judge;
+use salve_core::gate::{OnUnknown, Policy, RawPolicy, Request, State};
+use salve_core::scrub::{Key, Scrubber};
+
+const LIMIT: Duration = Duration::from_millis(1);
+const ROUNDS: usize = 5_000;
+const LENGTH: usize = 4096;
+
+/// Returns `unit` repeated to the length of the longest command, with `end` after it.
+fn fill(unit: &str, end: &str) -> String {
+    let mut text = unit.repeat((LENGTH - end.len()) / unit.len());
+    text.push_str(end);
+    text
+}
+
+fn commands() -> Vec<(&'static str, String)> {
+    vec![
+        ("approved, short", "rm -rf node_modules && npm install".into()),
+        ("unknown, short", "npm run build -- --mode production".into()),
+        ("one long word", fill("a", "")),
+        ("many words", fill("npm ", "ci")),
+        ("many commands", fill("npm ci && npm test; ", "true")),
+        ("many pipes", fill("cat file.txt | sort | uniq -c | ", "head")),
+        ("quotes", fill("echo 'a b' \"c d\" e\\ f ", "")),
+        ("substitutions", fill("echo $(date) \"$(pwd)\" ", "")),
+        ("holes", fill("cp $from/* $to; ", "true")),
+        ("nested", format!("{}ls{}", "(".repeat(12), ")".repeat(12))),
+        ("wrapped", fill("sudo env A=b nice ", "npm ci")),
+        ("script", format!("bash -c '{}'", fill("npm ci; ", "true"))),
+        ("here-document", format!("cat <<E > x\n{}\nE", fill("some text $x\n", ""))),
+        ("unreadable", fill("$(echo \"`", "")),
+        ("redirections", fill("ls > a 2>&1 < b; ", "true")),
+    ]
+}
+
+fn policy() -> Policy {
+    let mut auto: Vec<String> = (0..200).map(|i| format!("npm run fix-{i}")).collect();
+    auto.push("rm -rf node_modules && npm install".into());
+    let mut human: Vec<String> =
+        ["rm -rf *", "git reset --hard", "git push", "curl *", "wget *", "*sudo*", "*--force*"]
+            .map(String::from)
+            .into();
+    human.extend((0..43).map(|i| format!("deploy-{i} * --now")));
+    Policy::new(&RawPolicy {
+        auto_approve: auto,
+        require_human: human,
+        on_unknown: OnUnknown::Allow,
+        ..RawPolicy::default()
+    })
+    .unwrap()
+}
+
+/// Returns the median and the 99th percentile of one run of `act`.
+fn measure(mut act: impl FnMut()) -> (Duration, Duration) {
+    let mut times: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            act();
+            start.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    (times[ROUNDS / 2], times[ROUNDS * 99 / 100])
+}
+
+fn main() {
+    let dir = tempfile::tempdir().unwrap();
+    let root: &Path = dir.path();
+    std::fs::create_dir_all(root.join("web/app")).unwrap();
+    let (policy, state) = (policy(), State::default());
+    let scrubber = Scrubber::new(Key::new([0; 32]));
+    let below = root.join("web/app");
+    let (floor, _) = measure(|| drop(black_box(std::fs::metadata(&below))));
+    println!("{:<18} {:>10} {:>10} {:>10}  answer", "command", "median", "p99", "of 1 ms");
+    println!("{:<18} {floor:>10.1?}", "stat alone");
+    let mut worst = Duration::ZERO;
+    for (name, command) in commands() {
+        let request = Request::new(&command, "web/app", 60).unwrap();
+        let mut answer = "";
+        let (median, p99) = measure(|| {
+            answer = black_box(judge(root, &policy, &request, &state, &scrubber)).decision();
+        });
+        let ratio = p99.as_secs_f64() / LIMIT.as_secs_f64();
+        println!("{name:<18} {median:>10.1?} {p99:>10.1?} {ratio:>9.2}×  {answer}");
+        worst = worst.max(p99);
+    }
+    let verdict = if worst <= LIMIT { "within" } else { "BEYOND" };
+    println!("worst p99 {worst:.1?}: {verdict} the limit of {LIMIT:.0?}");
+}
