@@ -32,6 +32,21 @@ fn is_break(c: char) -> bool {
 
 /// Returns `text` with what varies masked, white space as single blanks and quotes as `'`.
 pub fn mask(text: &str) -> String {
+    let mut out = pass(text);
+    // A cut may bring two pieces together that read differently now. That is rare, and settles
+    // at once because a pass only ever shortens or masks.
+    for _ in 0..4 {
+        let again = pass(&out);
+        if again == out {
+            break;
+        }
+        out = again;
+    }
+    out
+}
+
+/// Masks every token once.
+fn pass(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut last = "";
     let mut rest = text;
@@ -55,6 +70,7 @@ pub fn mask(text: &str) -> String {
                 let end = token_end(rest);
                 let (token, tail) = rest.split_at(end);
                 token_into(token, last, &mut out);
+                out.push_str(ending(token, tail));
                 last = token;
                 rest = tail;
             }
@@ -90,7 +106,7 @@ fn quoted<'t>(rest: &'t str, quote: char, out: &mut String) -> &'t str {
     if let Some(end) = inner.find([close, '\'', '\n'])
         && is_absolute(&inner[..end])
     {
-        word_into(path::base(&inner[..end]), "", out);
+        out.push_str(&pass(path::base(&inner[..end])));
         return &inner[end..];
     }
     inner
@@ -114,10 +130,12 @@ fn is_absolute(text: &str) -> bool {
         || text.starts_with("\\\\")
 }
 
-/// Copies one token that holds no blanks, masked.
+/// Marks that end a sentence or introduce the next part of it.
+const MARKS: [char; 5] = ['.', ':', '!', '?', '…'];
+
+/// Copies one token that holds no blanks, masked, without the marks at its end.
 fn token_into(token: &str, last: &str, out: &mut String) {
-    let trimmed = token.trim_end_matches(['.', ':', '!', '?', '…']);
-    let (core, tail) = token.split_at(trimmed.len());
+    let core = token.trim_end_matches(MARKS);
     if let Some(at) = core.find("://") {
         url_into(&core[at + 3..], out);
     } else if core.contains(['/', '\\']) && reduces(core) {
@@ -125,7 +143,15 @@ fn token_into(token: &str, last: &str, out: &mut String) {
     } else {
         word_into(path::strip_position(core), last, out);
     }
-    out.push_str(tail.get(..1).filter(|t| *t != ".").unwrap_or(""));
+}
+
+/// Returns how a token ends: full stops go where a sentence may end, other marks stay once.
+fn ending<'t>(token: &'t str, rest: &str) -> &'t str {
+    let marks = &token[token.trim_end_matches(MARKS).len()..];
+    if rest.starts_with('<') {
+        return marks;
+    }
+    marks.get(..1).filter(|mark| *mark != ".").unwrap_or("")
 }
 
 /// Returns whether only the base name of `path` identifies.

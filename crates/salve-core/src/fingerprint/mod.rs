@@ -19,6 +19,8 @@ mod pick;
 mod rules;
 mod shape;
 mod stamp;
+#[cfg(test)]
+mod tests;
 mod text;
 mod unknown;
 mod vocabulary;
@@ -167,6 +169,7 @@ impl Rules {
         let class = class
             .or_else(|| self.classes.classify(&shape::flatten(&normalized)))
             .or_else(|| hints.class())
+            .or_else(|| head::exception(peeled.core).map(|_| Class::RuntimeError))
             .unwrap_or(Class::Unknown);
         Fingerprint {
             version: VERSION,
