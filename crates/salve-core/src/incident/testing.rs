@@ -9,6 +9,7 @@ use crate::event::{
 };
 
 /// One incident, its journal, and a clock.
+#[derive(Clone)]
 pub(crate) struct Story {
     pub(crate) incident: Incident,
     pub(crate) journal: Vec<Entry>,

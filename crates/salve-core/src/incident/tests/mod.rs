@@ -1,12 +1,14 @@
 //! The machine, row by row: what runs, in which order, and where it ends.
 
+mod paths;
+
 use Act::*;
 use RemedyKind::{Agent, Command, HardReset, Patch, Retry};
 use Verdict::{Allow, Ask, Deny};
 
 use super::testing::{Story, agent, judgement, person, policy, process, remedy, symptom};
 use super::{
-    Awaited, Holder, Ignored, Incident, Mode, Move, NotClaimed, NotOpened, Phase, phase_names,
+    Awaited, Holder, Ignored, Incident, Mode, Move, NotClaimed, NotOpened, Phase, Run, phase_names,
 };
 use crate::event::{
     Acted, Actor, Amounts, AtALoss, Breaker, Change, Effect, Event, Limits, Mark, OnFailure, Order,
@@ -114,8 +116,14 @@ fn effect_word(what: Effect) -> String {
     }
 }
 
+/// Lets the world do what it must be allowed to.
 #[track_caller]
 fn perform(story: &mut Story, act: &Act) {
+    attempt(story, act).unwrap_or_else(|ignored| panic!("{act:?}: {ignored}"));
+}
+
+/// Lets the world try something.
+fn attempt(story: &mut Story, act: &Act) -> Result<Option<Run>, Ignored> {
     let effect = match story.incident.phase() {
         Phase::Doing { effect, .. } => effect,
         _ => 0,
@@ -140,7 +148,7 @@ fn perform(story: &mut Story, act: &Act) {
         Says(yes) => {
             by = person("ada");
             let Phase::Asking { number, digest, .. } = story.incident.phase() else {
-                panic!("nothing is asked")
+                return Err(Ignored::Stale);
             };
             match yes {
                 true => Event::Approved { question: number, digest, note: None },
@@ -163,13 +171,15 @@ fn perform(story: &mut Story, act: &Act) {
             Event::Marked { attempt, mark: *mark, reported: Change::default(), message: None }
         }
         Dies => {
+            let heir = process(story.me + 1);
+            let claim = story.incident.claim(&heir, Holder::Gone).map_err(|_| Ignored::Over)?;
             story.me += 1;
-            by = Actor::Salve(process(story.me));
-            story.incident.claim(&process(story.me), Holder::Gone).unwrap()
+            by = Actor::Salve(heir);
+            claim
         }
         Trips(breaker) => Event::Tripped { breaker: *breaker },
     };
-    story.by(by, event).unwrap_or_else(|ignored| panic!("{act:?}: {ignored}"));
+    story.by(by, event)
 }
 
 #[test]
