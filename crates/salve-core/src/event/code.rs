@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Authority, Effect, Event};
+use super::{Effect, Event};
 
 /// An event of a kind or version this Salve does not know.
 ///
@@ -80,12 +80,12 @@ macro_rules! kinds {
 
             /// Tells whether the entry must survive power loss, not only the end of the process.
             ///
-            /// True for what a person decided and for how things came out.
+            /// True for what a person decided, for how things came out, and for the intention to
+            /// apply a remedy.
             pub fn is_durable(&self) -> bool {
                 match self {
-                    // What a person approved runs once, whatever happens to the power.
-                    Event::Requested { what: Effect::Apply { on: Authority::Approval(_), .. }, .. }
-                    | Event::Other(_) => true,
+                    // A remedy is not applied again blindly, whatever happens to the power.
+                    Event::Requested { what: Effect::Apply { .. }, .. } | Event::Other(_) => true,
                     $(Event::$variant { .. } => $durable,)*
                 }
             }

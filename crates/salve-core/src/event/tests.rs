@@ -154,11 +154,12 @@ fn malformed_data_of_a_known_kind_is_an_error() {
 #[test]
 fn decisions_and_outcomes_are_durable() {
     let digest = Digest::of(&[]);
-    let apply = |on| Event::Requested { effect: 1, what: Effect::Apply { remedy: digest, on } };
+    let request = |what| Event::Requested { effect: 1, what };
     assert!(Event::Approved { question: 1, digest, note: None }.is_durable());
     assert!(Event::Ended { outcome: Outcome::GivenUp }.is_durable());
-    assert!(apply(Authority::Approval(1)).is_durable());
-    assert!(!apply(Authority::Gate).is_durable());
+    let apply = Effect::Apply { remedy: digest, on: Authority::Gate };
+    assert!(request(apply).is_durable());
+    assert!(!request(Effect::Verify).is_durable(), "a restart must not wait for the disk");
     assert!(!Event::Noted { text: text("") }.is_durable());
 }
 

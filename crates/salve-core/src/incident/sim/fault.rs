@@ -18,6 +18,8 @@ pub enum Fault {
     RepeatsBlindly,
     /// An effect runs before its entry is written.
     ActsFirst,
+    /// The intention to apply a remedy is not safe from a power failure.
+    WritesLoosely,
     /// An entry that comes twice makes its effect run twice.
     ActsTwice,
     /// An approval is used again after its remedy failed.
@@ -47,6 +49,7 @@ impl Fault {
         (Self::ClaimsFreely, &[Invariant::OneOwner]),
         (Self::RepeatsBlindly, &[Invariant::Gated, Invariant::ApprovalOnce]),
         (Self::ActsFirst, &[Invariant::JournalFirst]),
+        (Self::WritesLoosely, &[Invariant::JournalFirst]),
         (Self::ActsTwice, &[Invariant::JournalFirst]),
         (Self::ReusesApprovals, &[Invariant::ApprovalOnce]),
         (Self::IgnoresDigests, &[Invariant::Gated]),
@@ -132,6 +135,12 @@ impl Fault {
             }
             (_, next, _) => next,
         }
+    }
+
+    /// Tells which entries survive a power failure, perhaps wrongly.
+    pub(super) fn is_durable(self, event: &Event) -> bool {
+        let requested = matches!(event, Event::Requested { .. });
+        event.is_durable() && !(self == Self::WritesLoosely && requested)
     }
 
     /// Changes the state of a living process behind the journal's back.

@@ -74,7 +74,7 @@ pub(super) struct Judge {
     ran: BTreeSet<u32>,
     used: BTreeSet<u64>,
     allowed: Vec<Digest>,
-    applied: u64,
+    applied: BTreeSet<u32>,
     granted: u64,
     /// A snapshot holds what is in the workspace now.
     kept: bool,
@@ -115,6 +115,37 @@ impl Judge {
         Ok(())
     }
 
+    /// Looks at what the journal still holds after the power failed.
+    ///
+    /// What the world saw stays; what was only written is read anew.
+    pub(super) fn lost_power(&mut self, journal: &[Entry]) -> Result<(), Broken> {
+        let requests = || {
+            journal.iter().filter_map(|entry| match entry.event {
+                Event::Requested { effect, what } => Some((effect, what)),
+                _ => None,
+            })
+        };
+        let known =
+            self.applied.iter().all(|effect| requests().any(|(number, _)| number == *effect));
+        hold(Invariant::JournalFirst, known, "a remedy ran and nothing tells of it")?;
+        // Harmless effects whose entries are gone may run again under the same number.
+        let last = requests().map(|(effect, _)| effect).max().unwrap_or(0);
+        self.ran.retain(|effect| *effect <= last);
+        (self.owner, self.granted) = (None, 0);
+        self.allowed.clear();
+        for entry in journal {
+            self.wrote(entry, |_| true)?;
+            if let Event::Requested { effect, what: Effect::Apply { remedy, on: Authority::Gate } } =
+                entry.event
+                && self.applied.contains(&effect)
+            {
+                let place = self.allowed.iter().position(|allowed| *allowed == remedy);
+                place.map(|place| self.allowed.swap_remove(place));
+            }
+        }
+        Ok(())
+    }
+
     /// Looks at an effect that a process is about to run.
     pub(super) fn acts(
         &mut self,
@@ -137,8 +168,8 @@ impl Judge {
             }
             Effect::Apply { remedy, on } => {
                 self.applies(remedy, on, journal)?;
-                self.applied += 1;
-                let within = self.applied <= attempts.saturating_add(self.granted);
+                self.applied.insert(run.effect);
+                let within = self.applied.len() as u64 <= attempts.saturating_add(self.granted);
                 hold(Invariant::BudgetFalls, within, "more attempts than granted")?;
                 self.well = false;
             }

@@ -2,7 +2,7 @@
 //!
 //! One seed is one life. Several processes of Salve share a journal, which alone survives them.
 //! They are killed between any two events: before and after an entry is written, before and after
-//! an effect acts. Results come late, twice or never; people and agents speak out of turn, about
+//! an effect acts; the power fails, and entries that were not durable are lost. Results come late, twice or never; people and agents speak out of turn, about
 //! questions long answered; time leaps. After each entry and each effect the judge looks whether
 //! every [`Invariant`] holds; at the end the chaos stops, and the incident has to end or to wait
 //! for someone named.
@@ -49,6 +49,8 @@ pub struct Summary {
     pub entries: u64,
     /// Entries that were refused.
     pub refused: u64,
+    /// Entries lost to power failures.
+    pub lost: u64,
     /// Effects run.
     pub effects: u64,
     /// Processes killed.

@@ -17,6 +17,7 @@ fn every_invariant_holds_in_every_life() {
     assert!(summary.takeovers > SEEDS / 2, "{summary:#?}");
     assert!(summary.effects > SEEDS, "{summary:#?}");
     assert!(summary.refused > SEEDS, "{summary:#?}");
+    assert!(summary.lost > SEEDS / 4, "{summary:#?}");
     let outcomes = ["Recovered(Proven)", "Resolved", "GivenUp", "Aborted", "Unhealed"];
     let questions = [
         "Remedy",

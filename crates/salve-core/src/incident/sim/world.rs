@@ -74,8 +74,9 @@ impl World {
     }
 
     pub(super) fn add_to(&self, sum: &mut Summary) {
-        let Summary { seeds, entries, refused, effects, kills, killed_at, takeovers, ends } =
+        let Summary { seeds, entries, refused, lost, effects, kills, killed_at, takeovers, ends } =
             &self.counts;
+        sum.lost += lost;
         sum.seeds += seeds;
         sum.entries += entries;
         sum.refused += refused;
@@ -140,6 +141,7 @@ impl World {
                 Ok(())
             }
             88..=89 => self.noise(),
+            90 if self.rng.chance(50) => self.lose_power(),
             _ => self.speak(),
         }
     }
@@ -188,6 +190,24 @@ impl World {
         if std::mem::replace(&mut self.processes[who].alive, false) {
             self.counts.kills += 1;
         }
+    }
+
+    /// Kills every process and forgets what was not yet safe from that.
+    fn lose_power(&mut self) -> Result<(), Broken> {
+        (0..self.processes.len()).for_each(|who| self.kill(who));
+        self.messages.clear();
+        let durable = |entry: &Entry| match self.fault {
+            Some(fault) => fault.is_durable(&entry.event),
+            None => entry.event.is_durable(),
+        };
+        let safe = self.journal.iter().rposition(durable).map_or(1, |last| last + 1);
+        let left = safe + self.rng.index(self.journal.len() - safe + 1);
+        self.counts.lost += (self.journal.len() - left) as u64;
+        self.journal.truncate(left);
+        self.truth = self.replay();
+        self.judge.lost_power(&self.journal)?;
+        self.start();
+        Ok(())
     }
 
     /// Perhaps kills a process at this instant, and tells whether it did.
