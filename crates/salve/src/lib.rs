@@ -10,4 +10,5 @@ pub mod gate;
 pub mod learned;
 pub mod process;
 pub mod project;
+pub mod scrub;
 pub mod store;

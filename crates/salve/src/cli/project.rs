@@ -1,7 +1,6 @@
 //! What commands need of the project and its files, with errors for people.
 
-use salve_core::scrub::{Key, Scrubber};
-use uuid::Uuid;
+use salve_core::scrub::Scrubber;
 
 use crate::atomic::WriteError;
 use crate::project::{Project, ProjectError};
@@ -38,11 +37,7 @@ pub(super) fn user_name() -> String {
 
 /// Returns a scrubber for what the user types.
 pub(super) fn scrubber() -> Scrubber {
-    let halves = [Uuid::new_v4(), Uuid::new_v4()];
-    let mut key = [0; 32];
-    key[..16].copy_from_slice(halves[0].as_bytes());
-    key[16..].copy_from_slice(halves[1].as_bytes());
-    Scrubber::new(Key::new(key))
+    crate::scrub::scrubber()
 }
 
 impl From<ProjectError> for CliError {

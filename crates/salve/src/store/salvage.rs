@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use salve_core::event::{Actor, Draft, Event, Process};
-use salve_core::scrub::{Key, Scrubbed, Scrubber};
-use uuid::Uuid;
+use salve_core::scrub::Scrubbed;
 
 use super::error::StoreError;
 use super::journal::{RawEntry, last_seq, parse_line};
@@ -121,7 +120,7 @@ fn build(
         let last = last_seq(&tx)?;
         let lost = last.saturating_sub(kept);
         let name = aside.file_name().unwrap_or_default().to_string_lossy();
-        let event = Event::StoreSalvaged { kept, aside: scrubber().scrub(&name) };
+        let event = Event::StoreSalvaged { kept, aside: crate::scrub::scrubber().scrub(&name) };
         sign(&tx, last + 1, event)?;
         tx.commit()?;
         Ok(Mended { kept, lost, aside: Some(aside.to_path_buf()) })
@@ -182,7 +181,7 @@ fn damaged_rows(conn: &Connection) -> rusqlite::Result<Vec<i64>> {
 /// Anyone may have edited the copy, so it is scrubbed again.
 fn restore_from_copy(tx: &Transaction<'_>, project: &Project) -> rusqlite::Result<u64> {
     let Ok(file) = fs::File::open(project.events()) else { return Ok(0) };
-    let (scrubber, mut restored) = (scrubber(), 0);
+    let (scrubber, mut restored) = (crate::scrub::scrubber(), 0);
     let mut known = tx.prepare("SELECT 1 FROM entry WHERE seq = ?1")?;
     for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
         let line = scrubber.scrub_lossy(&line);
@@ -229,14 +228,6 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Returns a scrubber whose marks nobody can guess the secret from.
-fn scrubber() -> Scrubber {
-    let mut key = [0; 32];
-    key[..16].copy_from_slice(Uuid::new_v4().as_bytes());
-    key[16..].copy_from_slice(Uuid::new_v4().as_bytes());
-    Scrubber::new(Key::new(key))
-}
-
 fn this_process() -> Process {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The program's name may hold anything, so count from the parenthesis that closes it.
@@ -248,7 +239,7 @@ fn this_process() -> Process {
     Process {
         pid: std::process::id(),
         started: started.unwrap_or_default(),
-        host: scrubber().scrub(&host.nodename().to_string_lossy()),
+        host: crate::scrub::scrubber().scrub(&host.nodename().to_string_lossy()),
     }
 }
 

@@ -7,5 +7,6 @@ mod config;
 mod fingerprint;
 mod gate;
 mod journal;
+mod scrub;
 mod store_faults;
 mod support;
