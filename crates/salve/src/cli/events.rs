@@ -7,7 +7,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
-use salve_core::event::{Actor, Draft, Entry, Event};
+use salve_core::event::{Draft, Entry, Event};
 use salve_core::id::IncidentId;
 
 use super::{CliError, Exit, Output, project};
@@ -77,7 +77,7 @@ fn note(text: &str, incident: Option<&str>, out: &Output) -> Result<Exit, CliErr
     let journal = store.journal();
     let incident = incident.map(|prefix| find(journal, prefix)).transpose()?;
     let scrubber = project::scrubber();
-    let by = Actor::Person { name: scrubber.scrub(&project::user_name()) };
+    let by = project::speaker(&scrubber);
     let event = Event::Noted { text: scrubber.scrub(text) };
     let entry = journal.append(Draft { at: Timestamp::now(), by, incident, event })?;
     print(&[entry], out)?;

@@ -1,8 +1,10 @@
 //! What commands need of the project and its files, with errors for people.
 
+use salve_core::event::Actor;
 use salve_core::scrub::Scrubber;
 
 use crate::atomic::WriteError;
+use crate::process;
 use crate::project::{Project, ProjectError};
 use crate::store::{Store, StoreError};
 
@@ -29,10 +31,21 @@ pub(super) fn tell_mended(store: &Store, out: &Output) {
 
 /// Returns the name under which the user speaks.
 pub(super) fn user_name() -> String {
-    let name = ["SALVE_USER", "USER", "LOGNAME"]
-        .into_iter()
-        .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()));
+    let name = ["SALVE_USER", "USER", "LOGNAME"].into_iter().find_map(said);
     name.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+}
+
+/// Returns who speaks: a person, unless an agent that Salve started is behind this process.
+pub(super) fn speaker(scrubber: &Scrubber) -> Actor {
+    if process::is_agents() {
+        let name = said(process::AGENT_MARK).unwrap_or_else(|| "unnamed".to_owned());
+        return Actor::Agent { name: scrubber.scrub(&name) };
+    }
+    Actor::Person { name: scrubber.scrub(&user_name()) }
+}
+
+fn said(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|value| !value.trim().is_empty())
 }
 
 /// Returns a scrubber for what the user types.

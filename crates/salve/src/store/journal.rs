@@ -241,18 +241,15 @@ pub(super) struct RawEntry {
 }
 
 impl RawEntry {
-    fn of(draft: &Draft) -> Self {
-        Self::from_entry(&draft.clone().at_seq(0))
-    }
-
-    pub(super) fn from_entry(entry: &Entry) -> Self {
-        let Encoded { kind, version, data } = entry.event.encode();
+    /// Returns the row that `draft` becomes; it gets its number when it is inserted.
+    pub(super) fn of(draft: &Draft) -> Self {
+        let Encoded { kind, version, data } = draft.event.encode();
         Self {
-            seq: entry.seq,
-            at: entry.at.as_microsecond(),
+            seq: 0,
+            at: draft.at.as_microsecond(),
             // An actor has string keys only, so there is no failing path.
-            by: serde_json::to_string(&entry.by).unwrap_or_default(),
-            incident: entry.incident.map(|id| id.to_string()),
+            by: serde_json::to_string(&draft.by).unwrap_or_default(),
+            incident: draft.incident.map(|id| id.to_string()),
             kind,
             version,
             data: data.to_string(),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use salve_core::event::{Actor, Draft, Event, Process};
+use salve_core::event::{Actor, Draft, Entry, Event};
 use salve_core::scrub::Scrubbed;
 
 use super::error::StoreError;
@@ -21,7 +21,9 @@ use super::journal::{RawEntry, last_seq, parse_line};
 use super::lock::{Guard, Share};
 use super::open::connect;
 use super::{PATIENCE, lock_path, schema};
+use crate::process;
 use crate::project::Project;
+use crate::scrub::scrubber;
 
 /// What was saved from a damaged store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +122,7 @@ fn build(
         let last = last_seq(&tx)?;
         let lost = last.saturating_sub(kept);
         let name = aside.file_name().unwrap_or_default().to_string_lossy();
-        let event = Event::StoreSalvaged { kept, aside: crate::scrub::scrubber().scrub(&name) };
+        let event = Event::StoreSalvaged { kept, aside: scrubber().scrub(&name) };
         sign(&tx, last + 1, event)?;
         tx.commit()?;
         Ok(Mended { kept, lost, aside: Some(aside.to_path_buf()) })
@@ -151,9 +153,9 @@ pub(super) fn restore(conn: &Connection, project: &Project) -> rusqlite::Result<
 
 /// Writes the entry that tells of the mending; it is the first of this very file.
 fn sign(tx: &Transaction<'_>, seq: u64, event: Event) -> rusqlite::Result<()> {
-    let by = Actor::Salve(this_process());
+    let by = Actor::Salve(process::this(&scrubber()));
     let draft = Draft { at: Timestamp::now(), by, incident: None, event };
-    RawEntry::from_entry(&draft.at_seq(seq)).insert(tx, seq)?;
+    RawEntry::of(&draft).insert(tx, seq)?;
     let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('origin', ?1)";
     tx.execute(sql, [seq.to_string()]).map(drop)
 }
@@ -181,13 +183,14 @@ fn damaged_rows(conn: &Connection) -> rusqlite::Result<Vec<i64>> {
 /// Anyone may have edited the copy, so it is scrubbed again.
 fn restore_from_copy(tx: &Transaction<'_>, project: &Project) -> rusqlite::Result<u64> {
     let Ok(file) = fs::File::open(project.events()) else { return Ok(0) };
-    let (scrubber, mut restored) = (crate::scrub::scrubber(), 0);
+    let (scrubber, mut restored) = (scrubber(), 0);
     let mut known = tx.prepare("SELECT 1 FROM entry WHERE seq = ?1")?;
     for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
         let line = scrubber.scrub_lossy(&line);
         let Ok(entry) = parse_line(line.as_str()) else { continue };
-        if !known.exists([entry.seq])? {
-            RawEntry::from_entry(&entry).insert(tx, entry.seq)?;
+        let Entry { seq, at, by, incident, event } = entry;
+        if !known.exists([seq])? {
+            RawEntry::of(&Draft { at, by, incident, event }).insert(tx, seq)?;
             restored += 1;
         }
     }
@@ -226,21 +229,6 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
-}
-
-fn this_process() -> Process {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name may hold anything, so count from the parenthesis that closes it.
-    let started = stat
-        .rsplit_once(')')
-        .and_then(|(_, rest)| rest.split_whitespace().nth(19))
-        .and_then(|ticks| ticks.parse().ok());
-    let host = rustix::system::uname();
-    Process {
-        pid: std::process::id(),
-        started: started.unwrap_or_default(),
-        host: crate::scrub::scrubber().scrub(&host.nodename().to_string_lossy()),
-    }
 }
 
 #[cfg(test)]

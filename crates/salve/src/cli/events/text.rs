@@ -73,8 +73,7 @@ fn details(name: &str, value: &Value, line: &mut String) {
     line.push(' ');
     match name {
         // The one thing that such events say needs no name.
-        "text" | "reason" => {}
-        "" => {}
+        "text" | "reason" | "" => {}
         _ => {
             let _ = write!(line, " {}=", visible(name));
         }
