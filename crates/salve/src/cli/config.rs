@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
+use salve_core::scrub::Scrubber;
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -123,9 +124,10 @@ fn show(key: Option<&str>, out: &Output) -> Result<Exit, CliError> {
         None => true,
         Some(key) => name == key || name.strip_prefix(key).is_some_and(|r| r.starts_with('.')),
     };
+    let scrubber = super::project::scrubber();
     let settings: Vec<_> = config::keys()
         .filter(|key| wanted(key.name))
-        .map(|key| setting(key.name, config.tree.get(key.name)))
+        .map(|key| setting(key.name, config.tree.get(key.name), &scrubber))
         .collect();
     if settings.is_empty() {
         let unknown = config::unknown_key(key.unwrap_or_default());
@@ -140,16 +142,31 @@ fn show(key: Option<&str>, out: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Well)
 }
 
-fn setting<'a>(key: &'a str, node: Option<&Node>) -> Setting<'a> {
+fn setting<'a>(key: &'a str, node: Option<&Node>, scrubber: &Scrubber) -> Setting<'a> {
     let place: Option<Place> = node.and_then(|node| node.origin.place());
     let default = node.is_some_and(|node| node.origin.layer() == "default");
     Setting {
         key,
-        value: node.map(|node| node.value.to_json()),
+        value: node.map(|node| without_secrets(node.value.to_json(), scrubber)),
         from: node.map(|node| node.origin.layer()),
         source: node.filter(|_| !default).map(|node| node.origin.name().to_owned()),
         line: place.filter(|_| !default).map(|place| place.line),
         column: place.filter(|_| !default).map(|place| place.column),
+    }
+}
+
+/// Returns a value with a mark in the place of each secret, such as the token in an address.
+fn without_secrets(value: Json, scrubber: &Scrubber) -> Json {
+    match value {
+        Json::String(text) => scrubber.scrub(&text).into_string().into(),
+        Json::Array(items) => {
+            items.into_iter().map(|item| without_secrets(item, scrubber)).collect()
+        }
+        Json::Object(map) => {
+            let pairs = map.into_iter().map(|(key, value)| (key, without_secrets(value, scrubber)));
+            Json::Object(pairs.collect())
+        }
+        value @ (Json::Null | Json::Bool(_) | Json::Number(_)) => value,
     }
 }
 

@@ -66,6 +66,17 @@ fn what_show_prints_is_a_settings_file_with_the_same_meaning() {
 }
 
 #[test]
+fn show_keeps_secrets_to_itself() {
+    let project = Project::new();
+    let token = format!("gh{}{}", "p_", "a1B2".repeat(9));
+    project.write("salve.toml", format!("webhooks.on_escalation = \"https://a.example/{token}\""));
+    for args in [&["config", "show"][..], &["config", "show", "--json"]] {
+        let text = stdout(&project.run(args));
+        assert!(text.contains("https://a.example/[secret:") && !text.contains(&token), "{text}");
+    }
+}
+
+#[test]
 fn check_lists_every_mistake_and_ends_with_2() {
     let project = Project::new();
     project.write("salve.toml", "[recovery]\ncooldown = 1\non_unknown = 5\n");
