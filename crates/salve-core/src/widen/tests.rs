@@ -2,6 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::{Actor, Digest, Entry, Event, Process};
+use crate::gate::{self, Case, Place, Policy, Request, State, Verdict};
+use crate::scrub::{Key, Scrubber};
 
 const WORDS: [&str; 4] = ["npm ci", "git push", "rm -rf *", "*"];
 
@@ -69,6 +71,68 @@ proptest! {
         changed.insert(name.to_owned(), new[name].clone());
         let expected = is_wider(bearing, &old[name], &new[name]);
         prop_assert_eq!(widens(&old, &changed), expected, "{}", name);
+    }
+}
+
+/// The recovery section that these rules stand for.
+fn policy(rules: &Rules) -> Policy {
+    let section = BEARINGS.iter().filter_map(|(name, _)| {
+        let value = match &rules[*name] {
+            Term::Unset => serde_json::Value::Null,
+            Term::Flag(flag) => (*flag).into(),
+            Term::Number(number) => (*number).into(),
+            Term::Word(word) => word.as_str().into(),
+            Term::List(entries) => entries.iter().map(Scrubbed::as_str).collect(),
+        };
+        Some((name.strip_prefix("recovery.")?.to_owned(), value))
+    });
+    Policy::read(&serde_json::Value::Object(section.collect())).unwrap()
+}
+
+fn runs_unattended(rules: &Rules, command: &str, state: &State) -> bool {
+    let scrubber = Scrubber::new(Key::new([1; 32]));
+    let request = Request::new(command, ".", 60).unwrap();
+    let policy = policy(rules);
+    let case = Case { policy: &policy, request: &request, place: &Place::Inside, state };
+    matches!(gate::decide(case, &scrubber), Verdict::Auto(_))
+}
+
+proptest! {
+    #[test]
+    fn the_gate_approves_under_the_strictest_only_what_it_approves_under_both(
+        old in rules(),
+        new in rules(),
+        command in prop::sample::select(vec![
+            "npm ci", "git push", "git push origin main", "rm -rf x", "npm ci && git push", "ls",
+        ]),
+        recoveries in 0..5u64,
+        seconds in prop::option::of(0..5u32),
+    ) {
+        let state = State {
+            auto_recoveries_this_run: recoveries,
+            seconds_since_last_auto: seconds.map(f64::from),
+        };
+        if runs_unattended(&strictest(&old, &new), command, &state) {
+            prop_assert!(runs_unattended(&old, command, &state), "wider than the old");
+            prop_assert!(runs_unattended(&new, command, &state), "wider than the new");
+        }
+    }
+
+    #[test]
+    fn what_does_not_widen_lets_the_gate_approve_nothing_more(
+        old in rules(),
+        at in prop::collection::vec((any::<prop::sample::Index>(), rules()), 1..3),
+        command in prop::sample::select(WORDS.to_vec()),
+    ) {
+        let mut new = old.clone();
+        for (index, other) in at {
+            let name = BEARINGS[index.index(BEARINGS.len())].0;
+            new.insert(name.to_owned(), other[name].clone());
+        }
+        let state = State { auto_recoveries_this_run: 0, seconds_since_last_auto: None };
+        if !widens(&old, &new) && runs_unattended(&new, command, &state) {
+            prop_assert!(runs_unattended(&old, command, &state));
+        }
     }
 }
 

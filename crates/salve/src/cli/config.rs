@@ -138,7 +138,7 @@ fn show(key: Option<&str>, out: &Output) -> Result<Exit, CliError> {
     } else {
         print(&settings, out)?;
     }
-    warn(&config.warnings, out);
+    warn(&config.warnings(), out);
     Ok(Exit::Well)
 }
 
@@ -236,7 +236,7 @@ fn check(file: Option<&Path>, out: &Output) -> Result<Exit, CliError> {
     };
     if out.json() {
         let errors = loaded.as_ref().err().map(LoadError::problems).unwrap_or_default();
-        let warnings = loaded.as_ref().map_or(&[][..], |config| &config.warnings);
+        let warnings = loaded.as_ref().map(|config| config.warnings()).unwrap_or_default();
         out.fact(&Checked {
             version: 1,
             valid: loaded.is_ok(),
@@ -247,8 +247,9 @@ fn check(file: Option<&Path>, out: &Output) -> Result<Exit, CliError> {
     }
     match loaded {
         Ok(config) => {
-            warn(&config.warnings, out);
-            if config.warnings.is_empty() {
+            let warnings = config.warnings();
+            warn(&warnings, out);
+            if warnings.is_empty() {
                 writeln!(out.stdout(), "the settings are valid")?;
             } else {
                 writeln!(out.stdout(), "the settings are valid, with the warnings above")?;

@@ -5,15 +5,18 @@ use std::sync::{Arc, LazyLock};
 
 use salve_core::event::Digest;
 use salve_core::fingerprint::Rules;
+use salve_core::gate::Policy;
+use salve_core::scrub::{Key, Scrubber};
 
 use super::check::check;
+use super::parse;
 use super::problem::Problem;
 use super::read::{self, ReadError};
 use super::schema::schema;
 use super::settings::Settings;
 use super::tree::{File, Layer, Node};
+use super::valid::{self, Valid};
 use super::words::{self, Environment};
-use super::{parse, valid};
 use crate::project::Project;
 
 /// The shipped file that holds every default.
@@ -119,18 +122,31 @@ pub struct Config {
     pub tree: Node,
     /// The defaults and the files, merged: what anyone who can write here can change.
     pub files: Node,
-    /// What is not wrong but probably not meant.
-    pub warnings: Vec<Problem>,
     /// The hash of the files' exact contents.
     pub content: Digest,
+    /// What the gate goes by, made from the recovery section.
+    pub policy: Policy,
+    /// Variables that look misspelt.
+    odd: Vec<Problem>,
     /// The fingerprint rules, if the user has any of their own.
-    own_rules: Option<Arc<Rules>>,
+    fingerprints: Option<Arc<Rules>>,
 }
 
 impl Config {
+    /// Returns what is not wrong but probably not meant: variables that set nothing, and rules of
+    /// the gate that cannot match or that contradict each other.
+    ///
+    /// Comparing rules takes longer than loading them, so it is done when someone wants to know.
+    pub fn warnings(&self) -> Vec<Problem> {
+        // These marks are shown and never kept or compared, so any key serves.
+        let scrubber = Scrubber::new(Key::new([0; 32]));
+        let remarks = valid::remarks(&self.policy, &self.tree, &scrubber);
+        self.odd.iter().cloned().chain(remarks).collect()
+    }
+
     /// Returns the rules by which failures are recognised: the user's own and the built-in ones.
     pub fn fingerprint_rules(&self) -> &Rules {
-        self.own_rules.as_deref().unwrap_or_else(|| Rules::built_in())
+        self.fingerprints.as_deref().unwrap_or_else(|| Rules::built_in())
     }
 }
 
@@ -198,10 +214,10 @@ fn assemble(texts: &[Text], sources: &Sources) -> Result<Config, LoadError> {
 /// Lays the environment and the flags over the files' settings and makes them typed.
 pub(super) fn finish(files: Node, content: Digest, sources: &Sources) -> Result<Config, LoadError> {
     let mut tree = files.clone();
-    let (mut warnings, mut problems) = (Vec::new(), Vec::new());
+    let (mut odd, mut problems) = (Vec::new(), Vec::new());
     let nothing = Node::empty(tree.origin.clone());
-    let environment = sources.environment.layer(nothing.clone()).and_then(|(layer, odd)| {
-        warnings = odd;
+    let environment = sources.environment.layer(nothing.clone()).and_then(|(layer, misspelt)| {
+        odd = misspelt;
         checked(layer)
     });
     let flags = words::flags(&sources.flags, nothing).and_then(checked);
@@ -214,10 +230,9 @@ pub(super) fn finish(files: Node, content: Digest, sources: &Sources) -> Result<
     if !problems.is_empty() {
         return Err(LoadError::Invalid(problems));
     }
-    let valid = valid::settings(&tree).map_err(LoadError::Invalid)?;
-    warnings.extend(valid.warnings);
-    let (settings, own_rules) = (valid.settings, valid.fingerprints);
-    Ok(Config { settings, tree, files, warnings, content, own_rules })
+    let Valid { settings, policy, fingerprints } =
+        valid::settings(&tree).map_err(LoadError::Invalid)?;
+    Ok(Config { settings, policy, tree, files, content, odd, fingerprints })
 }
 
 impl Text {

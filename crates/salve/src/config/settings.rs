@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use salve_core::class::Class;
 use salve_core::fingerprint::{AnchorRow, ClassRow};
+use salve_core::gate::{self, RawPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
@@ -72,6 +73,23 @@ pub enum OnUnknown {
     Deny,
     /// It runs.
     Allow,
+}
+
+impl From<&Recovery> for RawPolicy {
+    fn from(recovery: &Recovery) -> Self {
+        Self {
+            enabled: recovery.enabled,
+            auto_approve: recovery.auto_approve.clone(),
+            require_human: recovery.require_human.clone(),
+            max_auto_recoveries_per_run: recovery.max_auto_recoveries_per_run.into(),
+            cooldown_seconds: recovery.cooldown_seconds,
+            on_unknown: match recovery.on_unknown {
+                OnUnknown::Escalate => gate::OnUnknown::Escalate,
+                OnUnknown::Deny => gate::OnUnknown::Deny,
+                OnUnknown::Allow => gate::OnUnknown::Allow,
+            },
+        }
+    }
 }
 
 /// The dev server's repair constants, as the dev server spec has them.

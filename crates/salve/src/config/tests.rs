@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use salve_core::gate::RawPolicy;
 use serde_json::json;
 
 use super::tree::Node;
@@ -134,7 +135,7 @@ fn sections_written_for_the_specs_paste_in_unchanged() {
 fn the_defaults_are_the_specs_and_cover_every_setting() {
     let defaults = defaults().unwrap();
     let config = load(&Sources::default()).unwrap();
-    assert_eq!(config.warnings, []);
+    assert_eq!(config.warnings(), []);
     let optional = |name: &str| name.starts_with("webhooks.") || name == "auto_heal.vpn_script";
     for key in keys() {
         assert_eq!(defaults.get(key.name).is_none(), optional(key.name), "{}", key.name);
@@ -146,6 +147,33 @@ fn the_defaults_are_the_specs_and_cover_every_setting() {
     assert_eq!(config.settings.agent.engage_timeout.as_secs(), 30);
     assert_eq!(config.settings.recovery.require_human, ["*"]);
     assert_eq!(config.settings.playbook.auto, PlaybookAuto::Safe);
+}
+
+#[test]
+fn the_gate_and_the_shipped_file_have_the_same_defaults() {
+    let config = load(&Sources::default()).unwrap();
+    assert_eq!(RawPolicy::from(&config.settings.recovery), RawPolicy::default());
+}
+
+#[test]
+fn the_gate_judges_the_recovery_section_and_the_place_is_told() {
+    let error = load_text("salve.toml", "[recovery]\nauto_approve = [\n  \"npm ci\",\n  \" x\"\n]");
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.starts_with("salve.toml:4:3: recovery.auto_approve.1: has white space"),
+        "{error}"
+    );
+    let text =
+        "[recovery]\nauto_approve = [\"git push\"]\nrequire_human = [\n\"git push\", \"rm *\"]";
+    let config = load_text("salve.toml", text).unwrap();
+    let warnings = config.warnings();
+    assert_eq!(warnings.len(), 1);
+    let warning = warnings[0].to_string();
+    assert!(warning.starts_with("salve.toml:2:17: recovery.auto_approve.0: "), "{warning}");
+    let many: Vec<_> = (0..2000).map(|n| format!("cmd-{n}")).collect();
+    let text = json!({"recovery": {"auto_approve": many, "require_human": many}}).to_string();
+    let warnings = load_text("salve.json", &text).unwrap().warnings();
+    assert!(warnings[0].message.contains("too many rules"), "{warnings:?}");
 }
 
 #[test]
@@ -240,7 +268,7 @@ fn the_specs_name_and_our_own_agree_and_ours_wins() {
     assert!(!of(&[("AGENT_REPAIR", "1"), ("SALVE_AGENT_REPAIR", "0")]).settings.agent.repair);
     let odd = of(&[("SALVE_RECOVERY_COOLDOWN", "1"), ("SALVE_PROJECT", "x"), ("SALVE_AGENT", "1")]);
     assert_eq!(
-        odd.warnings.iter().map(Problem::to_string).collect::<Vec<_>>(),
+        odd.warnings().iter().map(Problem::to_string).collect::<Vec<_>>(),
         ["SALVE_RECOVERY_COOLDOWN: this variable sets nothing; \
           did you mean SALVE_RECOVERY_COOLDOWN_SECONDS?"]
     );

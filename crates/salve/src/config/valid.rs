@@ -3,19 +3,26 @@
 use std::sync::Arc;
 
 use salve_core::fingerprint::{Rows, RuleError, Rules};
+use salve_core::gate::{self, Finding, FindingKind, InvalidPolicy, Policy, PolicyError, RawPolicy};
+use salve_core::scrub::Scrubber;
 use serde::Deserialize;
 
+use super::parse::MOST_PROBLEMS;
 use super::problem::Problem;
 use super::settings::Settings;
 use super::tree::{Entry, Node, Value};
+
+/// The most pairs of rules that are compared; more would take too long.
+const MOST_PAIRS: usize = 10_000;
 
 /// Settings that are right, and what was built to find that out.
 #[derive(Debug)]
 pub(super) struct Valid {
     pub(super) settings: Settings,
+    /// What the gate goes by.
+    pub(super) policy: Policy,
     /// The user's own fingerprint rules with the built-in ones, if there are any.
     pub(super) fingerprints: Option<Arc<Rules>>,
-    pub(super) warnings: Vec<Problem>,
 }
 
 /// Returns the typed settings, or everything that is wrong with them.
@@ -28,17 +35,60 @@ pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<Problem>> {
         }
     };
     let mut problems = addresses(tree);
-    let fingerprints = match fingerprints(&settings, tree) {
-        Ok(rules) => rules,
-        Err(found) => {
-            problems.extend(found);
-            None
+    let policy = policy(&settings, tree);
+    let fingerprints = fingerprints(&settings, tree);
+    match (policy, fingerprints) {
+        (Ok(policy), Ok(fingerprints)) if problems.is_empty() => {
+            Ok(Valid { settings, policy, fingerprints })
         }
-    };
-    if !problems.is_empty() {
-        return Err(problems);
+        (policy, fingerprints) => {
+            problems.extend(policy.err().into_iter().flatten());
+            problems.extend(fingerprints.err().into_iter().flatten());
+            Err(problems)
+        }
     }
-    Ok(Valid { settings, fingerprints, warnings: Vec::new() })
+}
+
+/// Checks the recovery section by the gate's own rules.
+fn policy(settings: &Settings, tree: &Node) -> Result<Policy, Vec<Problem>> {
+    Policy::new(&RawPolicy::from(&settings.recovery)).map_err(|InvalidPolicy(errors)| {
+        let problem = |error: PolicyError| rule_problem(tree, &error.field, error.problem);
+        errors.into_iter().map(problem).take(MOST_PROBLEMS).collect()
+    })
+}
+
+/// Returns the gate's remarks on rules that cannot match or that contradict each other.
+///
+/// What stands in the defaults is not the user's business.
+pub(super) fn remarks(policy: &Policy, tree: &Node, scrubber: &Scrubber) -> Vec<Problem> {
+    let entries = |key| match tree.get(key).map(|node| &node.value) {
+        Some(Value::List(items)) => items.len(),
+        Some(_) | None => 0,
+    };
+    let (approve, human) = (entries("recovery.auto_approve"), entries("recovery.require_human"));
+    if approve.max(human).saturating_mul(human) > MOST_PAIRS {
+        return vec![rule_problem(tree, "require_human", "too many rules to compare them")];
+    }
+    let meant = |finding: &Finding| match finding.kind {
+        FindingKind::Unreachable | FindingKind::Conflict | FindingKind::Shadowed => true,
+        FindingKind::Notice => false,
+    };
+    let found = gate::findings(policy, scrubber);
+    let remarks = found
+        .iter()
+        .filter(|finding| meant(finding))
+        .map(|finding| rule_problem(tree, &finding.rule.to_string(), finding.message.as_str()));
+    let theirs = |problem: &Problem| {
+        problem.origin.as_ref().is_none_or(|origin| origin.layer() != "default")
+    };
+    remarks.filter(theirs).collect()
+}
+
+/// Returns a problem with one of the gate's rules, such as `auto_approve[3]`, at its place.
+fn rule_problem(tree: &Node, rule: &str, message: &str) -> Problem {
+    let key = format!("recovery.{}", rule.replace('[', ".").replace(']', ""));
+    let origin = tree.get(&key).map(|node| node.origin.clone());
+    Problem { origin, key: Some(key), message: message.to_owned() }
 }
 
 /// Returns what is wrong with the webhooks' addresses.

@@ -27,7 +27,7 @@ pub(super) fn examine(project: Option<&Project>) -> Vec<Finding> {
 fn settings(project: Option<&Project>) -> Finding {
     match config::load(&Sources::of_process(project, &[])) {
         Err(error) => Finding::fail("config", error.to_string(), error.advice()),
-        Ok(config) => match config.warnings.as_slice() {
+        Ok(config) => match config.warnings().as_slice() {
             [] => Finding::ok("config", "valid"),
             warnings => {
                 let list: Vec<String> = warnings.iter().map(ToString::to_string).collect();

@@ -5,14 +5,12 @@
 use std::path::Path;
 
 use salve_core::gate::{
-    Case, InvalidPolicy, OnUnknown, Policy, Proposal, RawPolicy, Request, Rule, State, Verdict,
-    Which, decide, strict,
+    Case, Policy, Proposal, Request, Rule, State, Verdict, Which, decide, strict,
 };
 use salve_core::scrub::Scrubber;
 use serde_json::{Map, Value};
 
 use super::{place, resolve};
-use crate::config::{self as settings, Recovery};
 
 /// The settings of a `recovery` section, by which a bare one is told from a whole file.
 const SETTINGS: [&str; 6] = [
@@ -35,26 +33,6 @@ pub fn judge(
     let resolved = resolve(root, request.working_dir());
     let place = place(&resolved);
     decide(Case { policy, request, place: &place, state }, scrubber)
-}
-
-/// Checks the `recovery` section of the settings in force.
-///
-/// # Errors
-///
-/// Returns everything that is wrong with it.
-pub fn policy(recovery: &Recovery) -> Result<Policy, InvalidPolicy> {
-    Policy::new(&RawPolicy {
-        enabled: recovery.enabled,
-        auto_approve: recovery.auto_approve.clone(),
-        require_human: recovery.require_human.clone(),
-        max_auto_recoveries_per_run: recovery.max_auto_recoveries_per_run.into(),
-        cooldown_seconds: recovery.cooldown_seconds,
-        on_unknown: match recovery.on_unknown {
-            settings::OnUnknown::Escalate => OnUnknown::Escalate,
-            settings::OnUnknown::Deny => OnUnknown::Deny,
-            settings::OnUnknown::Allow => OnUnknown::Allow,
-        },
-    })
 }
 
 /// Reads the policy from the text of a settings file, JSON or TOML, whole or only the section.
