@@ -1,12 +1,211 @@
-//! `salve memory`.
+//! `salve memory`: looks up, teaches and manages known remedies.
 
-use super::{CliError, Exit, Output};
+mod check;
+mod learn;
+mod list;
+mod share;
+mod stats;
+
+use std::io::{self, IsTerminal, Read};
+use std::path::PathBuf;
+
+use salve_core::fingerprint::{Fingerprint, Hints, Rules, Window};
+use salve_core::scrub::Scrubber;
+
+use super::{CliError, Exit, Output, project};
+use crate::learned::{Learned, LearnedError, Report};
+use crate::project::{Project, ProjectError};
+use crate::store::Store;
 
 /// Arguments of `salve memory`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Say what is known about a failure: remedies, failed approaches, near matches
+    Check(check::Args),
+    /// Teach a remedy for a failure, or a fix for a tool's error
+    Learn(learn::Args),
+    /// List known failures, the last seen first
+    List(list::ListArgs),
+    /// Show all that is known about one failure
+    Show(list::ShowArgs),
+    /// Drop all that is known about one failure
+    Forget(list::ForgetArgs),
+    /// Show how much is known and how much it has helped
+    Stats(stats::Args),
+    /// Write everything that is known as JSON lines
+    Export(share::ExportArgs),
+    /// Take in what `export` wrote; twice is as good as once
+    Import(share::ImportArgs),
+}
 
 /// Runs the command.
-pub(super) fn run(_args: Args, _out: &Output) -> Result<Exit, CliError> {
-    Err(CliError::failed("`salve memory` is not built yet"))
+pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    let desk = Desk::new(out);
+    match args.command {
+        Command::Check(args) => check::run(args, &desk),
+        Command::Learn(args) => learn::run(args, &desk),
+        Command::List(args) => list::list(&args, &desk),
+        Command::Show(args) => list::show(&args, &desk),
+        Command::Forget(args) => list::forget(&args, &desk),
+        Command::Stats(_) => stats::run(&desk),
+        Command::Export(args) => share::export(&args, &desk),
+        Command::Import(args) => share::import(&args, &desk),
+    }
+}
+
+/// Which memory a command is about.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct Whose {
+    /// Use your own memory across projects instead of the project's
+    #[arg(long)]
+    user: bool,
+}
+
+/// What every part of the command needs.
+struct Desk<'a> {
+    out: &'a Output,
+    scrubber: Scrubber,
+    rules: &'static Rules,
+}
+
+impl<'a> Desk<'a> {
+    fn new(out: &'a Output) -> Self {
+        Self { out, scrubber: project::scrubber(), rules: Rules::built_in() }
+    }
+
+    /// Opens the memory a command is about, making it if there is none.
+    fn open(&self, whose: Whose) -> Result<Store, CliError> {
+        if whose.user {
+            let store = Store::open(&user_project()?)?;
+            project::tell_mended(&store, self.out);
+            return Ok(store);
+        }
+        let store = project::open_store(self.out)?;
+        self.tell(&self.learned(&store).pull()?);
+        Ok(store)
+    }
+
+    /// Opens the memory a command is about if there is one.
+    fn open_existing(&self, whose: Whose) -> Result<Option<Store>, CliError> {
+        if whose.user { self.user_store() } else { self.store_of(&project::locate(self.out)?) }
+    }
+
+    /// Opens the project's memory if there is a project and it has one.
+    fn project_store(&self) -> Result<Option<Store>, CliError> {
+        match Project::locate(self.out.global().project.as_deref()) {
+            Ok(project) => self.store_of(&project),
+            Err(ProjectError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn store_of(&self, project: &Project) -> Result<Option<Store>, CliError> {
+        // A shared file can be there before anything else is.
+        if project.learned().is_dir() {
+            return self.open(Whose { user: false }).map(Some);
+        }
+        let store = Store::open_existing(project)?;
+        store.iter().for_each(|store| project::tell_mended(store, self.out));
+        Ok(store)
+    }
+
+    /// Opens the user's own memory if there is one.
+    fn user_store(&self) -> Result<Option<Store>, CliError> {
+        let Ok(project) = user_project() else { return Ok(None) };
+        Ok(Store::open_existing(&project)?)
+    }
+
+    fn learned<'s>(&'s self, store: &'s Store) -> Learned<'s> {
+        Learned::new(store, &self.scrubber, self.rules)
+    }
+
+    /// Writes the shared files anew after a change of the project's memory.
+    fn sync(&self, store: &Store, whose: Whose) -> Result<(), CliError> {
+        if !whose.user {
+            self.tell(&self.learned(store).sync()?);
+        }
+        Ok(())
+    }
+
+    fn tell(&self, report: &Report) {
+        for malformed in &report.malformed {
+            self.out.remark(format_args!("left alone until it is mended: {malformed}"));
+        }
+        for file in &report.taken_in {
+            self.out.remark(format_args!("took in the changes in {file}"));
+        }
+        for copy in &report.kept_aside {
+            let copy = copy.display();
+            self.out.remark(format_args!("comments that have no place any more are in {copy}"));
+        }
+    }
+
+    /// Returns the fingerprint of a text, or of stdin, and the text itself as far as it matters.
+    fn fingerprint(
+        &self,
+        text: Option<&str>,
+        tool: Option<&str>,
+    ) -> Result<(Fingerprint, String), CliError> {
+        let mut window = Window::new(self.rules);
+        match text {
+            Some(text) => window.push(text.as_bytes()),
+            None => read_stdin(|piece| window.push(piece))?,
+        }
+        let text = self.scrubber.scrub(&window.finish()).into_string();
+        if text.trim().is_empty() {
+            return Err(CliError::usage("there is no failure in an empty text"));
+        }
+        let hints = Hints { tool: tool.map(str::to_owned), ..Hints::default() };
+        Ok((self.rules.fingerprint(&text, &hints), text))
+    }
+}
+
+fn read_stdin(mut take: impl FnMut(&[u8])) -> Result<(), CliError> {
+    let mut stdin = io::stdin().lock();
+    if stdin.is_terminal() {
+        return Err(CliError::usage("no failure was given")
+            .hint("give its text as an argument or pipe the failed command's output in"));
+    }
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        match stdin.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(size) => take(piece.get(..size).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(CliError::failed("cannot read stdin").because(error)),
+        }
+    }
+}
+
+/// Returns where the user's own memory is.
+fn user_project() -> Result<Project, CliError> {
+    let absolute = |name| {
+        let path = PathBuf::from(std::env::var_os(name)?);
+        path.is_absolute().then_some(path)
+    };
+    let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
+    let base = base.ok_or_else(|| {
+        CliError::failed("there is no place for your own memory")
+            .hint("set HOME or XDG_DATA_HOME to an absolute path")
+    })?;
+    Ok(Project::of_user(base.join("salve")))
+}
+
+impl From<LearnedError> for CliError {
+    fn from(error: LearnedError) -> Self {
+        match error {
+            LearnedError::Store(error) => error.into(),
+            LearnedError::Write(error) => error.into(),
+            error @ LearnedError::Read { .. } => {
+                let advice = error.advice();
+                Self::failed("cannot read what was learned").because(error).hint(advice)
+            }
+        }
+    }
 }

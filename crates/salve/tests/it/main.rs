@@ -7,6 +7,7 @@ mod config;
 mod fingerprint;
 mod gate;
 mod journal;
+mod memory;
 mod scrub;
 mod store_faults;
 mod support;

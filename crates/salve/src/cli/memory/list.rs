@@ -1,0 +1,240 @@
+//! `salve memory list`, `show` and `forget`.
+
+use std::fmt;
+use std::io::{IsTerminal, Write};
+
+use anstyle::Style;
+use jiff::{SignedDuration, Timestamp};
+use salve_core::event::{Actor, Draft, Event, Origin};
+use salve_core::id::Signature;
+use salve_core::memory::{Knowledge, Ranked, Standing, rank};
+use serde::Serialize;
+
+use super::super::{CliError, Exit, project};
+use super::{Desk, Whose};
+use crate::store::{Page, Store};
+
+/// Arguments of `salve memory list`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    /// Show up to N failures
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    limit: u64,
+    #[command(flatten)]
+    whose: Whose,
+}
+
+/// Arguments of `salve memory show`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ShowArgs {
+    /// The failure's signature; its first digits will do
+    signature: String,
+    #[command(flatten)]
+    whose: Whose,
+}
+
+/// Arguments of `salve memory forget`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ForgetArgs {
+    /// The failure's signature; its first digits will do
+    signature: String,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    whose: Whose,
+}
+
+/// Lists known failures.
+pub(super) fn list(args: &ListArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
+    let known = match desk.open_existing(args.whose)? {
+        Some(store) => store.memory().list(Page { skip: 0, limit: args.limit })?,
+        None => Vec::new(),
+    };
+    if desk.out.json() {
+        for known in &known {
+            desk.out.fact(&Fact { version: 1, knowledge: known })?;
+        }
+        return Ok(Exit::Well);
+    }
+    if known.is_empty() {
+        desk.out.remark("nothing is known yet");
+    }
+    let now = Timestamp::now();
+    let mut out = desk.out.stdout();
+    let dim = Style::new().dimmed();
+    for known in &known {
+        let failure = &known.failure;
+        let best = rank(Some(known), None, now);
+        let best = best.remedies.first().map(|best| best.remedy.description());
+        let best = best.map(|best| format!("  → {}", first_line(&best))).unwrap_or_default();
+        let (class, text) = (failure.class, first_line(failure.normalized.as_str()));
+        writeln!(out, "{dim}{}{dim:#}  {class:<18} {text}{best}", failure.signature)?;
+    }
+    Ok(Exit::Well)
+}
+
+/// Shows all that is known about one failure.
+pub(super) fn show(args: &ShowArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
+    let (_, known) = recall(&args.signature, args.whose, desk)?;
+    if desk.out.json() {
+        desk.out.fact(&Fact { version: 1, knowledge: &known })?;
+    } else {
+        print(&known, args.whose, desk)?;
+    }
+    Ok(Exit::Well)
+}
+
+/// Forgets one failure.
+pub(super) fn forget(args: &ForgetArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
+    let (store, known) = recall(&args.signature, args.whose, desk)?;
+    let signature = known.failure.signature;
+    if !args.yes && !confirmed(&known, desk)? {
+        return Err(CliError::needs_person(format!("{signature} was not forgotten"))
+            .hint(format!("salve memory forget {signature} --yes")));
+    }
+    store.memory().forget(signature)?;
+    if !args.whose.user {
+        let by = Actor::Person { name: desk.scrubber.scrub(&project::user_name()) };
+        let event = Event::Forgotten { signature };
+        store.journal().append(Draft { at: Timestamp::now(), by, incident: None, event })?;
+    }
+    desk.sync(&store, args.whose)?;
+    if desk.out.json() {
+        desk.out.fact(&Forgotten { version: 1, forgotten: signature })?;
+    } else {
+        desk.out.remark(format_args!("forgot {signature}"));
+    }
+    Ok(Exit::Well)
+}
+
+/// Asks a person at a terminal; without one nobody has agreed.
+fn confirmed(known: &Knowledge, desk: &Desk<'_>) -> Result<bool, CliError> {
+    if desk.out.json() || !std::io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    print(known, Whose { user: false }, desk)?;
+    desk.out.remark("forget all this? [y/N]");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[derive(Debug, Serialize)]
+struct Fact<'a> {
+    version: u32,
+    knowledge: &'a Knowledge,
+}
+
+#[derive(Debug, Serialize)]
+struct Forgotten {
+    version: u32,
+    forgotten: Signature,
+}
+
+fn print(known: &Knowledge, whose: Whose, desk: &Desk<'_>) -> Result<(), CliError> {
+    let now = Timestamp::now();
+    let mut out = desk.out.stdout();
+    let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
+    let failure = &known.failure;
+    writeln!(out, "{bold}{}{bold:#}  {dim}{}{dim:#}", failure.class, failure.signature)?;
+    writeln!(out, "  {}", failure.normalized)?;
+    writeln!(out, "  {}", sightings(known.seen, known.last_seen, now))?;
+    let (project, user) = if whose.user { (None, Some(known)) } else { (Some(known), None) };
+    let choice = rank(project, user, now);
+    for (word, list) in [("try ", &choice.remedies), ("skip", &choice.failed)] {
+        for ranked in list {
+            writeln!(out, "  {word}  {}   {}", ranked.remedy.description(), Tally(ranked))?;
+            let tried = known.find(&ranked.remedy);
+            for outcome in tried.iter().flat_map(|tried| &tried.outcomes) {
+                let (ago, by) = (age(outcome.at, now), &outcome.by);
+                let proof = serde_json::to_value(outcome.proof).unwrap_or_default();
+                let proof = proof.as_str().unwrap_or_default();
+                let incident = outcome.incident.map(|id| format!(" in {}", id.short()));
+                let incident = incident.unwrap_or_default();
+                writeln!(out, "        {dim}{proof} {ago} by {by}{incident}{dim:#}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn recall(signature: &str, whose: Whose, desk: &Desk<'_>) -> Result<(Store, Knowledge), CliError> {
+    let nothing = || {
+        CliError::failed(format!("nothing is known about {signature}")).hint("salve memory list")
+    };
+    let store = desk.open_existing(whose)?.ok_or_else(nothing)?;
+    let known = store.memory().recall(resolve(signature, &store)?)?.ok_or_else(nothing)?;
+    Ok((store, known))
+}
+
+/// Finds the signature that starts with these digits.
+pub(super) fn resolve(prefix: &str, store: &Store) -> Result<Signature, CliError> {
+    if let Ok(signature) = prefix.parse() {
+        return Ok(signature);
+    }
+    let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    if prefix.len() < 4 || !prefix.bytes().all(hex) {
+        let what = format!("`{prefix}` is no signature: 16 hex digits, or at least the first 4");
+        return Err(CliError::usage(what).hint("salve memory list"));
+    }
+    match store.memory().signatures_like(prefix)?.as_slice() {
+        [one] => Ok(*one),
+        [] => {
+            Err(CliError::failed(format!("nothing is known about {prefix}…"))
+                .hint("salve memory list"))
+        }
+        [..] => Err(CliError::usage(format!("more than one failure starts with {prefix}"))),
+    }
+}
+
+/// A remedy's record in a few words.
+pub(super) struct Tally<'a>(pub(super) &'a Ranked);
+
+impl fmt::Display for Tally<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ranked { remedy, origin, record, standing, confidence } = self.0;
+        let origin = match origin {
+            Origin::Project => "this project",
+            Origin::User => "your own memory",
+            Origin::Playbook => "shipped with Salve",
+            Origin::Proposal => "an agent",
+            Origin::Builtin => "Salve itself",
+            Origin::Person => "a person",
+        };
+        write!(f, "({}, {origin}, ", remedy.kind)?;
+        match standing {
+            Standing::Untried => write!(f, "not tried yet)"),
+            Standing::Works | Standing::Undecided | Standing::Failed => {
+                write!(f, "healed {} of {}, {confidence} sure)", record.proven, record.tries())
+            }
+        }
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// Says how often and when a failure was seen.
+pub(super) fn sightings(seen: u64, last: Timestamp, now: Timestamp) -> String {
+    let ago = age(last, now);
+    match seen {
+        0 => format!("taught {ago}, not seen since"),
+        1 => format!("seen once, {ago}"),
+        seen => format!("seen {seen} times, last {ago}"),
+    }
+}
+
+/// Returns how long ago something was, in the largest unit that fits.
+fn age(then: Timestamp, now: Timestamp) -> String {
+    let ago = now.duration_since(then).max(SignedDuration::ZERO);
+    let (hours, minutes) = (ago.as_hours(), ago.as_mins());
+    match hours / 24 {
+        0 if minutes == 0 => "just now".to_owned(),
+        0 if hours == 0 => format!("{minutes} min ago"),
+        0 => format!("{hours} h ago"),
+        1 => "1 day ago".to_owned(),
+        days => format!("{days} days ago"),
+    }
+}
