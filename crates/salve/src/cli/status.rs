@@ -1,12 +1,295 @@
-//! `salve status`.
+//! `salve status`: the project on one screen.
 
+use std::io::Write;
+
+use anstyle::{AnsiColor, Style};
+use jiff::{SignedDuration, Timestamp};
+use salve_core::event::SubjectKind;
+use salve_core::incident::{Incident, Phase};
+use serde::Serialize;
+
+use super::project::{locate, tell_mended};
 use super::{CliError, Exit, Output};
+use crate::config::{self, Sources};
+use crate::project::Project;
+
+use crate::store::{Counts, Filter, Store};
+
+/// How many incidents are looked at, newest first.
+const RECENT: usize = 50;
+/// How many finished incidents are shown.
+const SHOWN: usize = 5;
 
 /// Arguments of `salve status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 
-/// Runs the command.
-pub(super) fn run(_args: Args, _out: &Output) -> Result<Exit, CliError> {
-    Err(CliError::failed("`salve status` is not built yet"))
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report {
+    version: u32,
+    project: String,
+    config: Settings,
+    events: u64,
+    last_event: Option<Timestamp>,
+    memory: Counts,
+    incidents: Vec<Line>,
+}
+
+/// The settings in a few words.
+#[derive(Serialize)]
+struct Settings {
+    valid: bool,
+    warnings: usize,
+    error: Option<String>,
+}
+
+/// One incident in a few words.
+#[derive(Serialize)]
+struct Line {
+    id: String,
+    state: State,
+    subject: SubjectKind,
+    name: String,
+    class: String,
+    key_line: String,
+    since: Timestamp,
+}
+
+/// How an incident stands, in one word.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    NeedsYou,
+    Healing,
+    CoolingDown,
+    Over,
+}
+
+/// Shows the project; exit code 3 if a person is needed.
+pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
+    let project = locate(out)?;
+    let report = look(&project, out)?;
+    let needed = report.incidents.iter().any(|line| line.state == State::NeedsYou);
+    if out.json() {
+        out.fact(&report)?;
+    } else {
+        print(&mut out.stdout(), &report)?;
+    }
+    Ok(if needed { Exit::NeedsPerson } else { Exit::Well })
+}
+
+/// Gathers the facts; a project without `.salve` stays without it.
+fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
+    let sources = Sources::of_process(Some(project), &out.global().set);
+    let config = match config::load(&sources) {
+        Ok(config) => Settings { valid: true, warnings: config.warnings.len(), error: None },
+        Err(error) => Settings { valid: false, warnings: 0, error: Some(error.to_string()) },
+    };
+    let mut report = Report {
+        version: 1,
+        project: project.root().display().to_string(),
+        config,
+        events: 0,
+        last_event: None,
+        memory: Counts::default(),
+        incidents: Vec::new(),
+    };
+    if project.has_state_dir()? {
+        let store = Store::open(project)?;
+        tell_mended(&store, out);
+        report.events = store.journal().last_seq()?;
+        report.last_event = store.journal().tail(&Filter::default(), 1)?.first().map(|e| e.at);
+        report.memory = store.memory().counts()?;
+        report.incidents = incidents(&store)?;
+    }
+    Ok(report)
+}
+
+/// Returns the latest incidents: those that need somebody first, then by time.
+fn incidents(store: &Store) -> Result<Vec<Line>, CliError> {
+    let journal = store.journal();
+    let mut lines = Vec::new();
+    for opened in journal.tail(&Filter::default().kind("opened"), RECENT)?.iter().rev() {
+        let Some(id) = opened.incident else { continue };
+        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        // An incident that a newer Salve opened is that Salve's to tell about.
+        let Ok(incident) = Incident::replay(&entries) else { continue };
+        lines.push(line(&incident, opened.at));
+    }
+    lines.sort_by_key(|line| line.state as u8);
+    let over = lines.iter().position(|line| line.state == State::Over).unwrap_or(lines.len());
+    lines.truncate(over + SHOWN);
+    Ok(lines)
+}
+
+fn line(incident: &Incident, since: Timestamp) -> Line {
+    let state = match incident.phase() {
+        Phase::Asking { .. } => State::NeedsYou,
+        Phase::Choosing | Phase::Due { .. } | Phase::Doing { .. } | Phase::Ending { .. } => {
+            State::Healing
+        }
+        Phase::CoolingDown { .. } => State::CoolingDown,
+        Phase::Closed(_) => State::Over,
+    };
+    let subject = incident.subject();
+    Line {
+        id: incident.id().short(),
+        state,
+        subject: subject.kind,
+        name: subject.name.to_string(),
+        class: incident.symptom().class.to_string(),
+        key_line: incident.symptom().key_line.to_string(),
+        since,
+    }
+}
+
+fn print(to: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    let bold = Style::new().bold();
+    writeln!(to, "{bold}Salve{bold:#}  {}", report.project)?;
+    let config = match &report.config {
+        Settings { valid: false, .. } => "wrong; `salve config check` says where".to_owned(),
+        Settings { warnings: 0, .. } => "valid".to_owned(),
+        Settings { warnings, .. } => format!("valid, {warnings} warnings: `salve config check`"),
+    };
+    writeln!(to, "  config     {config}")?;
+    match report.last_event {
+        None => writeln!(to, "  journal    empty")?,
+        Some(at) => writeln!(to, "  journal    {} events, last {}", report.events, ago(at))?,
+    }
+    let Counts { failures, remedies, proven, .. } = report.memory;
+    match failures {
+        0 => writeln!(to, "  memory     empty; `salve memory learn` teaches it")?,
+        _ => {
+            writeln!(to, "  memory     {failures} failures, {remedies} remedies, {proven} proven")?
+        }
+    }
+    if report.incidents.is_empty() {
+        return writeln!(to, "  incidents  none");
+    }
+    writeln!(to, "  incidents")?;
+    for line in &report.incidents {
+        print_line(to, line)?;
+    }
+    Ok(())
+}
+
+fn print_line(to: &mut impl Write, line: &Line) -> std::io::Result<()> {
+    let (word, colour) = match line.state {
+        State::NeedsYou => ("needs you", AnsiColor::Red),
+        State::Healing => ("healing", AnsiColor::Yellow),
+        State::CoolingDown => ("cooling", AnsiColor::Yellow),
+        State::Over => ("over", AnsiColor::Green),
+    };
+    let style = Style::new().fg_color(Some(colour.into()));
+    let text: String = line.key_line.chars().take(60).collect();
+    let since = ago(line.since);
+    writeln!(
+        to,
+        "    {}  {style}{word:<9}{style:#}  {}  {} · {text} ({since})",
+        line.id, line.name, line.class
+    )
+}
+
+/// Says how long ago something was, roughly.
+fn ago(at: Timestamp) -> String {
+    let passed = Timestamp::now().duration_since(at).max(SignedDuration::ZERO).as_secs();
+    match passed {
+        0..60 => format!("{passed} s ago"),
+        60..3600 => format!("{} min ago", passed / 60),
+        3600..172_800 => format!("{} h ago", passed / 3600),
+        _ => format!("{} days ago", passed / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::ToSpan;
+    use salve_core::class::Class;
+    use salve_core::event::{
+        Acted, Actor, AtALoss, Draft, Event, Limits, OnFailure, Policy, Process, Repeat, Subject,
+        Symptom,
+    };
+    use salve_core::id::{IncidentId, Signature};
+    use salve_core::incident::{Awaited, Move};
+    use salve_core::scrub::Scrubbed;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn opening() -> Event {
+        let subject = Subject {
+            kind: SubjectKind::Server,
+            name: Scrubbed::literal("web"),
+            repeat: Repeat::Safe,
+        };
+        let policy = Policy {
+            person: Scrubbed::literal("kim"),
+            limits: Limits { attempts: Some(3), ..Limits::default() },
+            backoff_ms: 0,
+            engage_ms: 0,
+            write_ms: 0,
+            quiet_ms: 0,
+            watch_ms: 0,
+            cooldown_ms: 0,
+            max_files: 8,
+            max_lines: 300,
+            no_progress_limit: Some(3),
+            catastrophe_after: None,
+            on_failure: OnFailure::Undo,
+            at_a_loss: AtALoss::Ask,
+        };
+        let symptom = Symptom {
+            signature: Signature(7),
+            class: Class::PortConflict,
+            key_line: Scrubbed::literal("port 3000 is in use"),
+            exit: None,
+            tree: None,
+            acted: Acted::No,
+        };
+        Event::Opened { subject, policy: Box::new(policy), symptom: Box::new(symptom) }
+    }
+
+    /// Opens an incident and lets its owner run until a person is waited for.
+    fn ask_a_person(store: &Store, at: Timestamp) -> IncidentId {
+        let id = IncidentId(Uuid::from_u128(0x7f3a_0000 << 96));
+        let me = Process { pid: 1, started: 1, host: Scrubbed::literal("here") };
+        let write = |event| {
+            let by = Actor::Salve(me.clone());
+            store.journal().append(Draft { at, by, incident: Some(id), event }).unwrap();
+        };
+        write(opening());
+        write(Event::Claimed { instead_of: None });
+        loop {
+            let entries = store.journal().read(0, &Filter::incident(id), usize::MAX).unwrap();
+            match Incident::replay(&entries).unwrap().next(&me, at + 1.hour()) {
+                Move::Write(event) => write(event),
+                Move::Choose => write(Event::NothingLeft {}),
+                Move::Wait { on: Awaited::Effect(effect), .. } => {
+                    write(Event::Finished { effect, report: salve_core::event::Report::Done });
+                }
+                Move::Wait { on: Awaited::Person(_), .. } => return id,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_incident_that_waits_for_a_person_comes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&Project::at(dir.path()).unwrap()).unwrap();
+        let at = Timestamp::UNIX_EPOCH;
+        let id = ask_a_person(&store, at);
+        let lines = incidents(&store).unwrap();
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0].id, id.short());
+        assert!(lines[0].state == State::NeedsYou);
+        let mut text = Vec::new();
+        print_line(&mut text, &lines[0]).unwrap();
+        let text = anstream::adapter::strip_str(std::str::from_utf8(&text).unwrap()).to_string();
+        assert!(
+            text.starts_with("    7f3a0000  needs you  web  port_conflict · port 3000"),
+            "{text}"
+        );
+    }
 }

@@ -81,3 +81,29 @@ fn doctor_fails_where_there_is_no_git() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("install git"), "{}", text(&output.stdout));
 }
+
+#[test]
+fn status_shows_a_new_project_and_leaves_nothing_behind() {
+    let project = Project::new();
+    assert_eq!(project.run(&["status"]).status.code(), Some(2), "no project here yet");
+    project.write("salve.toml", "");
+    let output = project.run(&["status"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let screen = text(&output.stdout);
+    for words in ["config     valid", "journal    empty", "memory     empty", "incidents  none"] {
+        assert!(screen.contains(words), "{words} is missing in:\n{screen}");
+    }
+    assert!(!project.dir().join(".salve").exists());
+}
+
+#[test]
+fn status_counts_events_and_names_wrong_settings() {
+    let project = Project::new();
+    project.write("salve.toml", "recovry = 1\n");
+    project.run(&["events", "note", "hello"]);
+    let output = project.run(&["status", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["events"], &report["version"]), (&1.into(), &1.into()));
+    assert_eq!(report["config"]["valid"], false);
+    assert!(report["config"]["error"].as_str().unwrap().contains("recovery"), "{report}");
+}
