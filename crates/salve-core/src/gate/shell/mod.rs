@@ -12,6 +12,8 @@ mod script;
 mod tree;
 mod word;
 
+use std::collections::HashSet;
+
 use super::pattern::{Pattern, Template};
 use reach::Reach;
 use word::Word;
@@ -29,7 +31,7 @@ pub(super) struct Unclear(pub(super) &'static str);
 /// Everything a text would run.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    commands: Vec<Vec<Word>>,
+    commands: Vec<Known>,
     /// Why more may run than is seen here, if so.
     pub(super) doubt: Option<&'static str>,
 }
@@ -44,53 +46,67 @@ pub(super) fn read(text: &str) -> Result<Reading, Unclear> {
     if let Some(odd) = text.chars().find(|&c| is_odd(c)) {
         return Err(if odd.is_ascii() { CONTROL } else { INVISIBLE });
     }
-    let mut reading = Reading::default();
-    let mut left = MAX_SCRIPTS;
-    read_script(text, 0, &mut left, &mut reading)?;
-    Ok(reading)
+    let mut reader = Reader::default();
+    reader.script(text, 0)?;
+    reader.compare()?;
+    Ok(Reading { commands: reader.commands, doubt: reader.doubt })
 }
 
 const CONTROL: Unclear = Unclear("it holds a control character");
 const INVISIBLE: Unclear = Unclear("it holds an invisible character");
+const TOO_DEEP: Unclear = Unclear("it is nested too deep");
 
-fn read_script(
-    text: &str,
-    depth: usize,
-    left: &mut usize,
-    reading: &mut Reading,
-) -> Result<(), Unclear> {
-    if depth > MAX_DEPTH || *left == 0 {
-        return Err(Unclear("it is nested too deep"));
+#[derive(Default)]
+struct Reader {
+    commands: Vec<Known>,
+    doubt: Option<&'static str>,
+    /// Every script that was read.
+    scripts: Vec<String>,
+    /// Every simple command found in them, as both readers write it.
+    found: HashSet<String>,
+    /// The same, exactly as written.
+    seen: HashSet<Vec<String>>,
+}
+
+impl Reader {
+    fn script(&mut self, text: &str, depth: usize) -> Result<(), Unclear> {
+        if depth > MAX_DEPTH || self.scripts.len() == MAX_SCRIPTS {
+            return Err(TOO_DEEP);
+        }
+        self.scripts.push(text.to_owned());
+        let script = script::read(text)?;
+        let mut nested = script.nested;
+        for command in script.commands {
+            self.found.insert(as_written(&command.words));
+            // The very same command again leads nowhere new.
+            let words = command.words.iter().map(|word| word.raw.clone()).collect();
+            let known = command.assignments.is_empty() && !command.fed;
+            if !self.seen.insert(words) && known {
+                continue;
+            }
+            let reach = Reach::of(command)?;
+            self.doubt = self.doubt.or(reach.doubt);
+            self.commands.extend(reach.commands.into_iter().map(Known::new));
+            nested.extend(reach.scripts);
+        }
+        nested.iter().try_for_each(|text| self.script(text, depth + 1))
     }
-    *left -= 1;
-    let script = script::read(text)?;
-    let first = reading.commands.len();
-    let mut nested = script.nested;
-    let mut written = Vec::new();
-    for command in script.commands {
-        written.push(words_as_written(&command.words));
-        let reach = Reach::of(command)?;
-        reading.doubt = reading.doubt.or(reach.doubt);
-        reading.commands.extend(reach.commands);
-        nested.extend(reach.scripts);
-    }
-    for text in &nested {
-        read_script(text, depth + 1, left, reading)?;
-    }
-    let known = |words: &[String]| {
-        let squeezed = squeeze(words.iter().map(String::as_str));
-        written.contains(&squeezed)
-            || reading.commands[first..].iter().any(|c| words_as_written(c) == squeezed)
-    };
-    if tree::commands(text)?.iter().all(|words| known(words)) {
+
+    /// Asks the second reader about every script that the first has read.
+    fn compare(&self) -> Result<(), Unclear> {
+        for text in &self.scripts {
+            for words in tree::commands(text)? {
+                if !self.found.contains(&squeeze(words.iter().map(String::as_str))) {
+                    return Err(Unclear("two readings of it disagree"));
+                }
+            }
+        }
         Ok(())
-    } else {
-        Err(Unclear("two readings of it disagree"))
     }
 }
 
-/// Returns the words as both readers see them: no `time`, no `<(…)`, and single spaces.
-fn words_as_written(words: &[Word]) -> String {
+/// Returns the words as both readers write them: no `time`, no `<(…)`, and single spaces.
+fn as_written(words: &[Word]) -> String {
     let mut words = words.iter().map(|word| word.raw.as_str()).peekable();
     while words.next_if(|&word| word == "time").is_some() {
         words.next_if(|&word| word == "-p");
@@ -98,9 +114,17 @@ fn words_as_written(words: &[Word]) -> String {
     squeeze(words.filter(|word| !word.starts_with("<(") && !word.starts_with(">(")))
 }
 
+/// Joins words so that only their inner white space may differ.
 fn squeeze<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let parts: Vec<&str> = words.flat_map(str::split_whitespace).collect();
-    parts.join(" ")
+    let mut text = String::new();
+    for word in words {
+        for part in word.split_whitespace() {
+            text.push_str(part);
+            text.push(' ');
+        }
+        text.push('\0');
+    }
+    text
 }
 
 /// Returns whether a character can hide what a person would see.
@@ -122,46 +146,46 @@ fn is_odd(c: char) -> bool {
 impl Reading {
     /// Returns whether `pattern` matches one of the commands, whatever the holes may hold.
     pub(super) fn could_match(&self, pattern: &Pattern) -> bool {
-        self.commands.iter().any(|words| matches(words, pattern))
+        self.commands.iter().any(|command| command.could_match(pattern))
     }
 }
 
-fn matches(words: &[Word], pattern: &Pattern) -> bool {
-    let written: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
-    pattern.matches(&written.join(" "))
-        || join(words).any_form(|form| pattern.could_match(form))
-        || (pattern.is_literal() && reaches(words, pattern.text()))
+/// One command and the texts under which it may be known.
+#[derive(Debug)]
+struct Known {
+    words: Vec<Word>,
+    forms: Vec<Template>,
 }
 
-/// The texts under which one command may be known.
-struct Forms<'a> {
-    words: &'a [Word],
-}
-
-fn join(words: &[Word]) -> Forms<'_> {
-    Forms { words }
-}
-
-impl Forms<'_> {
-    /// Returns whether `test` holds for the words joined by single spaces, with or without the
-    /// program's directory, and with or without options before the first argument.
-    fn any_form(&self, test: impl Fn(&Template) -> bool) -> bool {
-        let Some((program, arguments)) = self.words.split_first() else { return false };
-        let names = match program.known() {
-            Some(text) => [Template::known_text(text), Template::known_text(programs::name(text))],
-            None => [program.cooked.clone(), program.cooked.clone()],
-        };
-        let starts = std::iter::once(0).chain(after_options(arguments));
-        starts.into_iter().any(|start| {
-            names.iter().any(|name| {
-                let mut form = name.clone();
-                for word in &arguments[start..] {
-                    form.push(" ");
-                    form.append(&word.cooked);
+impl Known {
+    /// Joins the words by single spaces: as written and as the shell sees them, with and without
+    /// the program's directory, and with and without options before the first argument.
+    fn new(words: Vec<Word>) -> Self {
+        let written: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
+        let mut forms = vec![Template::known_text(&written.join(" "))];
+        if let Some((program, arguments)) = words.split_first() {
+            let mut names = vec![program.cooked.clone()];
+            if let Some(text) = program.known().filter(|text| programs::name(text) != *text) {
+                names.push(Template::known_text(programs::name(text)));
+            }
+            for start in std::iter::once(0).chain(after_options(arguments)) {
+                for name in &names {
+                    let mut form = name.clone();
+                    for word in &arguments[start..] {
+                        form.push(" ");
+                        form.append(&word.cooked);
+                    }
+                    forms.push(form);
                 }
-                test(&form)
-            })
-        })
+            }
+        }
+        forms.dedup();
+        Self { words, forms }
+    }
+
+    fn could_match(&self, pattern: &Pattern) -> bool {
+        self.forms.iter().any(|form| pattern.could_match(form))
+            || (pattern.is_literal() && reaches(&self.words, pattern.text()))
     }
 }
 

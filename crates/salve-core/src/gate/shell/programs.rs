@@ -20,6 +20,8 @@ pub(super) enum Role {
     Shell,
     /// An interpreter of another language.
     Interpreter,
+    /// An editor whose scripts may run commands.
+    Editor,
     /// Changes what later words mean.
     Redefiner,
     /// A built-in that evaluates subscripts in its arguments.
@@ -58,7 +60,8 @@ const ROLES: &[(Role, &str)] = &[
     (
         Role::ScriptRunner,
         "eval trap su ssh watch script flock at batch concurrently nix-shell npm-run-all run-p \
-         run-s start-server-and-test tmux screen expect dbus-run-session xvfb-run crontab",
+         run-s start-server-and-test tmux screen expect dbus-run-session xvfb-run crontab \
+         cmd powershell pwsh",
     ),
     (
         Role::Shell,
@@ -67,8 +70,9 @@ const ROLES: &[(Role, &str)] = &[
     (
         Role::Interpreter,
         "node nodejs deno bun perl ruby php lua luajit awk gawk mawk nawk osascript tclsh Rscript \
-         R powershell pwsh cmd vim vi nvim ed ex emacs guile scala jshell sqlite3 psql mysql",
+         R vim vi nvim ed ex emacs guile scala jshell sqlite3 psql mysql",
     ),
+    (Role::Editor, "sed gsed"),
     (Role::Redefiner, "alias unalias shopt enable hash bind complete compgen"),
     (
         Role::Evaluator,

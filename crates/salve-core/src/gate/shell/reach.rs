@@ -5,6 +5,9 @@ use super::programs::{self, Role};
 use super::script::Simple;
 use super::word::Word;
 
+/// Characters that mean something to a shell.
+const META: &str = ";|&(){}`$<>";
+
 /// How many words a wrapped command may have.
 const MAX_WRAPPED: usize = 64;
 
@@ -67,7 +70,22 @@ impl Reach {
             }
             at += 1;
         }
+        if wraps == Wraps::Rest {
+            reach.arguments_as_scripts(&words[1..]);
+        }
         Ok(reach)
+    }
+
+    /// Takes arguments that look like scripts for scripts: many wrappers do.
+    fn arguments_as_scripts(&mut self, arguments: &[Word]) {
+        let scripted = |text: &str| text.contains(|c: char| c.is_whitespace() || META.contains(c));
+        for text in arguments.iter().filter_map(Word::known) {
+            let value = text.split_once('=').map(|(_, value)| value);
+            let whole = (!text.starts_with('-')).then_some(text);
+            let found = [whole, value].into_iter().flatten().filter(|text| scripted(text));
+            self.scripts.extend(found.map(str::to_owned));
+        }
+        self.scripts.dedup();
     }
 
     /// Looks at the command that begins at `at`; returns what it wraps.
@@ -104,6 +122,12 @@ impl Reach {
             Role::Interpreter => {
                 self.interpreter(&words[at + 1..], fed);
                 self.subcommand(&name, &words[at + 1..])
+            }
+            Role::Editor => {
+                if words[at + 1..].iter().any(edits_and_runs) {
+                    self.doubt = Some("it may run what it edits");
+                }
+                Wraps::Nothing
             }
             Role::Redefiner => {
                 self.doubt = Some("it changes what later words mean");
@@ -154,9 +178,6 @@ impl Reach {
         for word in arguments {
             let text = word.known().ok_or(Unclear("it runs a script that is not written here"))?;
             whole.push(text);
-            if text.contains(|c: char| c.is_whitespace() || ";|&(`$<".contains(c)) {
-                self.scripts.push(text.to_owned());
-            }
         }
         if whole.is_empty() {
             return Err(Unclear("its input decides what it runs"));
@@ -184,9 +205,6 @@ impl Reach {
                 }
             } else {
                 file = true;
-                if text.contains(char::is_whitespace) {
-                    self.scripts.push(text.to_owned());
-                }
             }
         }
         if !file {
@@ -205,7 +223,7 @@ impl Reach {
             let long = ["--eval", "--print", "--execute", "--command", "--require", "--import"];
             (short && text.contains(['c', 'e', 'r', 'p', 'E', 'C', 'i', 'x']))
                 || long.iter().any(|option| text.starts_with(option))
-                || ["system", "exec", "|", "`", "\\!"].iter().any(|sign| text.contains(sign))
+                || ["system", "exec", "eval", "|", "`", "!"].iter().any(|sign| text.contains(sign))
         };
         let input = arguments.is_empty() || arguments.iter().any(|word| word.raw == "-");
         if arguments.iter().any(inline) || fed || input {
@@ -223,6 +241,15 @@ fn skips(word: &Word) -> bool {
 fn is_number(text: &str) -> bool {
     let digits = text.trim_end_matches(['s', 'm', 'h', 'd']);
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+}
+
+/// Returns whether a `sed` script may hold the command that runs another.
+fn edits_and_runs(word: &Word) -> bool {
+    let text = word.cooked.head().as_bytes();
+    let letter = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphabetic);
+    !word.is_option()
+        && (0..text.len())
+            .any(|i| text[i] == b'e' && !letter(text[..i].last()) && !letter(text.get(i + 1)))
 }
 
 /// Returns whether an option of `env` holds a whole command.

@@ -252,6 +252,10 @@ impl Reader<'_> {
                 if line == document.end {
                     break;
                 }
+                if document.expands && line.ends_with('\\') {
+                    // Joined with the next line it may be the end mark, in some shells.
+                    return Err(Unclear("a here-document continues a line"));
+                }
                 if !more {
                     return Err(Unclear("a here-document is not closed"));
                 }
