@@ -83,7 +83,7 @@ pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
 fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
     let sources = Sources::of_process(Some(project), &out.global().set);
     let config = match config::load(&sources) {
-        Ok(config) => Settings { valid: true, warnings: config.warnings.len(), error: None },
+        Ok(config) => Settings { valid: true, warnings: config.warnings().len(), error: None },
         Err(error) => Settings { valid: false, warnings: 0, error: Some(error.to_string()) },
     };
     let mut report = Report {
