@@ -94,7 +94,8 @@ fn main() {
         let request = Request::new(&command, "web/app", 60).unwrap();
         let mut answer = "";
         let (median, p99) = measure(|| {
-            answer = black_box(judge(root, &policy, &request, &state, &scrubber)).decision();
+            let judged = judge(root, &policy, &request, &state, &scrubber);
+            answer = black_box(judged).verdict.decision();
         });
         let ratio = p99.as_secs_f64() / LIMIT.as_secs_f64();
         println!("{name:<18} {median:>10.1?} {p99:>10.1?} {ratio:>9.2}×  {answer}");

@@ -7,7 +7,7 @@
 mod case;
 mod file;
 
-pub use case::{judge, judge_line, read_policy};
+pub use case::{Judged, judge, judge_line, read_policy};
 pub use file::{FileError, Links, read_text};
 
 use std::ffi::OsStr;

@@ -96,7 +96,7 @@ fn judge_arguments(
     let judged = policy.and_then(|policy| {
         let state = read_state(args.state.as_deref())?;
         let request = read_request(args)?;
-        Ok(judge(project.root(), &policy, &request, &state, scrubber))
+        Ok(judge(project.root(), &policy, &request, &state, scrubber).verdict)
     });
     Ok(judged.unwrap_or_else(|refusal| refusal))
 }

@@ -10,7 +10,7 @@ use salve_core::gate::{
 use salve_core::scrub::Scrubber;
 use serde_json::{Map, Value};
 
-use super::{place, resolve};
+use super::{WorkingDir, place, resolve};
 
 /// The settings of a `recovery` section, by which a bare one is told from a whole file.
 const SETTINGS: [&str; 6] = [
@@ -22,6 +22,15 @@ const SETTINGS: [&str; 6] = [
     "on_unknown",
 ];
 
+/// A verdict, and the directory it speaks about.
+#[derive(Debug)]
+pub struct Judged {
+    /// The gate's answer.
+    pub verdict: Verdict,
+    /// The directory to run in, held open; there is one whenever the answer is not a refusal.
+    pub dir: Option<WorkingDir>,
+}
+
 /// Judges a request in the repository at `root`.
 pub fn judge(
     root: &Path,
@@ -29,10 +38,15 @@ pub fn judge(
     request: &Request,
     state: &State,
     scrubber: &Scrubber,
-) -> Verdict {
+) -> Judged {
     let resolved = resolve(root, request.working_dir());
     let place = place(&resolved);
-    decide(Case { policy, request, place: &place, state }, scrubber)
+    let verdict = decide(Case { policy, request, place: &place, state }, scrubber);
+    let dir = match verdict {
+        Verdict::Auto(_) | Verdict::Human { .. } => resolved.ok(),
+        Verdict::Deny { .. } => None,
+    };
+    Judged { verdict, dir }
 }
 
 /// Reads the policy from the text of a settings file, JSON or TOML, whole or only the section.
@@ -97,7 +111,7 @@ fn judge_case(case: &Value, scrubber: &Scrubber) -> Result<Verdict, Verdict> {
     };
     let state = state.map_err(|error| Verdict::deny(Rule::State, error.to_string()))?;
     let request = read_request(map).map_err(|error| malformed(&error))?;
-    Ok(judge(Path::new(root), &policy, &request, &state, scrubber))
+    Ok(judge(Path::new(root), &policy, &request, &state, scrubber).verdict)
 }
 
 fn read_request(case: &Map<String, Value>) -> Result<Request, String> {

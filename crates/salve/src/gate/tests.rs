@@ -280,8 +280,9 @@ fn settings_are_found_in_every_form() {
         let request = salve_core::gate::Request::new("npm ci", ".", 1).unwrap();
         let state = salve_core::gate::State::default();
         let root = std::env::temp_dir();
-        let verdict = judge(&root, &policy, &request, &state, &scrubber());
-        assert_eq!(verdict.decision(), "auto", "{text}");
+        let judged = judge(&root, &policy, &request, &state, &scrubber());
+        assert_eq!(judged.verdict.decision(), "auto", "{text}");
+        assert_eq!(judged.dir.unwrap().path(), root.canonicalize().unwrap(), "{text}");
     }
     for text in ["", "{}", "version = 1", "[agent]\nenabled = true"] {
         assert!(read_policy(text).is_ok(), "{text}");
