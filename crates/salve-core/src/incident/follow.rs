@@ -84,27 +84,17 @@ impl Incident {
     /// Does what was ordered while an effect was running.
     fn heed_wish(&mut self) {
         let Some(wish) = self.wish.take() else { return };
-        match (self.phase, wish) {
+        let settled = wish == Then::End(Outcome::Resolved);
+        match self.phase {
             // It came out well, or is over: there is nothing left to stop.
-            (Phase::Ending { .. } | Phase::Closed(_), _) => {}
-            (Phase::Due { what: Effect::RollBack(_), .. }, _) => self.then = wish,
+            Phase::Ending { .. } | Phase::Closed(_) => {}
             // What could not be undone has to be looked at, unless a person has.
-            (Phase::Asking { question: Question::RollBackFailed, .. }, Then::Choose)
-            | (Phase::Asking { question: Question::RollBackFailed, .. }, Then::Ask(_))
-            | (
-                Phase::Asking { question: Question::RollBackFailed, .. },
-                Then::End(
-                    Outcome::Aborted | Outcome::GivenUp | Outcome::Unhealed | Outcome::Recovered(_),
-                ),
-            ) => {}
-            (
-                Phase::Choosing
-                | Phase::Due { .. }
-                | Phase::Doing { .. }
-                | Phase::Asking { .. }
-                | Phase::CoolingDown { .. },
-                _,
-            ) => self.stop_now(wish),
+            Phase::Asking { question: Question::RollBackFailed, .. } if !settled => {}
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. } => self.stop_now(wish),
         }
     }
 
@@ -264,9 +254,7 @@ impl Incident {
                 Repeat::Unsafe => self.ask(Question::MayHaveActed),
             },
         }
-        if matches!(self.phase, Phase::Due { .. } | Phase::Asking { .. }) {
-            self.heed_wish();
-        }
+        self.heed_wish();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{History, Incident, Ledger, Phase, Reach, Trial, Tried};
+use super::{History, Incident, Ledger, Phase, Reach, Tier, Trial, Tried};
 use crate::event::{Policy, Process, Subject, Symptom};
 use crate::id::IncidentId;
 
@@ -65,6 +65,11 @@ impl Incident {
             true => begun.saturating_add(1),
             false => begun,
         }
+    }
+
+    /// Returns how much thought the present attempt deserves.
+    pub fn tier(&self) -> Tier {
+        Tier::of_attempt(self.attempt())
     }
 
     /// Tells whether the same failure kept coming back in the same tree.

@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod fingerprint;
 mod gate;
+mod incident;
 mod journal;
 mod memory;
 mod scrub;

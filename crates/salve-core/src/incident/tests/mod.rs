@@ -522,6 +522,9 @@ fn orders_stop_at_once_or_when_the_effect_is_back() {
         "snapshot apply-a rollback-attempt verify recovered(proven)",
     );
     check(policy(), &plan, &[Works, Resolves, Works], "snapshot apply-a resolved");
+    // What the person mended by hand while the remedy failed is not rolled back.
+    check(policy(), &plan, &[Works, Resolves, Fails], "snapshot apply-a resolved");
+    check(policy(), &plan, &[Works, Resolves, Dies], "snapshot apply-a resolved");
     check(policy(), &[], &[Orders(Order::Retry)], "nothingleft nothingleft waits");
 }
 
