@@ -51,15 +51,18 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     }
 }
 
-/// Returns the settings in force for a command: those of the project, if it runs in one.
-///
-/// A change that waits for a person does not count yet.
+/// Returns the settings in the files, for commands that run nothing by them.
 pub(super) fn load(out: &Output) -> Result<Config, CliError> {
-    let project = project(out)?;
-    let sources = Sources::of_process(project.as_ref(), &out.global().set);
-    let Some(project) = project.filter(|project| project.database().exists()) else {
-        return config::load(&sources).map_err(wrong);
+    let sources = Sources::of_process(project(out)?.as_ref(), &out.global().set);
+    config::load(&sources).map_err(wrong)
+}
+
+/// Returns the settings in force: a change that waits for a person does not count yet.
+fn in_force(out: &Output) -> Result<Config, CliError> {
+    let Some(project) = project(out)?.filter(|project| project.database().exists()) else {
+        return load(out);
     };
+    let sources = Sources::of_process(Some(&project), &out.global().set);
     let store = Store::open(&project)?;
     let scrubber = super::project::scrubber();
     let (config, waiting) =
@@ -119,7 +122,7 @@ struct Shown<'a> {
 }
 
 fn show(key: Option<&str>, out: &Output) -> Result<Exit, CliError> {
-    let config = load(out)?;
+    let config = in_force(out)?;
     let wanted = |name: &str| match key {
         None => true,
         Some(key) => name == key || name.strip_prefix(key).is_some_and(|r| r.starts_with('.')),

@@ -13,7 +13,7 @@ use salve_core::scrub::{Key, Scrubber};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CliError, Exit, Output};
+use super::{CliError, Exit, Output, config};
 
 /// Arguments of `salve fingerprint`.
 #[derive(Debug, clap::Args)]
@@ -42,11 +42,13 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         })?),
         None => Box::new(io::stdin().lock()),
     };
+    let config = config::load(out)?;
+    let rules = config.fingerprint_rules();
     if args.jsonl {
-        return answer_lines(input, out);
+        return answer_lines(input, rules, out);
     }
     let hints = Hints { exit_code: args.exit_code, signal: args.signal, tool: args.tool };
-    let mut window = Window::new(Rules::built_in());
+    let mut window = Window::new(rules);
     let mut piece = vec![0; 64 * 1024];
     loop {
         match input.read(&mut piece) {
@@ -56,7 +58,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
             Err(error) => return Err(CliError::failed("cannot read the output").because(error)),
         }
     }
-    let print = fingerprint(&window.finish(), &hints);
+    let print = fingerprint(&window.finish(), &hints, rules);
     if out.json() {
         out.fact(&print)?
     } else {
@@ -66,10 +68,10 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 }
 
 /// Scrubs a text and returns its fingerprint.
-fn fingerprint(text: &str, hints: &Hints) -> Fingerprint {
+fn fingerprint(text: &str, hints: &Hints, rules: &Rules) -> Fingerprint {
     // The marks in a fingerprint name the kind of a secret and no more, so any key will do.
     let scrubber = Scrubber::new(Key::new([0; 32]));
-    Rules::built_in().fingerprint(scrubber.scrub(text).as_str(), hints)
+    rules.fingerprint(scrubber.scrub(text).as_str(), hints)
 }
 
 /// Prints a fingerprint for a person.
@@ -127,7 +129,7 @@ struct Refusal {
 }
 
 /// Answers every line of `input`, and goes on after a malformed one.
-fn answer_lines(input: impl Read, out: &Output) -> Result<Exit, CliError> {
+fn answer_lines(input: impl Read, rules: &Rules, out: &Output) -> Result<Exit, CliError> {
     let mut input = io::BufReader::new(input);
     let mut stdout = io::BufWriter::new(out.stdout());
     let mut exit = Exit::Well;
@@ -143,7 +145,7 @@ fn answer_lines(input: impl Read, out: &Output) -> Result<Exit, CliError> {
             continue;
         }
         match question(&raw, number) {
-            Ok(question) => answer(question, &mut stdout)?,
+            Ok(question) => answer(question, rules, &mut stdout)?,
             Err(refusal) => {
                 serde_json::to_writer(&mut stdout, &refusal).map_err(io::Error::from)?;
                 exit = Exit::Failed;
@@ -168,9 +170,9 @@ fn question(raw: &[u8], line: usize) -> Result<Question, Refusal> {
 }
 
 /// Writes the answer to one question.
-fn answer(question: Question, stdout: &mut impl Write) -> Result<(), CliError> {
+fn answer(question: Question, rules: &Rules, stdout: &mut impl Write) -> Result<(), CliError> {
     let Question { id, text, exit_code, signal, tool } = question;
-    let print = fingerprint(&text, &Hints { exit_code, signal, tool });
+    let print = fingerprint(&text, &Hints { exit_code, signal, tool }, rules);
     let answer = Answer {
         id: &id,
         version: print.version,

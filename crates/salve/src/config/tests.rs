@@ -336,6 +336,15 @@ fn own_failures_are_recognised_and_wrong_rows_are_named() {
 }
 
 #[test]
+fn wrong_patterns_of_secrets_are_named() {
+    let text = "scrub.patterns = [\n{ kind = \"badge\", regex = \"b([0-9]+)\" },\n\
+        { kind = \"x\", regex = \"(\" },\n{ kind = \"No Kind\", regex = \"x\" }]";
+    let problems = load_text("salve.toml", text).unwrap_err().problems();
+    let places: Vec<_> = problems.iter().map(|p| p.origin.as_ref().unwrap().to_string()).collect();
+    assert_eq!(places, ["salve.toml:3:1", "salve.toml:4:1"], "{problems:?}");
+}
+
+#[test]
 fn the_rows_editors_know_are_the_rows_the_rules_take() {
     let rows = |key: &str| {
         let schema = &keys().find(|known| known.name == key).unwrap().schema["items"];

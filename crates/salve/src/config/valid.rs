@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use salve_core::fingerprint::{Rows, RuleError, Rules};
 use salve_core::gate::{self, Finding, FindingKind, InvalidPolicy, Policy, PolicyError, RawPolicy};
-use salve_core::scrub::Scrubber;
+use salve_core::scrub::{Key, Scrubber};
 use serde::Deserialize;
 
 use super::parse::MOST_PROBLEMS;
@@ -35,6 +35,7 @@ pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<Problem>> {
         }
     };
     let mut problems = addresses(tree);
+    problems.extend(patterns(&settings, tree));
     let policy = policy(&settings, tree);
     let fingerprints = fingerprints(&settings, tree);
     match (policy, fingerprints) {
@@ -112,6 +113,18 @@ fn is_address(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).unwrap_or_default();
     !host.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+/// Returns what is wrong with the user's own patterns of secrets.
+fn patterns(settings: &Settings, tree: &Node) -> Vec<Problem> {
+    let wrong = settings.scrub.patterns.iter().enumerate().filter_map(|(number, own)| {
+        let scrubber = Scrubber::new(Key::new([0; 32]));
+        let error = scrubber.with_patterns([(&*own.kind, &*own.regex)]).err()?;
+        let key = format!("scrub.patterns.{number}");
+        let origin = tree.get(&key).map(|node| node.origin.clone());
+        Some(Problem { origin, key: Some(key), message: error.to_string() })
+    });
+    wrong.take(MOST_PROBLEMS).collect()
 }
 
 /// Builds the user's own fingerprint rules, if there are any, and checks their examples.

@@ -68,7 +68,7 @@ fn what_show_prints_is_a_settings_file_with_the_same_meaning() {
 #[test]
 fn show_keeps_secrets_to_itself() {
     let project = Project::new();
-    let token = format!("gh{}{}", "p_", "a1B2".repeat(9));
+    let token = format!("gh{}{}", "p_", "x9Kd2mQ7Lw4RtB8vNc3HfYz6JgPs1ATeWu5E");
     project.write("salve.toml", format!("webhooks.on_escalation = \"https://a.example/{token}\""));
     for args in [&["config", "show"][..], &["config", "show", "--json"]] {
         let text = stdout(&project.run(args));
@@ -232,4 +232,31 @@ fn a_change_made_after_it_was_shown_is_asked_for_again() {
     assert!(stdout(&stale).contains("added \"curl evil\""), "{}", stdout(&stale));
     let report = facts(&project.run(&["config", "accept", "--json"]));
     assert_ne!(report["digest"], digest.as_str());
+}
+
+#[test]
+fn own_failures_and_own_secrets_are_known_by_the_commands() {
+    let project = Project::new();
+    project.write(
+        "salve.toml",
+        "[[fingerprint.anchors]]\nid = \"shop.stock\"\nclass = \"network\"\n\
+         shapes = [\"stock service {name:word} does not answer\"]\nidentify = [\"name\"]\n\
+         [[scrub.patterns]]\nkind = \"badge\"\nregex = \"badge ([0-9]{6})\"\n",
+    );
+    let text = b"error: stock service eu-1 does not answer, badge 123456\n";
+    let print = facts(&project.run_with_input(&["fingerprint", "--json"], text));
+    assert_eq!(
+        (&print["class"], &print["identity"]),
+        (&"network".into(), &"shop.stock(\"eu-1\")".into())
+    );
+    let lines = project.run_with_input(
+        &["fingerprint", "--jsonl"],
+        br#"{"id":1,"text":"stock service eu-1 does not answer"}"#,
+    );
+    assert_eq!(facts(&lines)["signature"], print["signature"]);
+    let scrubbed = stdout(&project.run_with_input(&["scrub"], text));
+    assert!(
+        scrubbed.contains("badge [secret:badge:") && !scrubbed.contains("123456"),
+        "{scrubbed}"
+    );
 }

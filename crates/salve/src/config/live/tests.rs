@@ -108,7 +108,7 @@ fn ac_11_a_wrong_file_is_refused_as_a_whole_and_journalled_once() {
 fn secrets_do_not_reach_the_journal() {
     let stage = Stage::new("");
     let mut live = stage.live();
-    let token = format!("gh{}{}", "p_", "a1B2".repeat(9));
+    let token = format!("gh{}{}", "p_", "x9Kd2mQ7Lw4RtB8vNc3HfYz6JgPs1ATeWu5E");
     stage.write(&format!("recovery.auto_approve = [\"curl -H {token}\"]"));
     let lines = changed(live.reload(now()).unwrap());
     assert!(lines[0].contains("[secret:") && !lines[0].contains(&token), "{lines:?}");
