@@ -25,6 +25,9 @@ use crate::process;
 use crate::project::Project;
 use crate::scrub::scrubber;
 
+/// How the names of the directories begin in which a new database is built.
+const WORK: &str = ".mending-";
+
 /// What was saved from a damaged store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mended {
@@ -57,16 +60,25 @@ pub(super) fn mend(project: &Project) -> Result<Option<Mended>, StoreError> {
         return Ok(None);
     }
     let system = |error| StoreError::system(&path, error);
-    let dir = tempfile::Builder::new()
-        .prefix(".mending-")
-        .tempdir_in(project.state_dir())
-        .map_err(system)?;
+    sweep(&project.state_dir());
+    let dir =
+        tempfile::Builder::new().prefix(WORK).tempdir_in(project.state_dir()).map_err(system)?;
     let damaged = copy_of(&path, dir.path()).map_err(system)?;
     let fresh = dir.path().join("fresh.db");
     let aside = free_name(&path);
     let mended = build(project, &fresh, &damaged, &aside)?;
     swap(&path, &fresh, &aside).map_err(system)?;
     Ok(Some(mended))
+}
+
+/// Removes what mendings left that were cut short: only copies of what is still in its place.
+fn sweep(dir: &Path) {
+    for file in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if file.file_name().as_encoded_bytes().starts_with(WORK.as_bytes()) {
+            // It does no harm where it is.
+            let _ = fs::remove_dir_all(file.path());
+        }
+    }
 }
 
 /// Returns whether the whole database can be read and agrees with itself.

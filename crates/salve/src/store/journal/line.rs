@@ -61,6 +61,8 @@ pub fn parse_line(line: &str) -> Result<Entry, LineError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -97,6 +99,29 @@ mod tests {
             line("1", r#""x""#, "1", &format!("{}{}", "[".repeat(999), "]".repeat(999))),
         ] {
             assert!(parse_line(&bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_the_reader_stumble_and_what_it_reads_it_writes(
+            text in r#"\PC{0,60}"#,
+            cut in 0_usize..200,
+            with in any::<u8>(),
+        ) {
+            let quoted = serde_json::to_string(&text).unwrap();
+            let line = format!(
+                r#"{{"seq":7,"at":"2026-01-02T03:04:05Z","by":{{"agent":{{"name":{quoted}}}}},"incident":null,"event":{quoted},"version":2,"data":{quoted}}}"#
+            );
+            let entry = parse_line(&line).unwrap();
+            prop_assert_eq!(&to_line(&entry), &line);
+            let mut bytes = line.into_bytes();
+            let at = cut % bytes.len();
+            bytes[at] = with;
+            if let Ok(entry) = parse_line(&String::from_utf8_lossy(&bytes)) {
+                prop_assert_eq!(parse_line(&to_line(&entry)).unwrap(), entry);
+            }
+            let _ = parse_line(&text);
         }
     }
 }

@@ -18,8 +18,23 @@ const CLOSEST: i64 = 4096;
 /// Copies into `fresh` every row of `damaged` that can be read, table by table.
 pub(super) fn rescue(damaged: &Path, fresh: &Transaction<'_>) -> rusqlite::Result<()> {
     let Some(source) = open(damaged) else { return Ok(()) };
-    for table in tables(fresh)? {
+    let tables = tables(fresh)?;
+    for table in &tables {
         Table { source: &source, fresh, table }.copy()?;
+    }
+    tables.iter().try_for_each(|table| drop_orphans(fresh, table))
+}
+
+/// Drops rows that belong to a row which is lost, before another takes its place.
+fn drop_orphans(fresh: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {
+    let sql = "SELECT \"table\", \"from\", \"to\" FROM pragma_foreign_key_list(?1)";
+    let parents: Vec<(String, String, String)> = fresh
+        .prepare(sql)?
+        .query_map([table], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (parent, from, to) in parents {
+        let known = format!("SELECT {to} FROM {parent}");
+        fresh.execute(&format!("DELETE FROM {table} WHERE {from} NOT IN ({known})"), [])?;
     }
     Ok(())
 }
@@ -67,7 +82,7 @@ fn tables(conn: &Transaction<'_>) -> rusqlite::Result<Vec<String>> {
 struct Table<'c> {
     source: &'c Connection,
     fresh: &'c Transaction<'c>,
-    table: String,
+    table: &'c str,
 }
 
 impl Table<'_> {
@@ -91,10 +106,13 @@ impl Table<'_> {
         let select = format!("SELECT rowid, {list} FROM {table}");
         match self.source.prepare(&select) {
             Ok(_) => self.walk(&select, columns.len(), &put),
-            // Without row numbers there is no way around a damaged place.
-            Err(_) => {
-                self.scan(&format!("SELECT 0, {list} FROM {table}"), columns.len(), &put).map(drop)
-            }
+            // Without row numbers, read up to the damaged place from both ends.
+            Err(_) => ["ASC", "DESC"].into_iter().try_for_each(|order| {
+                let by: Vec<_> = key(self.fresh, table)?;
+                let by: Vec<_> = by.iter().map(|name| format!("{name} {order}")).collect();
+                let sql = format!("SELECT 0, {list} FROM {table} ORDER BY {}", by.join(", "));
+                self.scan(&sql, columns.len(), &put).map(drop)
+            }),
         }
     }
 
@@ -178,5 +196,11 @@ fn split(row: &Row<'_>, columns: usize) -> rusqlite::Result<(i64, Vec<Value>)> {
 
 fn columns(conn: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
     let sql = "SELECT name FROM pragma_table_info(?1)";
+    conn.prepare(sql)?.query_map([table], |row| row.get(0))?.collect()
+}
+
+/// Lists the columns of the primary key, in its order.
+fn key(conn: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    let sql = "SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk";
     conn.prepare(sql)?.query_map([table], |row| row.get(0))?.collect()
 }

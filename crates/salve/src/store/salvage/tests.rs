@@ -224,9 +224,9 @@ fn damage_found_while_the_store_is_open_is_mended_and_followers_go_on() {
 #[test]
 fn an_edited_copy_brings_in_no_secret() {
     let (_dir, project) = Sound::new().copy();
-    let token = format!("gh{}{}", "p_", "a1B2".repeat(9));
+    let token = format!("gh{}{}", "p_", "a1B2c3D4e5F6".repeat(3));
     let text = fs::read_to_string(project.events()).unwrap();
-    fs::write(project.events(), text.replacen("remark 7 ", &format!("remark 7 {token}"), 1))
+    fs::write(project.events(), text.replacen("remark 7 ", &format!("remark 7 {token} "), 1))
         .unwrap();
     fs::remove_file(project.database()).unwrap();
     let store = Store::open(&project).unwrap();
@@ -240,26 +240,76 @@ fn other_tables_are_rescued_around_the_damage() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("old.db");
     let schema = "CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT NOT NULL) STRICT; \
-                  CREATE TABLE b (k TEXT PRIMARY KEY, v INTEGER) STRICT, WITHOUT ROWID;";
+                  CREATE TABLE b (a INTEGER NOT NULL REFERENCES a (id), x TEXT NOT NULL, \
+                  PRIMARY KEY (a, x)) STRICT, WITHOUT ROWID;";
     let old = Connection::open(&path).unwrap();
     old.execute_batch(schema).unwrap();
     let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)";
-    old.execute_batch(&format!(
-        "{many} INSERT INTO a SELECT i, printf('%0100d', i) FROM n; INSERT INTO b VALUES ('k', 7);"
-    ))
-    .unwrap();
+    let text = "printf('%0100d', i) FROM n";
+    let fill =
+        format!("{many} INSERT INTO a SELECT i, {text}; {many} INSERT INTO b SELECT i, {text}");
+    old.execute_batch(&fill).unwrap();
+    let pages: i64 = old.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     old.close().unwrap();
+    // Two pages of the one table and one of the other, which was filled after it.
     overwrite(&path, 60 * PAGE, &[0xa5; PAGE]);
     overwrite(&path, 90 * PAGE, &[0; PAGE]);
+    overwrite(&path, (usize::try_from(pages).unwrap() - 40) * PAGE, &[0xa5; PAGE]);
     let fresh = Connection::open_in_memory().unwrap();
     fresh.execute_batch(schema).unwrap();
+    fresh.pragma_update(None, "foreign_keys", false).unwrap();
     let tx = Transaction::new_unchecked(&fresh, TransactionBehavior::Immediate).unwrap();
     rows::rescue(&path, &tx).unwrap();
     let count = |sql: &str| tx.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
-    let kept = count("SELECT count(*) FROM a");
-    assert!((4900..5000).contains(&kept), "{kept}");
+    for table in ["a", "b"] {
+        let kept = count(&format!("SELECT count(*) FROM {table}"));
+        assert!((4800..5000).contains(&kept), "{table}: {kept}");
+    }
     assert_eq!(count("SELECT count(*) FROM a WHERE x <> printf('%0100d', id)"), 0);
-    assert_eq!(count("SELECT v FROM b"), 7);
+    assert_eq!(count("SELECT count(*) FROM b WHERE a NOT IN (SELECT id FROM a)"), 0, "no orphan");
+}
+
+#[test]
+fn memory_is_rescued_too() {
+    let (_dir, project) = Sound::new().copy();
+    let memory = |store: &Store| -> (i64, i64) {
+        let sql = "SELECT (SELECT count(*) FROM failure), (SELECT count(*) FROM remedy)";
+        store.read(|tx| tx.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))).unwrap()
+    };
+    let store = Store::open(&project).unwrap();
+    let sql = "INSERT INTO failure VALUES (7, 1, '', '', '', NULL, 0, 0, 1, 1, 0); \
+               INSERT INTO remedy VALUES (7, x'00', '', '', 0, '', '[]', '[]');";
+    store.write(Durability::Process, |tx| tx.execute_batch(sql)).unwrap();
+    drop(store);
+    overwrite(&project.database(), 0, &[0xa5; 100]);
+    let store = Store::open(&project).unwrap();
+    assert_eq!((store.mended().len(), memory(&store)), (1, (1, 1)));
+}
+
+#[test]
+fn a_mending_cut_short_at_any_point_is_done_by_the_next() {
+    let sound = Sound::new();
+    let work = |project: &Project| project.state_dir().join(format!("{WORK}x"));
+    let cut: [(&str, &dyn Fn(&Project)); 3] = [
+        ("while building", &|project| {
+            fs::create_dir(work(project)).unwrap();
+            fs::write(work(project).join("fresh.db"), "half").unwrap();
+        }),
+        ("after the log was set aside", &|project| {
+            fs::write(beside(&project.database(), ".corrupt-1-wal"), "log").unwrap();
+        }),
+        ("before the new one takes its place", &|project| {
+            let aside = beside(&project.database(), ".corrupt-1");
+            fs::hard_link(project.database(), aside).unwrap();
+        }),
+    ];
+    for (what, cut) in cut {
+        let harm = |project: &Project| {
+            overwrite(&project.database(), 0, &[0xa5; 100]);
+            cut(project);
+        };
+        check(&sound, what, harm, ENTRIES);
+    }
 }
 
 #[test]
