@@ -17,7 +17,7 @@ pub enum Mode {
 /// `after` is the incident with the event taken in. Most events bring about none.
 pub fn phase_names(mode: Mode, after: &Incident, event: &Event) -> &'static [&'static str] {
     use Mode::{Agent, Legacy};
-    let names: &'static [&'static str] = match (event, mode) {
+    match (event, mode) {
         (Event::Opened { .. }, Legacy) => &["crash-detected"],
         (Event::Opened { .. }, Agent) => &["crash_detected"],
         (Event::Claimed { .. }, Legacy) => &["lock-acquired"],
@@ -39,19 +39,19 @@ pub fn phase_names(mode: Mode, after: &Incident, event: &Event) -> &'static [&'s
         (Event::Finished { report: Report::Verified { proof: Proof::Failed, .. }, .. }, _) => {
             &["failed"]
         }
-        (Event::Exhausted { .. }, _) => match after.phase {
-            Phase::CoolingDown { .. } => &["exhausted", "cooldown"],
-            _ => &["exhausted", "failed_requires_human"],
-        },
+        (Event::Exhausted { .. }, _) if matches!(after.phase, Phase::CoolingDown { .. }) => {
+            &["exhausted", "cooldown"]
+        }
+        (Event::Exhausted { .. }, _) => &["exhausted", "failed_requires_human"],
         (Event::Finished { .. } | Event::Judged { .. } | Event::Approved { .. }, Agent)
             if is_ready_to_restart(after) =>
         {
             &["ready_to_restart"]
         }
-        (Event::Ended { outcome: Outcome::Aborted }, _) => &["aborted"],
-        _ => return came_to(after, event),
-    };
-    names
+        (Event::Ended { outcome: Outcome::Aborted | Outcome::GivenUp }, _) => &["aborted"],
+        (Event::CooledDown {}, _) => &["failed_requires_human"],
+        _ => came_to(after, event),
+    }
 }
 
 /// Returns the phase that follows from where the event led rather than from the event.
@@ -59,13 +59,13 @@ fn came_to(after: &Incident, event: &Event) -> &'static [&'static str] {
     let leads = matches!(
         event,
         Event::Finished { .. }
-            | Event::CooledDown { .. }
             | Event::NothingLeft { .. }
             | Event::Tripped { .. }
             | Event::Ordered { .. }
     );
     match after.phase {
         Phase::Ending { outcome: Outcome::Recovered(_), .. } if leads => &["recovered"],
+        Phase::Ending { outcome: Outcome::Unhealed, .. } if leads => &["failed_requires_human"],
         Phase::Asking { question, told: Told::No, .. } if leads && question != Question::Remedy => {
             &["failed_requires_human"]
         }

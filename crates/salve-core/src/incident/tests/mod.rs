@@ -1,5 +1,6 @@
 //! The machine, row by row: what runs, in which order, and where it ends.
 
+mod any;
 mod paths;
 
 use Act::*;
