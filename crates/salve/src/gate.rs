@@ -81,7 +81,7 @@ pub fn resolve(root: &Path, working_dir: &str) -> Result<WorkingDir, DirError> {
     refuse_magic_links(&wanted)?;
     let path = wanted.canonicalize().map_err(DirError::Resolve)?;
     let below = path.strip_prefix(&root).map_err(|_| DirError::Outside)?;
-    if path.iter().any(is_git) {
+    if path.iter().chain(Path::new(working_dir)).any(is_git) {
         return Err(DirError::InGit);
     }
     let top =

@@ -284,14 +284,16 @@ fn limits(policy: &Policy, state: &State) -> Option<Verdict> {
             ),
         ));
     }
+    let wait = policy.cooldown_seconds;
     let over = match state.seconds_since_last_auto {
-        Some(seconds) => seconds >= policy.cooldown_seconds as f64,
-        // One has run and nobody knows when: only a policy without cooldown may go on.
-        None => state.auto_recoveries_this_run == 0 || policy.cooldown_seconds == 0,
+        _ if wait == 0 => true,
+        // Whoever counts in whole seconds may have rounded up, so as many are not enough.
+        Some(seconds) => seconds > wait as f64,
+        // One has run and nobody knows when.
+        None => state.auto_recoveries_this_run == 0,
     };
     (!over).then(|| {
-        let wait = policy.cooldown_seconds;
-        Verdict::human(Rule::Cooldown, format!("the last one was less than {wait} s ago"))
+        Verdict::human(Rule::Cooldown, format!("not more than {wait} s have passed since the last"))
     })
 }
 

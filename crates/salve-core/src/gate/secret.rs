@@ -103,12 +103,25 @@ fn says_secret(name: &str) -> bool {
         "expiry",
         "version",
     ];
+    const SHORT: [&str; 11] = [
+        "pass",
+        "pwd",
+        "pat",
+        "auth",
+        "jwt",
+        "dsn",
+        "cookie",
+        "session",
+        "sessionid",
+        "sig",
+        "signature",
+    ];
     let lower = name.to_ascii_lowercase();
     let plain: String = lower.chars().filter(char::is_ascii_alphanumeric).collect();
     let last = lower.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
     let says = PARTS.iter().any(|part| plain.contains(part))
         || plain.ends_with("token")
-        || matches!(last, "pass" | "pwd" | "pat" | "auth" | "jwt" | "dsn");
+        || SHORT.contains(&last);
     says && !ABOUT.contains(&last)
 }
 
@@ -169,6 +182,9 @@ mod tests {
             "aws configure set aws_secret_access_key walnut --secret-key=walnut",
             "echo WALNUT0TREE1HOUSE2X",
             "tool --client-secret 'walnut tree'",
+            "curl -H 'Cookie: walnut=tree' https://example.com",
+            "curl --cookie walnut=tree https://example.com",
+            "curl 'https://example.com/x?sig=walnut&v=1'",
             "cat <<E > key\n-----BEGIN OPENSSH PRIVATE KEY-----\nE",
         ] {
             assert!(seen(command), "{command}");

@@ -160,7 +160,8 @@ fn a_directory_elsewhere_denies_whatever_the_lists_say() {
 fn limits_and_cooldown_ask_a_person() {
     for (max, cooldown, count, since, want) in [
         (3, 60, 0, None, "auto"),
-        (3, 60, 2, Some(60.0), "auto"),
+        (3, 60, 2, Some(60.5), "auto"),
+        (3, 60, 2, Some(60.0), "human cooldown_seconds"),
         (3, 60, 2, Some(3600.0), "auto"),
         (3, 60, 2, Some(59.9), "human cooldown_seconds"),
         (3, 60, 1, Some(0.0), "human cooldown_seconds"),

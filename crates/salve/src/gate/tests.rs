@@ -124,6 +124,8 @@ fn everything_else_is_refused() {
         ".git",
         ".git/",
         ".git/hooks",
+        ".git/..",
+        ".git/../web",
         "hooks",
         "sub/.git",
         "sub/.git/info",
