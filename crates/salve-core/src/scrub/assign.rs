@@ -78,11 +78,11 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
         let (place, quoted) = value_at(line, from, setting, &name);
         setting.quoted = quoted;
         setting.alone = first && line.text[place.end..].trim_ascii_start().len() <= 1;
-        if judge(line, place.clone(), name.meaning, setting, finds) {
-            return;
-        }
         let next = line.skip_blanks(place.end);
-        if line.byte(next) != b'=' || line.byte(next + 1) == b'=' {
+        let typed = tie == Tie::Loose && !quoted && next > place.end;
+        let typed = typed && line.byte(next) == b'=' && line.byte(next + 1) != b'=';
+        if !typed {
+            judge(line, place, name.meaning, setting, finds);
             return;
         }
         from = line.skip_blanks(next + 1);
@@ -95,10 +95,12 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
 /// Returns the name around `hit`, if it says secret and has not been looked at.
 fn name_around(line: &mut Line<'_>, hit: Range<usize>) -> Option<Name> {
     let part = |b: &&u8| b.is_ascii_alphanumeric() || b"_-.".contains(b);
+    let sign = usize::from(line.text[hit.clone()].ends_with(b"="));
+    let hit = hit.start..hit.end - sign;
     let left = line.text[..hit.start].iter().rev().take(NAME_MAX).take_while(part).count();
     let right = line.text[hit.end..].iter().take(NAME_MAX).take_while(part).count();
     let mut place = hit.start - left..hit.end + right;
-    if line.last_name == place.start {
+    if line.last_name == place.start || line.follows_mark(place.start) {
         return None;
     }
     line.last_name = place.start;
@@ -148,6 +150,10 @@ fn tied(line: &Line<'_>, name: &Name, end: usize) -> Option<(usize, Tie)> {
         [b':', b'=', ..] | [b'?', b'=', ..] | [b'+', b'=', ..] => (after(2), Tie::Loose),
         [b'=', ..] if sign == end && after(1) == sign + 1 => (sign + 1, Tie::Tight),
         [b':', b':', ..] => return None,
+        // A resource's name, `arn:aws:…:secret:x`, or a URL's user.
+        [b':', next, ..] if b":/".contains(&line.before(name.place.start)) && *next != b' ' => {
+            return None;
+        }
         [b'=' | b':', ..] => (after(1), Tie::Loose),
         [b'%', b'3', b'D' | b'd', ..] => (sign + 3, Tie::Tight),
         [b'>', ..] if line.before(name.place.start) == b'<' => (after(1), Tie::Tight),
@@ -194,7 +200,8 @@ fn prose(line: &Line<'_>, name: &Name, at: usize) -> Option<usize> {
             return Some(line.skip_blanks(at + link.len()));
         }
     }
-    (name.meaning != Meaning::Signature).then_some(at)
+    let clear = !line.text[name.place.clone()].ends_with(b"pass");
+    (clear && name.meaning != Meaning::Signature).then_some(at)
 }
 
 /// Returns the value's place, without quotes, and whether it had any.
@@ -205,14 +212,18 @@ fn value_at(line: &mut Line<'_>, at: usize, setting: Setting, name: &Name) -> (R
     }
     if line.byte(name.place.end) == b'>' && setting.tie == Tie::Tight {
         let rest = &line.text[at..];
-        let len = memchr::memchr(b'<', rest).unwrap_or(rest.len());
-        return (at..at + len, true);
+        let closed = memchr::memchr(b'<', rest).filter(|&len| rest[len..].starts_with(b"</"));
+        return (at..at + closed.unwrap_or(0), true);
     }
     let until = if setting.alone { Until::Space } else { Until::Separator };
     let mut place = at..line.value_end(at, until);
     let scheme = header::after_scheme(line, place.start..line.text.len(), name.meaning);
     if scheme.start > place.start {
         place = scheme.start..line.value_end(scheme.start, until);
+    }
+    if matches!(line.before(name.place.start), b'?' | b'&') {
+        let text = &line.text[place.clone()];
+        place.end = place.start + memchr::memchr(b'#', text).unwrap_or(text.len());
     }
     while place.end > place.start && b",;".contains(&line.text[place.end - 1]) {
         place.end -= 1;
@@ -271,7 +282,8 @@ fn judge(
 pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool {
     let text = &whole[..whole.len().min(JUDGED)];
     let blanks = text.iter().any(|b| b.is_ascii_whitespace());
-    if text.len() < 4 || value::is_placeholder(text) || value::is_stop_word(text) {
+    if text.len() < 4 || text[0] == b'-' || value::is_placeholder(text) || value::is_stop_word(text)
+    {
         return false;
     }
     if value::is_path(text) || !setting.quoted && value::is_code(text) || interpolates(text) {
@@ -279,13 +291,19 @@ pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool 
     }
     if blanks {
         let words = matches!(meaning, Meaning::Password | Meaning::Secret);
-        return words && setting.quoted && !value::is_prose(text);
+        return words && setting.quoted && setting.tie != Tie::Beside && !value::is_prose(text);
     }
     let makeup = Makeup::of(text);
     if setting.tie == Tie::Prose {
         return in_prose(meaning, text, makeup);
     }
     let loose = !setting.quoted && setting.tie != Tie::Tight;
+    if makeup.digits == 0 && name::meaning(text).is_some() {
+        return false;
+    }
+    if loose && !setting.alone && value::is_snake(text) {
+        return false;
+    }
     if loose && is_name_like(text) || setting.tie == Tie::Beside && makeup.digits == 0 {
         return false;
     }
@@ -293,7 +311,10 @@ pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool 
         Meaning::Password => password(text, makeup, setting),
         Meaning::Secret => secret(text, makeup, setting),
         Meaning::Token => token(text, makeup),
-        Meaning::Auth | Meaning::Cookie => header::is_basic(whole) || token(text, makeup),
+        Meaning::Auth | Meaning::Cookie => {
+            let parameter = text.iter().take(24).any(|&b| b == b'=') && !text.ends_with(b"=");
+            header::is_basic(whole) || token(text, makeup) && !parameter
+        }
         Meaning::Session => makeup.len >= 16 && token(text, makeup) && !value::is_uuid(text),
         Meaning::Signature => {
             let bound =
@@ -304,10 +325,14 @@ pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool 
     }
 }
 
-/// Returns whether a part of `text` is put in at run time: `"Bearer ${token}"`.
+/// Returns whether a part of `text` is put in at run time: `"Bearer ${token}"`, `f"{id}-x"`.
 fn interpolates(text: &[u8]) -> bool {
-    text.windows(2).any(|w| matches!(w, b"${" | b"{{" | b"#{" | b"%(" | b"$("))
-        && text.ends_with(b"}") | text.contains(&b'}') | text.contains(&b')')
+    let close = |open: usize, with: u8| text[open..].contains(&with);
+    text.iter().enumerate().any(|(at, byte)| match byte {
+        b'{' => close(at, b'}'),
+        b'(' => at > 0 && b"$%".contains(&text[at - 1]) && close(at, b')'),
+        _ => false,
+    })
 }
 
 /// Returns whether an unquoted value may be the name of a variable: `password2`, `new_token`.
@@ -324,6 +349,7 @@ fn in_prose(meaning: Meaning, text: &[u8], makeup: Makeup) -> bool {
             makeup.has_digit_and_letter()
                 && makeup.len >= 6
                 && !is_name_like(text)
+                && !value::is_snake(text)
                 && !value::is_uuid(text)
                 && !is_counter(text)
         }
@@ -345,6 +371,9 @@ fn password(text: &[u8], makeup: Makeup, setting: Setting) -> bool {
     let joiners = text.iter().filter(|b| b"_-.:/".contains(b)).count();
     if makeup.other > joiners {
         return true;
+    }
+    if text.iter().all(|b| b.is_ascii_uppercase() || *b == b'_') && joiners > 0 {
+        return false;
     }
     if joiners > 0 {
         let words = text.split(|b| b"_-.:/".contains(b)).count();
@@ -381,7 +410,8 @@ fn secret(text: &[u8], makeup: Makeup, setting: Setting) -> bool {
 fn token(text: &[u8], makeup: Makeup) -> bool {
     let wordy =
         text.split(|b| b"_-.:/".contains(b)).all(|w| w.is_empty() || value::is_plain_word(w));
-    makeup.len >= 8 && makeup.is_random() && !wordy && !is_counter(text)
+    let foreign = text.iter().any(|b| b"(){}[]\\|^*<>,;?".contains(b) || !b.is_ascii());
+    makeup.len >= 8 && makeup.is_random() && !wordy && !foreign && !is_counter(text)
 }
 
 /// Returns whether `text` is a number, a date, a version or a size rather than a secret.

@@ -61,7 +61,14 @@ pub(super) fn look(
             let glued = arg.len() > flag.len() && arg.starts_with(flag);
             let attached = glued.then(|| place.start + flag.len()..place.end);
             match command.form {
-                Form::Attached => attached.into_iter().for_each(|p| add(line, p, finds)),
+                Form::Attached => {
+                    // Of `-p'x'` only the quote is between.
+                    let next = next.filter(|next| next.start == place.end + 1);
+                    attached
+                        .or(next.filter(|next| line.byte(next.start - 1) != b' '))
+                        .into_iter()
+                        .for_each(|p| add(line, p, finds));
+                }
                 Form::Next => next.into_iter().for_each(|p| add(line, p, finds)),
                 Form::Either => next.or(attached).into_iter().for_each(|p| add(line, p, finds)),
                 Form::Pair => {
@@ -89,23 +96,17 @@ fn arguments(line: &Line<'_>, at: usize) -> Vec<Range<usize>> {
             let end = rest.iter().position(|b| b.is_ascii_whitespace() || b"|;".contains(b));
             at..at + end.unwrap_or(rest.len())
         });
-        let quoted = place.start > at;
-        // `-p'X'`: the flag and the quotes are one argument.
-        let inner = line.text[place.clone()].iter().position(|b| matches!(b, b'"' | b'\''));
-        let place = match inner.filter(|_| !quoted) {
-            Some(open) if open <= 16 => match assign::quoted(line, place.start + open) {
-                Some(value) if open <= 3 => {
-                    args.push(place.start..place.start + open);
-                    value
-                }
-                Some(_) | None => place,
-            },
-            Some(_) | None => place,
-        };
-        at = line.skip_blanks(place.end.max(at + 1));
-        while matches!(line.byte(at), b'"' | b'\'') {
-            at = line.skip_blanks(at + 1);
+        let mut quoted = place.start > at;
+        let mut place = place;
+        // `-p'X'`: the flag and what is in quotes are one word.
+        let open = line.text[place.clone()].iter().position(|b| matches!(b, b'"' | b'\''));
+        if let Some(open) = open.filter(|&open| !quoted && open <= 3)
+            && let Some(value) = assign::quoted(line, place.start + open)
+        {
+            args.push(place.start..place.start + open);
+            (place, quoted) = (value, true);
         }
+        at = line.skip_blanks(place.end.max(at + 1) + usize::from(quoted));
         args.push(place);
     }
     args

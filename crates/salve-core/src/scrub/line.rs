@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::ops::Range;
 
 use super::mark;
+use super::value::Makeup;
 
 /// A secret found in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,13 +72,28 @@ impl<'a> Line<'a> {
         at.checked_sub(1).map_or(b'\n', |at| self.byte(at))
     }
 
+    /// Returns where markers begin.
+    fn marks(&self) -> &[usize] {
+        self.marks.get_or_init(|| {
+            let opened = memchr::memmem::find_iter(self.text, mark::OPEN);
+            opened.filter(|&at| mark::len(&self.text[at..]).is_some()).collect()
+        })
+    }
+
+    /// Returns whether a marker ends at `at`.
+    ///
+    /// Nothing begins there: had it been apart from the secret that was hidden, it would have been
+    /// judged with it.
+    pub(super) fn follows_mark(&self, at: usize) -> bool {
+        let ends = |start: &usize| mark::len(&self.text[*start..]) == Some(at - *start);
+        let marks = if self.before(at) == b']' { self.marks() } else { &[] };
+        marks[..marks.partition_point(|&start| start < at)].last().is_some_and(ends)
+    }
+
     /// Returns the text at `place`, or nothing if an earlier scrubbing has been there: what is left
     /// beside a marker was judged then, together with what the marker hides.
     pub(super) fn fresh(&self, place: Range<usize>) -> &'a [u8] {
-        let marks = self.marks.get_or_init(|| {
-            let opened = memchr::memmem::find_iter(self.text, mark::OPEN);
-            opened.filter(|&at| mark::len(&self.text[at..]).is_some()).collect()
-        });
+        let marks = self.marks();
         let next = marks.partition_point(|&at| at < place.start);
         let text = &self.text[place.clone()];
         if marks.get(next).is_some_and(|&at| at < place.end) {
@@ -133,7 +149,7 @@ impl<'a> Line<'a> {
     pub(super) fn begins(&self, at: usize) -> bool {
         let before = self.before(at);
         if !before.is_ascii_alphanumeric() {
-            return true;
+            return !self.follows_mark(at);
         }
         let two = at.checked_sub(2).map_or(b'\n', |at| self.byte(at));
         let three = at.checked_sub(3).map_or(b'\n', |at| self.byte(at));
@@ -141,6 +157,16 @@ impl<'a> Line<'a> {
         two == b'\\' && b"nrt".contains(&before)
             || three == b'%' && two.is_ascii_hexdigit() && before.is_ascii_hexdigit()
             || before == b'm' && self.is_colour(at - 1)
+    }
+
+    /// Returns whether `at` is in the middle of a long stretch of base64.
+    pub(super) fn is_in_base64(&self, at: usize) -> bool {
+        if !matches!(self.before(at), b'/' | b'+') {
+            return false;
+        }
+        let part = |b: &&u8| b.is_ascii_alphanumeric() || b"+/".contains(b);
+        let run = self.text[..at].iter().rev().take(32).take_while(part).count();
+        run == 32 && Makeup::of(&self.text[at - run..at]).is_mixed()
     }
 
     /// Returns whether `at` is inside a word, so that a dash there is no flag's.

@@ -95,7 +95,7 @@ fn told_by(last: &[u8], before: &[&[u8]]) -> Option<Meaning> {
     {
         return Some(Meaning::Password);
     }
-    if ends("secret") || is("secrets") || is("mnemonic") || is("pepper") || is("credential") {
+    if ends("secret") || is("secrets") || is("mnemonic") || is("pepper") {
         return Some(Meaning::Secret);
     }
     if ends("token") || is("jwt") || is("pat") && !before.is_empty() || is("bearer") {

@@ -17,8 +17,11 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
 
 /// Looks at the literal at `at`: `IDENTIFIED BY 'x'`, `ConvertTo-SecureString "x"`.
 fn literal(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
-    let Some(mut place) = assign::quoted(line, line.skip_blanks(at)) else { return };
-    place.end = place.end.max(place.start);
+    let at = line.skip_blanks(at);
+    if line.byte(at) == b'`' {
+        return;
+    }
+    let Some(place) = assign::quoted(line, at) else { return };
     let text = line.fresh(place.clone());
     if text.len() >= 3 && !value::is_placeholder(text) {
         finds.push(Find { place, kind: "password", rank: rank::NAME });

@@ -137,6 +137,8 @@ pub(super) fn scan(text: &[u8], more: More) -> Found<'static> {
         match act {
             Act::Begin => match block::read(text, hit.start(), more == More::None) {
                 Block::Other => {}
+                // A block that has been scrubbed before is not whole any more.
+                Block::Key(place) if has_mark(&text[place.clone()]) => {}
                 Block::Key(place) => {
                     found.finds.push(Find { place, kind: "private-key", rank: rank::PLACE });
                 }
@@ -161,6 +163,10 @@ pub(super) fn scan(text: &[u8], more: More) -> Found<'static> {
         }
     }
     found
+}
+
+fn has_mark(text: &[u8]) -> bool {
+    memchr::memmem::find_iter(text, mark::OPEN).any(|at| mark::len(&text[at..]).is_some())
 }
 
 /// Lets the right judge look at the `hit` in `line`.

@@ -50,6 +50,8 @@ pub(super) struct Shape {
     pieces: Vec<Piece>,
     /// Which pieces are the secret itself; the others are context that stays.
     secret: Range<usize>,
+    /// The secret is in parentheses, so that what is before it stays.
+    marked: bool,
 }
 
 /// Why a shape could not be compiled.
@@ -86,12 +88,12 @@ impl Shape {
             return Err(reader.error());
         }
         let secret = open.unwrap_or(0)..close.unwrap_or(pieces.len());
-        Ok(Self { pieces, secret })
+        Ok(Self { pieces, secret, marked: open.is_some() })
     }
 
     /// Returns whether no part of the shape is mere context.
     pub(super) fn is_all_secret(&self) -> bool {
-        self.secret == (0..self.pieces.len())
+        !self.marked
     }
 
     /// Returns how much of `text` before `at` is of the shape's first class, if that is enough.

@@ -103,6 +103,9 @@ impl Token {
             return None;
         }
         let rest = self.rest.find(line.text, hit.end)?;
+        if line.is_in_base64(start) {
+            return None;
+        }
         let body = if hit.start > start && rest.end - hit.end < 16 {
             start..rest.end
         } else {

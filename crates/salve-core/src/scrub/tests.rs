@@ -2,6 +2,7 @@
 
 mod fill;
 mod properties;
+mod recall;
 
 use super::*;
 use fill::fill;

@@ -13,11 +13,16 @@ const USERINFO_MAX: usize = 1024;
 pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     let start = hit.end;
     let run = run_end(line, start);
-    let Some(at) = userinfo_end(&line.text[start..run]).map(|len| start + len) else { return };
-    let userinfo = &line.text[start..at];
+    let strict = scheme(&line.text[..hit.start]).starts_with(b"http");
+    let Some(at) = userinfo_end(&line.text[start..run], strict).map(|len| start + len) else {
+        return;
+    };
+    let userinfo = line.fresh(start..at);
+    if userinfo.is_empty() {
+        return;
+    }
     let scheme = scheme(&line.text[..hit.start]);
     let Some(colon) = mark::find_outside(userinfo, b':') else {
-        let userinfo = line.fresh(start..at);
         let makeup = Makeup::of(userinfo);
         if makeup.len >= 16 && makeup.is_random() && !value::is_placeholder(userinfo) {
             let kind = if memchr::memmem::find(&line.text[at..run], b"sentry").is_some() {
@@ -52,29 +57,27 @@ fn run_end(line: &mut Line<'_>, start: usize) -> usize {
 ///
 /// Passwords are not always encoded as they should be: where what stands before the first slash
 /// is not a host and a port, the password may go on to a later `@`.
-fn userinfo_end(text: &[u8]) -> Option<usize> {
+fn userinfo_end(text: &[u8], strict: bool) -> Option<usize> {
     let authority = text.iter().position(|b| b"/?#".contains(b)).unwrap_or(text.len());
-    if let Some(at) = memchr::memrchr(b'@', &text[..authority]) {
-        // Of `u:p@ss@host` the last, of `u:p@h1,x@h2` too; but of two URLs in a row the first.
-        let next_url = memchr::memmem::find(&text[..authority], b"://").unwrap_or(authority);
-        return if at < next_url { Some(at) } else { memchr::memchr(b'@', &text[..next_url]) };
-    }
-    let colon = memchr::memchr(b':', &text[..authority])?;
-    let port = &text[colon + 1..authority];
-    if port.iter().all(u8::is_ascii_digit)
-        || text[..colon].contains(&b'[')
-        || text[..colon].contains(&b'.')
-    {
-        return None;
-    }
     let limit = memchr::memmem::find(text, b"://").unwrap_or(text.len());
-    let at = memchr::memrchr(b'@', &text[..limit])?;
-    let host = text[at + 1..]
-        .iter()
-        .take_while(|b| b.is_ascii_alphanumeric() || b".-".contains(b))
-        .count();
-    let after = text.get(at + 1 + host);
-    (host > 0 && after.is_none_or(|b| b":/?#,".contains(b))).then_some(at)
+    let usual = memchr::memrchr(b'@', &text[..authority.min(limit)]);
+    if strict && usual.is_some() {
+        return usual;
+    }
+    let odd = || {
+        let colon = memchr::memchr(b':', &text[..authority])?;
+        let port = text[colon + 1..authority].iter().all(u8::is_ascii_digit);
+        let host = text[..colon].iter().any(|b| b"[.".contains(b));
+        if usual.is_none() && (port || host) {
+            return None;
+        }
+        let at = memchr::memrchr(b'@', &text[..limit])?;
+        let name = |b: &&u8| b.is_ascii_alphanumeric() || b".-".contains(b);
+        let len = text[at + 1..].iter().take_while(name).count();
+        let ends = text.get(at + 1 + len).is_none_or(|b| b":/?#,".contains(b));
+        (len > 0 && ends && !text[..at].contains(&b'=')).then_some(at)
+    };
+    odd().or(usual)
 }
 
 /// Returns the scheme that `text` ends with.

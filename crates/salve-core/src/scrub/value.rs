@@ -83,7 +83,7 @@ pub(super) enum Body {
     Random,
     /// A digit and a letter.
     Digit,
-    /// A digit and both cases, or both cases in quick turn.
+    /// A digit and both cases, well mixed.
     Mixed,
     /// Many different characters.
     Varied,
@@ -101,10 +101,7 @@ impl Body {
             Body::Digit => {
                 makeup.has_digit_and_letter() && makeup.distinct > 7 && !is_blanked(body)
             }
-            Body::Mixed => {
-                let jumble = makeup.upper > 0 && makeup.lower > 0 && makeup.turns > 5;
-                (makeup.is_mixed() && makeup.turns > 4 || jumble) && !is_blanked(body)
-            }
+            Body::Mixed => makeup.is_mixed() && makeup.turns > 4 && !is_blanked(body),
             Body::Varied => makeup.distinct > 6 && !is_blanked(body) && !talks(body),
         }
     }
@@ -200,11 +197,28 @@ pub(super) fn is_code(value: &[u8]) -> bool {
     let ident =
         value.iter().take_while(|b| b.is_ascii_alphanumeric() || b"_.:$".contains(b)).count();
     let call = ident > 0 && matches!(value.get(ident), Some(b'(' | b'[' | b'<' | b'{'));
-    let chain = value.contains(&b'.') && value.split(|&b| b == b'.').all(is_plain_word);
+    let chain = value.contains(&b'.') && value.split(|&b| b == b'.').all(is_identifier);
     let path = value.windows(2).any(|w| w == b"::" || w == b"->" || w == b"=>");
     let sigil = b"&*(){}[]<>|,;=+!?~^".contains(&first) && !first.is_ascii_alphanumeric();
     let sigil = sigil && Makeup::of(value).digits == 0;
     call || chain || path || sigil || first == b'(' || first == b'[' || first == b'{'
+}
+
+/// Returns whether `word` could name a variable or a member and hardly is a token.
+fn is_identifier(word: &[u8]) -> bool {
+    let digits = word.iter().filter(|b| b.is_ascii_digit()).count();
+    word.first().is_some_and(|b| b.is_ascii_alphabetic() || b"_$".contains(b))
+        && word.iter().all(|b| b.is_ascii_alphanumeric() || b"_$".contains(b))
+        && digits <= 2
+        && word.len() <= 40
+}
+
+/// Returns whether `text` is written as names with several words are: `snake_case_2`, `A_CONSTANT`.
+pub(super) fn is_snake(text: &[u8]) -> bool {
+    text.contains(&b'_')
+        && text.split(|&b| b == b'_').all(|word| {
+            word.len() <= 2 && word.iter().all(u8::is_ascii_alphanumeric) || is_plain_word(word)
+        })
 }
 
 /// Returns whether `word` is an identifier as people write them: letters, at most ending in digits.

@@ -65,10 +65,16 @@ fn fill_hole(hole: &str, draw: &mut Draw) -> Option<String> {
         _ => return None,
     };
     let count: usize = hole[1..].parse().ok()?;
-    let text = draw.chars(&class, count);
-    // A token of dashes at its ends or without any digit happens, but proves nothing here.
-    Some(
-        text.replace(['_', '-'], "_").trim_matches('_').to_owned()
-            + &"7".repeat(count - text.trim_matches(['_', '-']).len()),
-    )
+    let mut text = draw.chars(&class, count);
+    // That a long token has no digit, or a dash at its end, happens; but not where it is tested.
+    if count >= 8 && class.contains('0') && !text.contains(|c: char| c.is_ascii_digit()) {
+        text.replace_range(3..4, "4");
+    }
+    if text.ends_with(['_', '-', '+', '/']) {
+        text.replace_range(count - 1.., "7");
+    }
+    if text.starts_with(['_', '-', '+', '/']) {
+        text.replace_range(..1, "7");
+    }
+    Some(text)
 }

@@ -92,7 +92,7 @@ fn in_chunks(scrubber: &Scrubber, text: &[u8], sizes: &[usize]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn scrubbing_twice_is_scrubbing_once(text in text()) {
