@@ -243,34 +243,29 @@ pub fn decide(case: Case<'_>, scrubber: &Scrubber) -> Verdict {
 
 /// Returns the question that the patterns, or the shape of the command itself, put to a person.
 fn asks(policy: &Policy, command: &str) -> Option<Verdict> {
-    let pattern = |test: &dyn Fn(&Pattern) -> bool| {
-        let place = policy.require_human.iter().position(test)?;
-        Some((Rule::RequireHuman(place), policy.require_human[place].text()))
+    let first = |test: &dyn Fn(&Pattern) -> bool| {
+        policy.require_human.iter().position(test).map(Rule::RequireHuman)
     };
-    if let Some((rule, _)) = pattern(&|p| p.matches(command)) {
+    if let Some(rule) = first(&|pattern| pattern.matches(command)) {
         return Some(Verdict::human(rule, "the command matches a pattern that needs a person"));
     }
     let allows = policy.on_unknown == OnUnknown::Allow;
     if policy.require_human.is_empty() && !allows {
         return None;
     }
-    match shell::read(command) {
-        Err(shell::Unclear(why)) if allows || !policy.require_human.is_empty() => {
+    let reading = match shell::read(command) {
+        Ok(reading) => reading,
+        Err(shell::Unclear(why)) => {
             let reason = format!("the command cannot be read to the end: {why}");
-            Some(Verdict::human(Rule::Unreadable, reason))
+            return Some(Verdict::human(Rule::Unreadable, reason));
         }
-        Err(shell::Unclear(_)) => None,
-        Ok(reading) => match (pattern(&|p| reading.could_match(p)), reading.doubt) {
-            (Some((rule, _)), _) => Some(Verdict::human(
-                rule,
-                "a part of the command matches a pattern that needs a person",
-            )),
-            (None, Some(why)) if allows => {
-                Some(Verdict::human(Rule::Unreadable, format!("more may run than is seen: {why}")))
-            }
-            (None, _) => None,
-        },
+    };
+    if let Some(rule) = first(&|pattern| reading.could_match(pattern)) {
+        let reason = "a part of the command matches a pattern that needs a person";
+        return Some(Verdict::human(rule, reason));
     }
+    let why = reading.doubt.filter(|_| allows)?;
+    Some(Verdict::human(Rule::Unreadable, format!("more may run than is seen: {why}")))
 }
 
 /// Returns the question that the limits put to a person, if they do.

@@ -53,13 +53,15 @@ impl Reach {
         let mut at = 0;
         while at < words.len() {
             let begins = at == 0
-                || words[at - 1].raw == "--"
                 || match wraps {
                     Wraps::Nothing => false,
                     Wraps::Rest => !skips(&words[at]),
                     Wraps::AfterExec => words[at - 1].known().is_some_and(is_exec),
                 };
-            if begins {
+            let after_dashes = at > 0 && words[at - 1].raw == "--";
+            if !begins && after_dashes && words[at].known().is_none() {
+                reach.doubt = Some("what follows `--` is only known when it runs");
+            } else if begins || after_dashes {
                 if reach.commands.len() > MAX_WRAPPED {
                     return Err(Unclear("it wraps too many commands"));
                 }

@@ -234,6 +234,7 @@ const HIDDEN_PUSHES: &[&str] = &[
     "cross-env A=b git push",
     "dotenv -- git push",
     "something -- git push",
+    "something -- $x push",
     "concurrently 'git push' 'ls'",
     "sh -c 'git push'",
     "sh -c \"git push\"",
