@@ -133,11 +133,14 @@ impl Judge {
         self.ran.retain(|effect| *effect <= last);
         (self.owner, self.granted) = (None, 0);
         self.allowed.clear();
+        // The same request may stand there twice, of which the second was refused.
+        let mut spent = BTreeSet::new();
         for entry in journal {
             self.wrote(entry, |_| true)?;
             if let Event::Requested { effect, what: Effect::Apply { remedy, on: Authority::Gate } } =
                 entry.event
                 && self.applied.contains(&effect)
+                && spent.insert(effect)
             {
                 let place = self.allowed.iter().position(|allowed| *allowed == remedy);
                 place.map(|place| self.allowed.swap_remove(place));
