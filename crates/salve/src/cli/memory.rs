@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use salve_core::fingerprint::{Fingerprint, Hints, Rules, Window};
 use salve_core::scrub::Scrubber;
 
-use super::{CliError, Exit, Output, project};
+use super::{CliError, Exit, Output, config, project};
+use crate::config::Config;
 use crate::learned::{Learned, LearnedError, Report};
 use crate::project::{Project, ProjectError};
 use crate::store::Store;
@@ -46,7 +47,7 @@ enum Command {
 
 /// Runs the command.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
-    let desk = Desk::new(out);
+    let desk = Desk::new(out)?;
     match args.command {
         Command::Check(args) => check::run(args, &desk),
         Command::Learn(args) => learn::run(args, &desk),
@@ -71,12 +72,17 @@ struct Whose {
 struct Desk<'a> {
     out: &'a Output,
     scrubber: Scrubber,
-    rules: &'static Rules,
+    config: Config,
 }
 
 impl<'a> Desk<'a> {
-    fn new(out: &'a Output) -> Self {
-        Self { out, scrubber: project::scrubber(), rules: Rules::built_in() }
+    fn new(out: &'a Output) -> Result<Self, CliError> {
+        Ok(Self { out, scrubber: project::scrubber(), config: config::load(out)? })
+    }
+
+    /// Returns the rules that tell failures apart, the user's own included.
+    fn rules(&self) -> &Rules {
+        self.config.fingerprint_rules()
     }
 
     /// Opens the memory a command is about, making it if there is none.
@@ -122,7 +128,7 @@ impl<'a> Desk<'a> {
     }
 
     fn learned<'s>(&'s self, store: &'s Store) -> Learned<'s> {
-        Learned::new(store, &self.scrubber, self.rules)
+        Learned::new(store, &self.scrubber, self.rules())
     }
 
     /// Writes the shared files anew after a change of the project's memory.
@@ -152,7 +158,7 @@ impl<'a> Desk<'a> {
         text: Option<&str>,
         tool: Option<&str>,
     ) -> Result<(Fingerprint, String), CliError> {
-        let mut window = Window::new(self.rules);
+        let mut window = Window::new(self.rules());
         match text {
             Some(text) => window.push(text.as_bytes()),
             None => read_stdin(|piece| window.push(piece))?,
@@ -162,7 +168,7 @@ impl<'a> Desk<'a> {
             return Err(CliError::usage("there is no failure in an empty text"));
         }
         let hints = Hints { tool: tool.map(str::to_owned), ..Hints::default() };
-        Ok((self.rules.fingerprint(&text, &hints), text))
+        Ok((self.rules().fingerprint(&text, &hints), text))
     }
 }
 

@@ -107,6 +107,8 @@ impl<'s> Memory<'s> {
     /// Drops all that is known about a failure and returns whether anything was.
     pub fn forget(&self, signature: Signature) -> Result<bool, StoreError> {
         self.store.write(Durability::Power, |tx| {
+            let own = "DELETE FROM learned WHERE file = 'healing-patterns.json' AND key = ?1";
+            tx.execute(own, [signature.to_string()])?;
             let sql = "DELETE FROM failure WHERE signature = ?1";
             Ok(tx.prepare_cached(sql)?.execute([stored(signature)])? > 0)
         })
@@ -167,11 +169,17 @@ impl<'s> Memory<'s> {
 
     /// Returns the failures whose signature starts with these hex digits, at most ten.
     pub fn signatures_like(&self, prefix: &str) -> Result<Vec<Signature>, StoreError> {
-        let pattern = format!("{prefix}*");
+        let Ok(first) = format!("{prefix:0<16}").parse::<Signature>() else {
+            return Ok(Vec::new());
+        };
+        let Ok(last) = format!("{prefix:f<16}").parse::<Signature>() else {
+            return Ok(Vec::new());
+        };
         self.store.read(|tx| {
+            // Both have the same first digit, so they are on the same side of zero when stored.
             let sql = "SELECT signature FROM failure
-                       WHERE withdrawn = 0 AND printf('%016x', signature) GLOB ?1 LIMIT 10";
-            signatures(tx, sql, [&pattern])
+                       WHERE withdrawn = 0 AND signature BETWEEN ?1 AND ?2 LIMIT 10";
+            signatures(tx, sql, [stored(first), stored(last)])
         })
     }
 

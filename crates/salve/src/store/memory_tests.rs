@@ -65,7 +65,9 @@ fn what_was_learned_is_recalled_whole() {
     assert_eq!(memory.recall(seen.signature).unwrap(), Some(want));
     let counts = Counts { failures: 1, remedies: 1, proven: 1, failed: 0 };
     assert_eq!(memory.counts().unwrap(), counts);
-    assert_eq!(memory.signatures_like("ffff").unwrap(), [seen.signature]);
+    for (prefix, found) in [("ffff", 1), ("fffffffffffffffe", 1), ("ff0", 0), ("0", 0), ("x", 0)] {
+        assert_eq!(memory.signatures_like(prefix).unwrap().len(), found, "{prefix}");
+    }
 
     assert!(memory.forget(seen.signature).unwrap());
     assert!(!memory.forget(seen.signature).unwrap());

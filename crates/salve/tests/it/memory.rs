@@ -134,6 +134,9 @@ fn memory_travels_and_arrives_once() {
     // The user's own memory serves other projects, even where there is none.
     let signature = check(&to, FOO)["signature"].as_str().unwrap().to_owned();
     assert_eq!(to.run(&["memory", "forget", &signature]).status.code(), Some(3), "not asked");
+    let mut agent = to.command(&["memory", "forget", "--yes", &signature]);
+    let status = agent.env("SALVE_AGENT", "claude").output().unwrap().status;
+    assert_eq!(status.code(), Some(3), "not for an agent to decide");
     ok(&to, &["memory", "forget", "--yes", &signature]);
     assert_eq!(check(&to, FOO)["remedies"][0]["origin"], "user");
     ok(&to, &["memory", "forget", "--yes", "--user", &signature[..6]]);

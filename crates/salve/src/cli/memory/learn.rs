@@ -121,13 +121,18 @@ fn learn_remedy(args: &Args, desk: &Desk<'_>) -> Result<Fact, CliError> {
         }
     };
     let at = Timestamp::now();
-    let by = desk.scrubber.scrub(&project::user_name());
+    let speaker = project::speaker(&desk.scrubber);
+    let by = match &speaker {
+        Actor::Person { name } => name.clone(),
+        Actor::Agent { name } => desk.scrubber.scrub(&format!("agent {name}")),
+        Actor::Salve(_) => Scrubbed::literal("salve"),
+    };
     let signature = failure.signature;
     if args.failed {
         let root = store.project().root().file_name().unwrap_or_default().to_string_lossy();
         let project = desk.scrubber.scrub(if args.whose.user { "" } else { &root });
         let proof = Proof::Failed;
-        let outcome = Outcome { at, by: by.clone(), incident: None, project, proof };
+        let outcome = Outcome { at, by, incident: None, project, proof };
         store.memory().learn(&failure, &remedy, &outcome)?;
     } else {
         store.memory().teach(&failure, &remedy, at, &by)?;
@@ -139,8 +144,7 @@ fn learn_remedy(args: &Args, desk: &Desk<'_>) -> Result<Fact, CliError> {
             let text = format!("taught for {signature}: {}", remedy.description());
             Event::Noted { text: desk.scrubber.scrub(&text) }
         };
-        let by = Actor::Person { name: by };
-        store.journal().append(Draft { at, by, incident: None, event })?;
+        store.journal().append(Draft { at, by: speaker, incident: None, event })?;
     }
     desk.sync(&store, args.whose)?;
     Ok(Fact::Remedy { version: 1, signature, remedy, failed: args.failed })

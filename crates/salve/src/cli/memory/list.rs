@@ -5,13 +5,14 @@ use std::io::{IsTerminal, Write};
 
 use anstyle::Style;
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Actor, Draft, Event, Origin};
+use salve_core::event::{Draft, Event, Origin};
 use salve_core::id::Signature;
 use salve_core::memory::{Knowledge, Ranked, Standing, rank};
 use serde::Serialize;
 
 use super::super::{CliError, Exit, project};
 use super::{Desk, Whose};
+use crate::process;
 use crate::store::{Page, Store};
 
 /// Arguments of `salve memory list`.
@@ -87,6 +88,10 @@ pub(super) fn show(args: &ShowArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
 
 /// Forgets one failure.
 pub(super) fn forget(args: &ForgetArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
+    if process::is_agents() {
+        return Err(CliError::needs_person("an agent cannot make Salve forget")
+            .hint(format!("ask a person to run: salve memory forget {}", args.signature)));
+    }
     let (store, known) = recall(&args.signature, args.whose, desk)?;
     let signature = known.failure.signature;
     if !args.yes && !confirmed(&known, desk)? {
@@ -95,7 +100,7 @@ pub(super) fn forget(args: &ForgetArgs, desk: &Desk<'_>) -> Result<Exit, CliErro
     }
     store.memory().forget(signature)?;
     if !args.whose.user {
-        let by = Actor::Person { name: desk.scrubber.scrub(&project::user_name()) };
+        let by = project::speaker(&desk.scrubber);
         let event = Event::Forgotten { signature };
         store.journal().append(Draft { at: Timestamp::now(), by, incident: None, event })?;
     }
