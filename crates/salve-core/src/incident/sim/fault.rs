@@ -167,3 +167,28 @@ fn reuse(incident: &mut Incident, before: &Incident) {
         incident.begin(approval);
     }
 }
+
+/// Takes an entry in, as the machine does or as the fault has it.
+pub(super) fn step(
+    fault: Option<Fault>,
+    incident: &mut Incident,
+    entry: &Entry,
+) -> Result<Option<Run>, Ignored> {
+    match fault {
+        Some(fault) => fault.step(incident, entry),
+        None => incident.step(entry),
+    }
+}
+
+/// Says what comes next, as the machine does or as the fault has it.
+pub(super) fn next(
+    fault: Option<Fault>,
+    incident: &Incident,
+    me: &Process,
+    now: Timestamp,
+) -> Move {
+    match fault {
+        Some(fault) => fault.next(incident, me, now),
+        None => incident.next(me, now),
+    }
+}

@@ -1,6 +1,7 @@
 //! The world of one simulated life: processes, a journal, results on their way.
 
-use super::super::{Awaited, Holder, Ignored, Incident, Move, Phase, Run};
+use super::super::{Awaited, Holder, Incident, Move, Phase, Run};
+use super::fault::{next, step};
 use super::judge::{Broken, Invariant, Judge, hold};
 use super::rng::Rng;
 use super::{Fault, Instant, Summary, luck, parts};
@@ -379,24 +380,5 @@ impl World {
 
     pub(super) fn effects(&self) -> u32 {
         self.truth.effects
-    }
-}
-
-/// Takes an entry in, as the machine does or as the fault has it.
-fn step(
-    fault: Option<Fault>,
-    incident: &mut Incident,
-    entry: &Entry,
-) -> Result<Option<Run>, Ignored> {
-    match fault {
-        Some(fault) => fault.step(incident, entry),
-        None => incident.step(entry),
-    }
-}
-
-fn next(fault: Option<Fault>, incident: &Incident, me: &Process, now: jiff::Timestamp) -> Move {
-    match fault {
-        Some(fault) => fault.next(incident, me, now),
-        None => incident.next(me, now),
     }
 }
