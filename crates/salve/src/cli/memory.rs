@@ -77,7 +77,10 @@ struct Desk<'a> {
 
 impl<'a> Desk<'a> {
     fn new(out: &'a Output) -> Result<Self, CliError> {
-        Ok(Self { out, scrubber: project::scrubber(), config: config::load(out)? })
+        let config = config::load(out)?;
+        let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
+            .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
+        Ok(Self { out, scrubber, config })
     }
 
     /// Returns the rules that tell failures apart, the user's own included.

@@ -260,3 +260,19 @@ fn own_failures_and_own_secrets_are_known_by_the_commands() {
         "{scrubbed}"
     );
 }
+
+#[test]
+fn the_users_own_memory_can_be_left_out() {
+    let project = Project::new();
+    project.write("salve.toml", "");
+    let text = b"Error: listen EADDRINUSE: address already in use :::3000\n";
+    let learnt = project
+        .run_with_input(&["memory", "learn", "--user", "--instruction", "free the port"], text);
+    assert_eq!(learnt.status.code(), Some(0), "{}", stderr(&learnt));
+    let check = |set: &str| {
+        let args = ["memory", "check", "--json", "--set", set];
+        stdout(&project.run_with_input(&args, text)).contains("free the port")
+    };
+    assert!(check("memory.user=true"));
+    assert!(!check("memory.user=false"));
+}

@@ -80,7 +80,8 @@ struct NearMatch {
 pub(super) fn run(args: Args, desk: &Desk<'_>) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     let (print, text) = desk.fingerprint(args.text.as_deref(), args.tool.as_deref())?;
-    let (project, user) = (desk.project_store()?, desk.user_store()?);
+    let project = desk.project_store()?;
+    let user = if desk.config.settings.memory.user { desk.user_store()? } else { None };
     let recall = |store: &Option<Store>| match store {
         Some(store) => store.memory().recall(print.signature),
         None => Ok(None),
