@@ -10,6 +10,7 @@ mod anchor;
 mod classify;
 mod clean;
 mod frames;
+mod grams;
 mod head;
 mod hole;
 mod lexer;

@@ -8,19 +8,20 @@
 use aho_corasick::Input;
 
 use super::frames;
+use super::grams::ShapeId;
 use super::head;
 use super::peel::{Level, Peeled, peel};
 use super::rules::Rules;
 use super::shape::{Budget, Flat};
 use super::text::Text;
-use super::vocabulary::Says;
+use super::vocabulary::{Says, WORDS};
 
 /// Lines after an anchored line in which its `near` shapes are looked for.
 const NEAR_AFTER: usize = 12;
 /// Lines before it.
 const NEAR_BEFORE: usize = 3;
 /// How many candidate lines are looked at from the start of the text, and as many from its end.
-const CANDIDATES: usize = 512;
+const CANDIDATES: usize = 256;
 
 /// How far apart two links of one chain of causes may be.
 const CHAIN: usize = 150;
@@ -66,8 +67,13 @@ pub(crate) fn candidates(rules: &Rules, text: &Text<'_>) -> Vec<Candidate> {
     }
     let mut found = Vec::new();
     let mut scratch = Scratch::default();
+    let mut last = "";
     for number in numbers {
-        judge(rules, text, number, &mut scratch, &mut found);
+        // The first of equal lines says it all.
+        if text.line(number) != last {
+            judge(rules, text, number, &mut scratch, &mut found);
+        }
+        last = text.line(number);
     }
     found
 }
@@ -94,7 +100,7 @@ struct Scratch {
     flat: Flat,
     budget: Budget,
     says: Vec<Says>,
-    shapes: Vec<(u32, u32)>,
+    shapes: Vec<ShapeId>,
 }
 
 impl Scratch {
@@ -104,14 +110,9 @@ impl Scratch {
         self.says.clear();
         self.shapes.clear();
         for hit in rules.automaton.find_overlapping_iter(&self.flat.text) {
-            let pattern = &rules.patterns[hit.pattern().as_usize()];
-            self.says.extend(pattern.says);
-            for shape in &pattern.shapes {
-                if !self.shapes.contains(shape) {
-                    self.shapes.push(*shape);
-                }
-            }
+            self.says.extend(WORDS.get(hit.pattern().as_usize()).map(|(_, says)| *says));
         }
+        rules.grams.look(&self.flat.text, &mut self.shapes);
     }
 }
 

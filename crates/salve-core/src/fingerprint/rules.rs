@@ -1,17 +1,18 @@
 //! The rules in force: built-in rows, the user's own, and the automaton that finds them.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::anchor::{Anchor, AnchorError, AnchorFile, AnchorRow, agrees, identity};
 use super::classify::{self, ClassError, ClassFile, ClassRow, Classes};
+use super::grams::Grams;
 use super::shape::MIN_LITERAL;
-use super::vocabulary::{Says, WORDS};
+use super::vocabulary::WORDS;
 
 /// How much of a shape's longest literal the automaton looks for.
-const FRAGMENT: usize = 16;
+const FRAGMENT: usize = 20;
 
 /// The built-in tables, by file name.
 const FILES: &[(&str, &str)] = &[
@@ -65,21 +66,15 @@ pub enum RuleError {
     Automaton(String),
 }
 
-/// What one pattern of the automaton stands for.
-#[derive(Debug, Default)]
-pub(crate) struct Pattern {
-    /// What the vocabulary says about it.
-    pub(crate) says: Option<Says>,
-    /// The shapes that rest on it: anchor and shape number.
-    pub(crate) shapes: Vec<(u32, u32)>,
-}
-
 /// The rules by which failures are recognised.
 #[derive(Debug)]
 pub struct Rules {
     pub(crate) anchors: Vec<Anchor>,
+    /// Finds the lines that may name a failure: the vocabulary first, then a part of each shape
+    /// that has no word of the vocabulary in it.
     pub(crate) automaton: AhoCorasick,
-    pub(crate) patterns: Vec<Pattern>,
+    /// Finds the shapes that may match such a line.
+    pub(crate) grams: Grams,
     pub(crate) classes: Classes,
 }
 
@@ -164,12 +159,15 @@ impl Rules {
         }
         let (classes, broken) = Classes::compile(&rows.classes);
         errors.extend(broken.into_iter().map(|(name, source)| RuleError::Class { name, source }));
-        let (words, patterns) = index(&anchors);
-        let automaton = automaton(&words).unwrap_or_else(|error| {
+        let automaton = automaton(&words(&anchors)).unwrap_or_else(|error| {
             errors.push(error);
             words_alone()
         });
-        (Rules { anchors, automaton, patterns, classes }, errors)
+        let shapes = (0..).zip(&anchors).flat_map(|(number, anchor): (u32, &Anchor)| {
+            (0..).zip(&anchor.shapes).map(move |(shape, compiled)| ((number, shape), compiled))
+        });
+        let grams = Grams::new(shapes);
+        (Rules { anchors, automaton, grams, classes }, errors)
     }
 
     /// Checks the examples of `rows`, which are the first ones of these rules.
@@ -213,41 +211,36 @@ fn words_alone() -> AhoCorasick {
     }
 }
 
-/// Collects the automaton's words and what each stands for.
-fn index(anchors: &[Anchor]) -> (Vec<String>, Vec<Pattern>) {
-    let mut words = Vec::new();
-    let mut patterns: Vec<Pattern> = Vec::new();
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let mut slot = |word: String, patterns: &mut Vec<Pattern>| {
-        *seen.entry(word).or_insert_with_key(|word| {
-            words.push(word.clone());
-            patterns.push(Pattern::default());
-            patterns.len() - 1
-        })
-    };
-    for (word, says) in WORDS {
-        let at = slot((*word).to_owned(), &mut patterns);
-        patterns[at].says = Some(*says);
-    }
-    for (number, anchor) in (0..).zip(anchors) {
-        for (shape, compiled) in (0..).zip(&anchor.shapes) {
-            let at = slot(fragment(compiled.literal()), &mut patterns);
-            patterns[at].shapes.push((number, shape));
+/// Collects the automaton's words: the vocabulary, then what is needed to find every shape.
+fn words(anchors: &[Anchor]) -> Vec<String> {
+    let mut words: Vec<String> = WORDS.iter().map(|(word, _)| (*word).to_owned()).collect();
+    // Raw lines may have other quotes, so a word with one in it promises nothing.
+    let sure: Vec<&str> =
+        WORDS.iter().map(|(word, _)| *word).filter(|w| !w.contains('\'')).collect();
+    let mut seen = HashSet::new();
+    for shape in anchors.iter().flat_map(|anchor| &anchor.shapes) {
+        let lower: Vec<String> = shape.literals().map(str::to_ascii_lowercase).collect();
+        if lower.iter().any(|literal| sure.iter().any(|word| literal.contains(word))) {
+            continue;
+        }
+        let fragment = fragment(&lower);
+        if seen.insert(fragment.clone()) {
+            words.push(fragment);
         }
     }
-    (words, patterns)
+    words
 }
 
-/// Returns the part of a literal that the automaton looks for.
-///
-/// Raw lines have quotes of other kinds, so a part without any is better if it is long enough.
-fn fragment(literal: &str) -> String {
-    let longest = |best: &'_ str, next: &'_ str| next.len() > best.len();
-    let plain =
-        literal.split('\'').fold("", |best, next| if longest(best, next) { next } else { best });
-    let part = if plain.trim().len() >= MIN_LITERAL { plain } else { literal };
-    let end = (0..=FRAGMENT.min(part.len())).rev().find(|at| part.is_char_boundary(*at));
-    part[..end.unwrap_or(0)].to_ascii_lowercase()
+/// Returns the part of a shape's literals that the automaton looks for: the end of the longest
+/// stretch without quotes, which raw lines may have in other kinds.
+fn fragment(literals: &[String]) -> String {
+    let stretches = literals.iter().flat_map(|literal| literal.split('\''));
+    let longest = stretches.max_by_key(|stretch| stretch.trim().len()).unwrap_or_default().trim();
+    let whole = literals.iter().max_by_key(|literal| literal.len()).map_or("", |l| l.as_str());
+    let part = if longest.len() >= MIN_LITERAL - 1 { longest } else { whole };
+    let start = part.len().saturating_sub(FRAGMENT);
+    let start = (start..part.len()).find(|at| part.is_char_boundary(*at)).unwrap_or(0);
+    part[start..].to_owned()
 }
 
 fn automaton(words: &[String]) -> Result<AhoCorasick, RuleError> {

@@ -19,7 +19,7 @@ const STEPS: u32 = 512;
 /// How many placements all shapes may try on one text before they give up.
 ///
 /// An ordinary text of the largest size needs a tenth of it.
-const TEXT_STEPS: u32 = 32 * 1024;
+const TEXT_STEPS: u32 = 16 * 1024;
 
 /// The placements that are left for one text.
 #[derive(Debug)]
@@ -85,7 +85,8 @@ impl Shape {
     /// Compiles a shape that a line is searched for; with `fold`, ASCII case does not matter.
     pub(crate) fn anchored(source: &str, fold: bool) -> Result<Self, ShapeError> {
         let shape = Self::compile(source, fold)?;
-        if shape.literal().len() < MIN_LITERAL { Err(ShapeError::NoLiteral) } else { Ok(shape) }
+        let long = shape.literals().any(|literal| literal.len() >= MIN_LITERAL);
+        if long { Ok(shape) } else { Err(ShapeError::NoLiteral) }
     }
 
     /// Compiles a shape that is tried on given lines only, and needs no long literal.
@@ -107,16 +108,12 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Returns the literal that the prefilter looks for: the longest one.
-    pub(crate) fn literal(&self) -> &str {
-        let literals = self.parts.iter().filter_map(|part| match part {
+    /// Returns the literals, in order.
+    pub(crate) fn literals(&self) -> impl Iterator<Item = &str> + Clone {
+        self.parts.iter().filter_map(|part| match part {
             Part::Literal(finder) => std::str::from_utf8(finder.needle()).ok(),
             Part::Skip | Part::Hole(_) => None,
-        });
-        // The first of equally long ones, so that the choice does not depend on later parts.
-        literals
-            .map(str::trim)
-            .fold("", |best, next| if next.len() > best.len() { next } else { best })
+        })
     }
 
     /// Returns how much literal text the shape has.
@@ -385,32 +382,44 @@ pub(crate) fn flatten_into(text: &str, out: &mut String, ends: Ends) {
     let floor = out.len();
     let mut blank = ends == Ends::Trimmed;
     let mut last = ' ';
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == '\\' && chars.peek().is_some_and(|next| matches!(next, '"' | '\'' | '`')) {
+    let mut rest = text;
+    loop {
+        // Nearly all of a line is plain and is copied as it stands.
+        let plain = rest.bytes().position(is_curious).unwrap_or(rest.len());
+        if plain > 0 {
+            out.push_str(&rest[..plain]);
+            (blank, last) = (false, 'x');
+        }
+        let Some(c) = rest[plain..].chars().next() else { break };
+        rest = &rest[plain + c.len_utf8()..];
+        if c == '\\' && rest.starts_with(['"', '\'', '`']) {
             continue;
         }
-        // Quotes of two kinds in a row are one quotation inside another.
-        if is_quote(c) && is_quote(last) && c != last {
-            last = c;
-            continue;
+        if is_quote(c) {
+            // Quotes of two kinds in a row are one quotation inside another.
+            if !is_quote(last) || c == last {
+                out.push('\'');
+            }
+            blank = false;
+        } else if matches!(c, ' ' | '\t' | '\u{a0}') {
+            if !blank {
+                out.push(' ');
+            }
+            blank = true;
+        } else {
+            out.push(c);
+            blank = false;
         }
         last = c;
-        let c = match c {
-            c if is_quote(c) => '\'',
-            '\t' | '\u{a0}' => ' ',
-            other => other,
-        };
-        if c != ' ' {
-            out.push(c);
-        } else if !blank {
-            out.push(' ');
-        }
-        blank = c == ' ';
     }
     if ends == Ends::Trimmed && out.len() > floor && out.ends_with(' ') {
         out.pop();
     }
+}
+
+/// Returns whether a byte is not copied as it stands, or may start a character that is not.
+fn is_curious(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b'`' | b'\\') || byte >= 0x80
 }
 
 fn is_quote(c: char) -> bool {

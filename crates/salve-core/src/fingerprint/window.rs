@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** how the output was cut into pieces does not change what is kept.
 
+use std::borrow::Cow;
+
 use super::clean::clean;
 use super::pick::{self, Candidate};
 use super::rules::Rules;
@@ -63,10 +65,10 @@ impl<'r> Window<'r> {
     /// Returns what was kept, in the order of the output.
     pub fn finish(mut self) -> String {
         if self.blocks == 0 {
-            return String::from_utf8_lossy(&self.block).into_owned();
+            return text(&self.block).into_owned();
         }
         let rest = std::mem::take(&mut self.block);
-        self.judge(&String::from_utf8_lossy(&rest));
+        self.judge(&text(&rest));
         self.regions.sort_by_key(|region| region.order);
         let mut text = self.head;
         for region in &self.regions {
@@ -84,7 +86,7 @@ impl<'r> Window<'r> {
         // A line that fills more than half a block is cut.
         let end = memchr::memrchr(b'\n', &block).filter(|at| *at >= WHOLE / 2);
         let end = end.map_or(block.len(), |at| at + 1);
-        self.judge(&String::from_utf8_lossy(&block[..end]));
+        self.judge(&text(&block[..end]));
         block.drain(..end);
         self.block = block;
     }
@@ -154,6 +156,15 @@ impl<'r> Window<'r> {
         }
         self.regions.push(Region { score: candidate.score, order, text: region });
         next
+    }
+}
+
+/// Returns bytes as text; what is not UTF-8 becomes U+FFFD.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    // The check for valid text is much faster than the search for what is not.
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
     }
 }
 
