@@ -3,6 +3,9 @@
 use super::path;
 use super::peel::{Level, Peeled};
 
+/// From here on a form names an error of its own, not only that there is one.
+pub(crate) const NAMED: i32 = 40;
+
 /// Returns how surely a line's form, beyond its single words, says that it names a failure.
 pub(crate) fn form(peeled: &Peeled<'_>) -> Option<i32> {
     let body = peeled.body;
@@ -29,7 +32,7 @@ pub(crate) fn form(peeled: &Peeled<'_>) -> Option<i32> {
     if body.starts_with("fatal: ") || core.starts_with("fatal error") || body.starts_with("FATAL") {
         return Some(42);
     }
-    if body.starts_with("Error: ") {
+    if body.starts_with("Error: ") || body.contains(": Error: ") {
         return Some(40);
     }
     if body.starts_with("error: ") || body.contains(": error: ") || body.contains(": error ") {

@@ -170,7 +170,9 @@ impl Rules {
         let class = class
             .or_else(|| self.classes.classify(&shape::flatten(&normalized)))
             .or_else(|| hints.class())
-            .or_else(|| head::exception(peeled.core).map(|_| Class::RuntimeError))
+            .or_else(|| {
+                head::form(&peeled).filter(|form| *form >= head::NAMED).map(|_| Class::RuntimeError)
+            })
             .unwrap_or(Class::Unknown);
         Fingerprint {
             version: VERSION,

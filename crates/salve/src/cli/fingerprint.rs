@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Style};
 use salve_core::fingerprint::{Fingerprint, Hints, Rules, Window};
-use salve_core::scrub::{Key, Scrubber};
+use salve_core::scrub::Scrubber;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -44,8 +44,11 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     };
     let config = config::load(out)?;
     let rules = config.fingerprint_rules();
+    let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
+        .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
+    let judge = Judge { rules, scrubber };
     if args.jsonl {
-        return answer_lines(input, rules, out);
+        return answer_lines(input, &judge, out);
     }
     let hints = Hints { exit_code: args.exit_code, signal: args.signal, tool: args.tool };
     let mut window = Window::new(rules);
@@ -58,20 +61,26 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
             Err(error) => return Err(CliError::failed("cannot read the output").because(error)),
         }
     }
-    let print = fingerprint(&window.finish(), &hints, rules);
+    let print = judge.fingerprint(&window.finish(), &hints);
     if out.json() {
-        out.fact(&print)?
+        out.fact(&print)?;
     } else {
-        show(&print, out)?
+        show(&print, out)?;
     }
     Ok(Exit::Well)
 }
 
-/// Scrubs a text and returns its fingerprint.
-fn fingerprint(text: &str, hints: &Hints, rules: &Rules) -> Fingerprint {
-    // The marks in a fingerprint name the kind of a secret and no more, so any key will do.
-    let scrubber = Scrubber::new(Key::new([0; 32]));
-    rules.fingerprint(scrubber.scrub(text).as_str(), hints)
+/// What is needed to tell what a failure is.
+struct Judge<'c> {
+    rules: &'c Rules,
+    scrubber: Scrubber,
+}
+
+impl Judge<'_> {
+    /// Scrubs a text and returns its fingerprint.
+    fn fingerprint(&self, text: &str, hints: &Hints) -> Fingerprint {
+        self.rules.fingerprint(self.scrubber.scrub(text).as_str(), hints)
+    }
 }
 
 /// Prints a fingerprint for a person.
@@ -129,7 +138,7 @@ struct Refusal {
 }
 
 /// Answers every line of `input`, and goes on after a malformed one.
-fn answer_lines(input: impl Read, rules: &Rules, out: &Output) -> Result<Exit, CliError> {
+fn answer_lines(input: impl Read, judge: &Judge<'_>, out: &Output) -> Result<Exit, CliError> {
     let mut input = io::BufReader::new(input);
     let mut stdout = io::BufWriter::new(out.stdout());
     let mut exit = Exit::Well;
@@ -145,7 +154,7 @@ fn answer_lines(input: impl Read, rules: &Rules, out: &Output) -> Result<Exit, C
             continue;
         }
         match question(&raw, number) {
-            Ok(question) => answer(question, rules, &mut stdout)?,
+            Ok(question) => answer(question, judge, &mut stdout)?,
             Err(refusal) => {
                 serde_json::to_writer(&mut stdout, &refusal).map_err(io::Error::from)?;
                 exit = Exit::Failed;
@@ -170,9 +179,9 @@ fn question(raw: &[u8], line: usize) -> Result<Question, Refusal> {
 }
 
 /// Writes the answer to one question.
-fn answer(question: Question, rules: &Rules, stdout: &mut impl Write) -> Result<(), CliError> {
+fn answer(question: Question, judge: &Judge<'_>, stdout: &mut impl Write) -> Result<(), CliError> {
     let Question { id, text, exit_code, signal, tool } = question;
-    let print = fingerprint(&text, &Hints { exit_code, signal, tool }, rules);
+    let print = judge.fingerprint(&text, &Hints { exit_code, signal, tool });
     let answer = Answer {
         id: &id,
         version: print.version,
