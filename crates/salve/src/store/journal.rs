@@ -196,11 +196,13 @@ impl<'s> Journal<'s> {
         Ok((entries, read_to))
     }
 
-    /// Returns the number of the first entry that was written to this very file.
-    fn origin(&self) -> Result<u64, StoreError> {
+    /// Returns the number of the first entry that was written to this very file, and of the last.
+    fn bounds(&self) -> Result<(u64, u64), StoreError> {
         let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'origin'";
-        let origin = self.store.read(|tx| tx.query_row(sql, [], |row| row.get(0)).optional())?;
-        Ok(origin.unwrap_or(1))
+        self.store.read(|tx| {
+            let origin = tx.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+            Ok((origin.unwrap_or(1), last_seq(tx)?))
+        })
     }
 
     fn write<T>(

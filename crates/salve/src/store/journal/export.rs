@@ -88,8 +88,7 @@ impl Copy<'_, '_> {
     /// Returns the last entry the copy now has.
     fn update(&self, state: &mut File) -> Result<u64, StoreError> {
         expect_file(&self.path)?;
-        let origin = self.journal.origin()?;
-        let last = self.journal.last_seq()?;
+        let (origin, last) = self.journal.bounds()?;
         let left = read_state(state).filter(|left| left.origin == origin && left.seq <= last);
         let seq = match left.filter(|left| left.still_holds(&self.path)) {
             Some(left) if left.seq == last => return Ok(last),
@@ -137,6 +136,9 @@ impl Copy<'_, '_> {
             }
             to.write_all(text.as_bytes()).map_err(|error| self.sort(error))?;
             after = last;
+            if entries.len() < BATCH {
+                return Ok(after);
+            }
         }
     }
 

@@ -64,7 +64,7 @@ impl<'s> Follower<'s> {
         if self.openings != self.journal.store.openings() {
             // The file was replaced: whatever its first own entry is, we have not seen it.
             self.openings = self.journal.store.openings();
-            self.after = self.after.min(self.journal.origin()?.saturating_sub(1));
+            self.after = self.after.min(self.journal.bounds()?.0.saturating_sub(1));
             (entries, read_to) = self.journal.read_on(self.after, &self.filter, BATCH)?;
         }
         self.after = read_to;

@@ -87,9 +87,9 @@ struct Table<'c> {
 
 impl Table<'_> {
     fn copy(&self) -> rusqlite::Result<()> {
-        let wanted = columns(self.fresh, &self.table)?;
+        let wanted = columns(self.fresh, self.table)?;
         // A table that is not there, or has other columns, is from another version: take what fits.
-        let there = columns(self.source, &self.table).unwrap_or_default();
+        let there = columns(self.source, self.table).unwrap_or_default();
         let columns: Vec<_> = wanted.into_iter().filter(|name| there.contains(name)).collect();
         if columns.is_empty() {
             return Ok(());

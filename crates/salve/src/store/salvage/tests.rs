@@ -288,9 +288,10 @@ fn memory_is_rescued_too() {
 
 #[test]
 fn a_mending_cut_short_at_any_point_is_done_by_the_next() {
+    type Cut<'a> = &'a dyn Fn(&Project);
     let sound = Sound::new();
     let work = |project: &Project| project.state_dir().join(format!("{WORK}x"));
-    let cut: [(&str, &dyn Fn(&Project)); 3] = [
+    let cut: [(&str, Cut<'_>); 3] = [
         ("while building", &|project| {
             fs::create_dir(work(project)).unwrap();
             fs::write(work(project).join("fresh.db"), "half").unwrap();
