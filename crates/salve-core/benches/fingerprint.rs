@@ -127,6 +127,9 @@ fn hostile(rules: &Rules) {
     }
 }
 
+/// One part of the benchmark.
+type Part = fn(&Rules);
+
 fn main() {
     let start = cpu_time();
     let rules = Rules::built_in();
@@ -134,7 +137,7 @@ fn main() {
     // A name on the command line runs that part alone.
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let parts: [(&str, fn(&Rules)); 3] =
+    let parts: [(&str, Part); 3] =
         [("latency", latency), ("throughput", throughput), ("hostile", hostile)];
     for (name, part) in parts {
         if wanted.is_empty() || wanted.iter().any(|want| want == name) {

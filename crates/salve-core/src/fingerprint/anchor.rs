@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 
+use super::flat::{Flat, flatten};
 use super::hole::trim_end;
 use super::lexer::mask;
-use super::shape::{Budget, Flat, Shape, ShapeError, flatten};
+use super::shape::{Budget, Shape, ShapeError};
 use crate::class::Class;
 
 /// One row of the table as it is written in TOML.

@@ -102,7 +102,7 @@ impl Classes {
                 [(List::Any, &row.any), (List::Also, &row.also), (List::Never, &row.never)]
             {
                 for text in texts {
-                    patterns.push(super::shape::flatten_word(text));
+                    patterns.push(super::flat::flatten_word(text));
                     words.push((compiled.len(), list));
                 }
             }
@@ -144,14 +144,14 @@ impl Classes {
         let mut errors = Vec::new();
         for (number, row) in rows.iter().enumerate() {
             for text in &row.examples {
-                let got = self.classify(&super::shape::flatten(text)).unwrap_or(Class::Unknown);
+                let got = self.classify(&super::flat::flatten(text)).unwrap_or(Class::Unknown);
                 if got != row.class {
                     errors
                         .push((row.name.clone(), ClassError::Example { text: text.clone(), got }));
                 }
             }
             for text in &row.counter {
-                if self.applying(&super::shape::flatten(text)).any(|applies| applies == number) {
+                if self.applying(&super::flat::flatten(text)).any(|applies| applies == number) {
                     errors.push((row.name.clone(), ClassError::Counter(text.clone())));
                 }
             }

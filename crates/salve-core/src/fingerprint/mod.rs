@@ -9,6 +9,7 @@
 mod anchor;
 mod classify;
 mod clean;
+mod flat;
 mod frames;
 mod grams;
 mod head;
@@ -166,9 +167,9 @@ impl Rules {
     fn unknown(&self, text: &Text<'_>, line: usize, hints: &Hints) -> Fingerprint {
         let peeled = peel::peel(text.line(line));
         let normalized = unknown::normalize(text, line);
-        let class = self.classes.classify(&shape::flatten(peeled.body));
+        let class = self.classes.classify(&flat::flatten(peeled.body));
         let class = class
-            .or_else(|| self.classes.classify(&shape::flatten(&normalized)))
+            .or_else(|| self.classes.classify(&flat::flatten(&normalized)))
             .or_else(|| hints.class())
             .or_else(|| {
                 head::form(&peeled).filter(|form| *form >= head::NAMED).map(|_| Class::RuntimeError)

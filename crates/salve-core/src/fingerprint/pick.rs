@@ -7,12 +7,13 @@
 
 use aho_corasick::Input;
 
+use super::flat::Flat;
 use super::frames;
 use super::grams::ShapeId;
 use super::head;
 use super::peel::{Level, Peeled, peel};
 use super::rules::Rules;
-use super::shape::{Budget, Flat};
+use super::shape::Budget;
 use super::text::Text;
 use super::vocabulary::{Says, WORDS};
 
@@ -265,7 +266,7 @@ fn plain_score(peeled: &Peeled<'_>, says: &[Says]) -> i32 {
             Says::Noise => return 0,
         }
     }
-    if wrapper {
+    if wrapper || is_place(peeled.core) {
         return WRAPPER;
     }
     let best = head::form(peeled).map_or(best, |form| form.max(best));
@@ -275,6 +276,11 @@ fn plain_score(peeled: &Peeled<'_>, says: &[Says]) -> i32 {
         Level::Warning => best / 4,
         Level::Info => best / 2,
     }
+}
+
+/// Returns whether a message is only the place of an error, which the next lines name.
+fn is_place(core: &str) -> bool {
+    core.contains(['/', '\\']) && !core.contains([' ', '\t', '\'', '"']) && !core.contains("://")
 }
 
 /// Returns the candidate that names the failure.

@@ -50,8 +50,11 @@ fn golden_failures_are_told_apart() {
     }
 }
 
+/// Puts something around an output.
+type Wrap = fn(&str) -> String;
+
 /// Ways in which the same output arrives.
-fn wrappers() -> Vec<(&'static str, fn(&str) -> String)> {
+fn wrappers() -> Vec<(&'static str, Wrap)> {
     fn lines(text: &str, wrap: impl Fn(&str) -> String) -> String {
         text.lines().map(|line| wrap(line) + "\n").collect()
     }

@@ -216,10 +216,26 @@ fn first_sentence(text: &str) -> &str {
         .min()
         .filter(|at| *at > 16)
         .map_or(text, |at| &text[..at]);
+    let text = without_place(text);
     let bytes = text.as_bytes();
     let ends = memchr::memmem::find_iter(bytes, b". ")
         .find(|at| *at >= 24 && bytes.get(at + 2).is_some_and(u8::is_ascii_uppercase));
     ends.map_or(text, |at| &text[..at])
+}
+
+/// Cuts a path in brackets off the end: where a file is differs from machine to machine.
+fn without_place(text: &str) -> &str {
+    let bare = text.trim_end_matches(['.', ' ']);
+    match bare.strip_suffix(')').and_then(|inner| inner.rsplit_once(" (")) {
+        Some((head, place)) if head.len() > 16 && is_path(place) => head,
+        _ => text,
+    }
+}
+
+/// Returns whether a text is a path and nothing else.
+fn is_path(text: &str) -> bool {
+    let windows = text.as_bytes().get(1..3) == Some(b":\\");
+    (windows || text.starts_with('/')) && text.len() > 3 && !text.contains(", ")
 }
 
 fn cut(message: &mut String) {
@@ -237,4 +253,45 @@ fn is_nameless(message: &str) -> bool {
         .filter(|word| word.len() > 2 && word.bytes().any(|b| b.is_ascii_alphabetic()))
         .filter(|word| !EMPTY_WORDS.iter().any(|empty| empty.eq_ignore_ascii_case(word)));
     telling.take(2).count() < 2 && !message.contains("panicked at")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: &str) {
+        assert_eq!(normalize(&Text::new(text), 0), want, "{text}");
+    }
+
+    #[test]
+    fn what_varies_around_a_message_goes() {
+        let want = "FrobError: cannot align 'left' with 'right'";
+        check("FrobError: cannot align 'left' with 'right'. Did you mean: 'up'?", want);
+        check("Uncaught FrobError: cannot align \"left\" with \"right\" (/srv/a/frob.py)", want);
+        check("FrobError: cannot align `left` with `right` (C:\\a\\frob.py).", want);
+        check(
+            "src/a.frob:3:4: error: cannot align 'left' after 3 tries",
+            "cannot align 'left' after <n> tries",
+        );
+    }
+
+    #[test]
+    fn a_bare_name_takes_the_words_below_it() {
+        check("FrobError:\n  cannot align 'left' rail", "FrobError: cannot align 'left' rail");
+    }
+
+    #[test]
+    fn a_head_that_names_nothing_takes_the_top_own_frame() {
+        let frames =
+            "    at align (/srv/shop/src/frob.js:3:4)\n    at main (/srv/shop/src/main.js:1:2)";
+        check(
+            &format!("TypeError: undefined is not a function\n{frames}"),
+            "TypeError: undefined is not a function in align@frob.js",
+        );
+        check(
+            &format!("FrobError: cannot align the sprocket\n{frames}"),
+            "FrobError: cannot align the sprocket",
+        );
+    }
 }
