@@ -44,6 +44,9 @@ pub(super) fn look(
     if !alone || matches!(line.before(hit.start), b'-' | b'_' | b'.' | b':') {
         return;
     }
+    if !line.has_patience() {
+        return;
+    }
     let args = arguments(line, hit.end);
     if command.form == Form::Last {
         if args.len() >= 2

@@ -35,6 +35,8 @@ pub(super) struct Line<'a> {
     ends: [Option<Range<usize>>; 3],
     /// Where the value judged last ended, and how many before it ended there too.
     tries: (usize, usize),
+    /// How many more costly looks this line is worth.
+    patience: usize,
     /// Where markers begin, once that has been asked for.
     marks: OnceCell<Vec<usize>>,
 }
@@ -58,6 +60,7 @@ impl<'a> Line<'a> {
             last_name: usize::MAX,
             ends: [None, None, None],
             tries: (0, 0),
+            patience: 64,
             marks: OnceCell::new(),
         }
     }
@@ -133,6 +136,12 @@ impl<'a> Line<'a> {
         }
         *known = Some(at..end);
         end
+    }
+
+    /// Returns whether the line is worth another costly look, which only hostile ones are not.
+    pub(super) fn has_patience(&mut self) -> bool {
+        self.patience = self.patience.saturating_sub(1);
+        self.patience > 0
     }
 
     /// Returns whether a value that ends at `end` is worth judging.

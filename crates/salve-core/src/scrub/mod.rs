@@ -17,6 +17,7 @@ mod assign;
 mod block;
 mod command;
 mod header;
+mod judge;
 mod known;
 mod line;
 mod lines;

@@ -40,13 +40,16 @@ impl Meaning {
 /// The longest name that is looked at.
 pub(super) const NAME_MAX: usize = 80;
 
+/// The most words a name may have.
+const WORDS_MAX: usize = 16;
+
 /// Returns what `name` says about its value, if it says anything.
 pub(super) fn meaning(name: &[u8]) -> Option<Meaning> {
     if name.len() > NAME_MAX {
         return None;
     }
     let mut lower = [0u8; NAME_MAX];
-    let mut ends = [0usize; NAME_MAX + 1];
+    let mut ends = [0usize; WORDS_MAX + 1];
     let (mut used, mut count) = (0, 0);
     each_word(name, |word| {
         // `PASSWORD2` is a password too.
@@ -59,15 +62,24 @@ pub(super) fn meaning(name: &[u8]) -> Option<Meaning> {
             used += 1;
         }
         count += 1;
-        ends[count] = used;
+        if let Some(end) = ends.get_mut(count) {
+            *end = used;
+        }
         true
     });
-    let mut words: Vec<&[u8]> = (0..count).map(|i| &lower[ends[i]..ends[i + 1]]).collect();
-    while words.len() > 1 && is_tail(words[words.len() - 1]) {
-        words.pop();
+    let mut words = [&[][..]; WORDS_MAX];
+    for (i, word) in words.iter_mut().enumerate().take(count) {
+        *word = &lower[ends[i]..ends[i + 1]];
+    }
+    let mut words = words.get(..count)?;
+    while let [head @ .., last] = words
+        && !head.is_empty()
+        && is_tail(last)
+    {
+        words = head;
     }
     let (&last, before) = words.split_last()?;
-    told_by(last, before).or_else(|| told_by_first(&words))
+    told_by(last, before).or_else(|| told_by_first(words))
 }
 
 fn is_tail(word: &[u8]) -> bool {

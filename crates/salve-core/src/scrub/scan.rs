@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use aho_corasick::automaton::Automaton;
+use aho_corasick::dfa::DFA;
+use aho_corasick::{Anchored, PatternID};
 
 use super::block::{self, Block};
 use super::line::{Find, Line, rank};
@@ -48,7 +50,7 @@ enum Act {
     Mark,
 }
 
-/// Words that lead to a judge, whatever their case.
+/// Words that lead to a judge, in all their spellings.
 const WORDS: &[(&str, Act)] = &[
     ("pass", Act::Name),
     ("pwd", Act::Name),
@@ -80,7 +82,7 @@ const WORDS: &[(&str, Act)] = &[
     ("jdbc:oracle:thin:", Act::Oracle),
     (":5432:", Act::Pgpass),
     ("identified by ", Act::Phrase),
-    ("securestring ", Act::Phrase),
+    ("SecureString ", Act::Phrase),
     ("mnemonic", Act::Phrase),
     ("phrase", Act::Phrase),
     ("-----BEGIN ", Act::Begin),
@@ -88,26 +90,57 @@ const WORDS: &[(&str, Act)] = &[
 ];
 
 struct Triggers {
-    search: AhoCorasick,
-    acts: Vec<Act>,
+    search: DFA,
+    acts: Vec<(usize, Act)>,
+}
+
+/// Returns a word as it is written in names: `password`, `PASSWORD`, `Password`.
+fn spellings(word: &str) -> Vec<String> {
+    let mut capital = word.to_owned();
+    if let Some(first) = capital.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let mut all = vec![word.to_owned(), capital, word.to_ascii_uppercase()];
+    // Words without small letters have fewer.
+    all.dedup();
+    all
 }
 
 fn triggers() -> &'static Triggers {
     static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
-        let tokens = table::tokens().iter().enumerate().map(|(i, t)| (t.prefix, Act::Token(i)));
+        let words = WORDS
+            .iter()
+            .flat_map(|(word, act)| spellings(word).into_iter().map(|word| (word, *act)));
+        let tokens = table::tokens().iter().enumerate();
+        let tokens = tokens.map(|(i, token)| (token.prefix.to_owned(), Act::Token(i)));
         let commands = table::table().command.iter().enumerate().flat_map(|(i, command)| {
-            command.program.iter().map(move |name| (name.as_str(), Act::Command(i)))
+            command.program.iter().map(move |name| (name.clone(), Act::Command(i)))
         });
-        let words = WORDS.iter().copied().chain(tokens).chain(commands);
-        let (words, acts): (Vec<&str>, Vec<Act>) = words.unzip();
-        let search = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(words);
+        let all: Vec<(String, Act)> = words.chain(tokens).chain(commands).collect();
+        let acts = all.iter().map(|(word, act)| (word.len(), *act)).collect();
+        let search = DFA::new(all.iter().map(|(word, _)| word));
         let search = search.unwrap_or_else(|e| unreachable!("the words are few and short: {e}"));
         Triggers { search, acts }
     });
     &TRIGGERS
+}
+
+impl Triggers {
+    /// Calls `visit` with every trigger in `text`, also those that overlap, by their ends.
+    fn each(&self, text: &[u8], mut visit: impl FnMut(Range<usize>, Act)) {
+        let Ok(start) = self.search.start_state(Anchored::No) else { return };
+        let mut state = start;
+        for (at, &byte) in text.iter().enumerate() {
+            state = self.search.next_state(Anchored::No, state, byte);
+            if self.search.is_special(state) && self.search.is_match(state) {
+                for i in 0..self.search.match_len(state) {
+                    let pattern: PatternID = self.search.match_pattern(state, i);
+                    let (len, act) = self.acts[pattern.as_usize()];
+                    visit(at + 1 - len..at + 1, act);
+                }
+            }
+        }
+    }
 }
 
 /// Finds the secrets in `text`.
@@ -120,49 +153,52 @@ pub(super) fn scan(text: &[u8], more: More) -> Found<'static> {
     let mut found = Found { finds: Vec::new(), marks: Vec::new(), used };
     let mut lines = Lines::new(text);
     let mut line = Line::new(&[], 0);
-    let triggers = triggers();
-    for hit in triggers.search.find_overlapping_iter(text) {
-        let place = lines.around(hit.end() - 1);
+    triggers().each(text, |hit, act| {
+        let place = lines.around(hit.end - 1);
         if place.start != line.base || place.len() != line.text.len() {
             line = Line::new(&text[place.clone()], place.start);
         }
-        // A word that the cut of an over-long line went through.
-        if hit.start() < place.start || hit.end() > place.end {
-            continue;
+        let cut = hit.start < place.start || hit.end > place.end;
+        if cut || found.marks.last().is_some_and(|mark| hit.start < mark.end) {
+            return;
         }
-        if found.marks.last().is_some_and(|mark| hit.start() < mark.end) {
-            continue;
-        }
-        let act = triggers.acts[hit.pattern().as_usize()];
         match act {
-            Act::Begin => match block::read(text, hit.start(), more == More::None) {
-                Block::Other => {}
-                // A block that has been scrubbed before is not whole any more.
-                Block::Key(place) if has_mark(&text[place.clone()]) => {}
-                Block::Key(place) => {
-                    found.finds.push(Find { place, kind: "private-key", rank: rank::PLACE });
-                }
-                Block::Open => found.used = found.used.min(place.start),
-            },
+            Act::Begin => look_block(text, hit.start, more, &mut line, &mut found),
             Act::Mark => {
-                let len = mark::len(&text[hit.start()..place.end]);
-                found.marks.extend(len.map(|len| hit.start()..hit.start() + len));
+                let len = mark::len(&text[hit.start..place.end]);
+                found.marks.extend(len.map(|len| hit.start..hit.start + len));
             }
             _ => {
                 let known = found.finds.len();
-                let at = hit.start() - place.start..hit.end() - place.start;
-                // The word `secret` that opens a marker is seen before the marker is.
-                if mark::len(&line.text[at.start.saturating_sub(1)..]).is_some() {
-                    continue;
-                }
-                look(act, &mut line, at, &mut found.finds);
+                look(
+                    act,
+                    &mut line,
+                    hit.start - place.start..hit.end - place.start,
+                    &mut found.finds,
+                );
                 for find in &mut found.finds[known..] {
                     find.place = find.place.start + place.start..find.place.end + place.start;
                 }
             }
         }
-    }
+    });
     found
+}
+
+/// Reads the key block that may begin at `at`.
+fn look_block(text: &[u8], at: usize, more: More, line: &mut Line<'_>, found: &mut Found<'_>) {
+    if !line.has_patience() {
+        return;
+    }
+    match block::read(text, at, more == More::None) {
+        // A block that has been scrubbed before is not whole any more.
+        Block::Key(place) if has_mark(&text[place.clone()]) => {}
+        Block::Key(place) => {
+            found.finds.push(Find { place, kind: "private-key", rank: rank::PLACE });
+        }
+        Block::Other => {}
+        Block::Open => found.used = found.used.min(line.base),
+    }
 }
 
 fn has_mark(text: &[u8]) -> bool {
@@ -182,6 +218,8 @@ fn look(act: Act, line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'
             }
         }
         Act::Command(i) => command::look(line, hit, &table::table().command[i], finds),
+        // The word `secret` that opens a marker is seen before the marker is.
+        Act::Name if mark::len(&line.text[hit.start.saturating_sub(1)..]).is_some() => {}
         Act::Name => assign::look(line, hit, finds),
         Act::Scheme => header::look_scheme(line, hit, finds),
         Act::Digest => header::look_digest(line, hit, finds),
