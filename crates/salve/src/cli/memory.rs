@@ -116,11 +116,19 @@ impl<'a> Desk<'a> {
 
     fn store_of(&self, project: &Project) -> Result<Option<Store>, CliError> {
         // A shared file can be there before anything else is.
-        if project.learned().is_dir() {
-            return self.open(Whose { user: false }).map(Some);
+        let shared = project.learned().is_dir() && !project.database().exists();
+        let store =
+            if shared { Some(Store::open(project)?) } else { Store::open_existing(project)? };
+        if let Some(store) = &store {
+            project::tell_mended(store, self.out);
+            match self.learned(store).pull() {
+                Ok(report) => self.tell(&report),
+                // What is known already can be told all the same.
+                Err(error) => {
+                    self.out.remark(format_args!("changed files were not taken in: {error}"));
+                }
+            }
         }
-        let store = Store::open_existing(project)?;
-        store.iter().for_each(|store| project::tell_mended(store, self.out));
         Ok(store)
     }
 
@@ -211,10 +219,6 @@ impl From<LearnedError> for CliError {
         match error {
             LearnedError::Store(error) => error.into(),
             LearnedError::Write(error) => error.into(),
-            error @ LearnedError::Read { .. } => {
-                let advice = error.advice();
-                Self::failed("cannot read what was learned").because(error).hint(advice)
-            }
         }
     }
 }

@@ -75,15 +75,6 @@ pub enum LearnedError {
     /// A file could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A file could not be read.
-    #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
 }
 
 impl LearnedError {
@@ -92,9 +83,6 @@ impl LearnedError {
         match self {
             Self::Store(error) => error.advice(),
             Self::Write(error) => error.advice(),
-            Self::Read { path, .. } => {
-                format!("ls -l {}   # then make it yours to read and write", path.display())
-            }
         }
     }
 }

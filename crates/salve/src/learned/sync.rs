@@ -17,7 +17,7 @@ use super::file::File;
 use super::items::{Fix, HealingPattern, Pattern, ToolFailure, UsagePattern};
 use super::rows::{base_of, drop_item, healing_items, item_of, items_of, put_item, set_base};
 use super::text::{Written, write};
-use super::yaml::{Document, Item, parse};
+use super::yaml::{Document, Item, LARGEST, parse};
 use super::{Learned, LearnedError, Malformed, Report};
 use crate::atomic::{self, Made, WriteError};
 use crate::store::{Durability, StoreError, withdraw};
@@ -71,7 +71,7 @@ impl Learned<'_> {
 
     fn pull_file(&self, file: File, report: &mut Report) -> Result<Found, LearnedError> {
         let path = self.path(file);
-        let text = match read(&path)? {
+        let text = match read(&path) {
             None => return Ok(Found::Nothing),
             Some(Ok(text)) => text,
             Some(Err(malformed)) => {
@@ -289,21 +289,29 @@ impl Learned<'_> {
     }
 }
 
-fn read(path: &Path) -> Result<Option<Result<String, Malformed>>, LearnedError> {
-    let failed = |source| LearnedError::Read { path: path.to_path_buf(), source };
+/// Reads a file; one that is no readable text is malformed, and no reason to stop.
+fn read(path: &Path) -> Option<Result<String, Malformed>> {
+    let malformed = |line, column, reason: String| {
+        Some(Err(Malformed { path: path.to_path_buf(), line, column, reason }))
+    };
+    let unreadable = |error: io::Error| malformed(1, 1, format!("cannot be read: {error}"));
     match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
-        Ok(meta) if !meta.is_file() => return Err(failed(io::ErrorKind::IsADirectory.into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => return unreadable(error),
+        Ok(meta) if !meta.is_file() => return malformed(1, 1, "not a file".into()),
+        Ok(meta) if meta.len() > LARGEST as u64 => return malformed(1, 1, "too large".into()),
         Ok(_) => {}
     }
-    let bytes = fs::read(path).map_err(failed)?;
-    Ok(Some(String::from_utf8(bytes).map_err(|error| {
-        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = good.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
-        let column = good.iter().rev().take_while(|&&byte| byte != b'\n').count() as u64 + 1;
-        Malformed { path: path.to_path_buf(), line, column, reason: "not UTF-8 text".into() }
-    })))
+    match fs::read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => Some(Ok(text)),
+        Ok(Err(error)) => {
+            let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+            let line = good.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
+            let column = good.iter().rev().take_while(|&&byte| byte != b'\n').count() as u64 + 1;
+            malformed(line, column, "not UTF-8 text".into())
+        }
+        Err(error) => unreadable(error),
+    }
 }
 
 /// Keeps a copy of a file under the first free name.

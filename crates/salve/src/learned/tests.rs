@@ -192,6 +192,18 @@ fn a_malformed_edit_is_reported_and_never_overwritten() {
 }
 
 #[test]
+fn what_is_no_text_is_reported_and_the_other_files_go_on() {
+    let bench = Bench::new();
+    bench.learned().put_fix(&fix("deploy", "manifest unknown")).unwrap();
+    fs::create_dir_all(bench.path("patterns.yaml")).unwrap();
+    fs::write(bench.path("usage_patterns.yaml"), b"ok: 1\nbad: \xff\n").unwrap();
+    let report = bench.sync();
+    let said: Vec<_> = report.malformed.iter().map(|bad| (bad.line, bad.reason.as_str())).collect();
+    assert_eq!(said, [(1, "not a file"), (2, "not UTF-8 text")]);
+    assert!(bench.read("tool_fixes.yaml").contains("deploy"));
+}
+
+#[test]
 fn hostile_yaml_is_refused_quickly() {
     let mut bomb = String::from("tool_fixes: []\na: &a [x, x, x, x, x, x, x, x, x, x]\n");
     for (from, to) in ('a'..'l').zip('b'..) {

@@ -15,7 +15,7 @@ use super::items::{Fix, HealingPattern, Pattern, ToolFailure, UsagePattern};
 pub(super) type Item = Map<String, Value>;
 
 /// The largest file that is read.
-const LARGEST: usize = 16 << 20;
+pub(super) const LARGEST: usize = 16 << 20;
 
 /// A file's content.
 #[derive(Clone, Debug, Default, PartialEq)]
