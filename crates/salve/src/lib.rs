@@ -5,6 +5,7 @@
 pub mod atomic;
 pub mod cli;
 pub mod config;
+pub mod dirs;
 pub mod doctor;
 pub mod gate;
 pub mod learned;

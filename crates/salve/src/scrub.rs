@@ -6,13 +6,14 @@
 
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use salve_core::scrub::{BadPattern, Key, Scrubber};
 use uuid::Uuid;
 
 use crate::config::Scrub;
+use crate::dirs;
 
 /// The key's file below the user's data directory.
 const FILE: &str = "scrub.key";
@@ -21,7 +22,7 @@ const FILE: &str = "scrub.key";
 pub fn scrubber() -> Scrubber {
     static SCRUBBER: OnceLock<Scrubber> = OnceLock::new();
     let make = || {
-        let dir = data_dir();
+        let dir = dirs::data();
         let kept = dir.and_then(|dir| kept_key(&dir).ok().flatten());
         let key = Key::new(kept.unwrap_or_else(random));
         let variables: Vec<(String, String)> = std::env::vars_os()
@@ -37,12 +38,6 @@ pub fn scrubber() -> Scrubber {
 pub fn scrubber_with(settings: &Scrub) -> Result<Scrubber, BadPattern> {
     let patterns = settings.patterns.iter().map(|own| (&*own.kind, &*own.regex));
     scrubber().with_patterns(patterns)
-}
-
-fn data_dir() -> Option<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
-    base.map(|base| base.join("salve"))
 }
 
 /// Returns the key kept in `dir`, making it if there is none; nothing if the file holds no key.

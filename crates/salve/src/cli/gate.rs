@@ -7,13 +7,14 @@ use salve_core::gate::{
     DEFAULT_TIMEOUT_SECONDS, Finding, MAX_PROPOSAL, Policy, Proposal, Request, Rule, State,
     Verdict, Which, findings, strict,
 };
-use salve_core::scrub::{Key, Scrubber};
+use salve_core::scrub::Scrubber;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{CliError, Exit, Output};
 use crate::gate::{Links, judge, judge_line, read_policy, read_text};
 use crate::project::Project;
+use crate::scrub::{scrubber, scrubber_with};
 
 /// The largest settings file that is read, in bytes.
 const MAX_CONFIG: usize = 4 * 1024 * 1024;
@@ -27,8 +28,8 @@ const MAX_LINE: usize = 4 * 1024 * 1024;
     2 usage.\nWith --jsonl: 0 when every line has its answer. With --explain: 0 when there is \
     nothing to report, 1 otherwise.")]
 pub(super) struct Args {
-    /// Settings: salve.toml or salve.json, or only their recovery section
-    #[arg(long, value_name = "FILE", required_unless_present = "jsonl")]
+    /// Settings: salve.toml or salve.json, or only their recovery section [default: those in force]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Judge the proposal in this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "jsonl"])]
@@ -55,13 +56,18 @@ pub(super) struct Args {
 
 /// Judges and prints the answer.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
-    // The marks of this scrubber are never kept, so any key serves.
-    let scrubber = Scrubber::new(Key::new([0; 32]));
     if args.jsonl {
-        return answer_lines(io::stdin().lock(), out, &scrubber);
+        return answer_lines(io::stdin().lock(), out, &scrubber());
     }
-    let config = args.config.as_deref().ok_or_else(|| CliError::usage("--config is missing"))?;
-    let policy = read_policy(&read_config(config)?);
+    let (policy, scrubber) = match &args.config {
+        Some(file) => (read_policy(&read_config(file)?), scrubber()),
+        None => {
+            let config = super::config::load(out)?;
+            let scrubber = scrubber_with(&config.settings.scrub)
+                .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
+            (Ok(config.policy), scrubber)
+        }
+    };
     if args.explain {
         return explain(&policy, out, &scrubber);
     }

@@ -7,13 +7,13 @@ mod share;
 mod stats;
 
 use std::io::{self, IsTerminal, Read};
-use std::path::PathBuf;
 
 use salve_core::fingerprint::{Fingerprint, Hints, Rules, Window};
 use salve_core::scrub::Scrubber;
 
 use super::{CliError, Exit, Output, config, project};
 use crate::config::Config;
+use crate::dirs;
 use crate::learned::{Learned, LearnedError, Report};
 use crate::project::{Project, ProjectError};
 use crate::store::Store;
@@ -202,16 +202,11 @@ fn read_stdin(mut take: impl FnMut(&[u8])) -> Result<(), CliError> {
 
 /// Returns where the user's own memory is.
 fn user_project() -> Result<Project, CliError> {
-    let absolute = |name| {
-        let path = PathBuf::from(std::env::var_os(name)?);
-        path.is_absolute().then_some(path)
-    };
-    let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
-    let base = base.ok_or_else(|| {
+    let dir = dirs::data().ok_or_else(|| {
         CliError::failed("there is no place for your own memory")
             .hint("set HOME or XDG_DATA_HOME to an absolute path")
     })?;
-    Ok(Project::of_user(base.join("salve")))
+    Ok(Project::of_user(dir))
 }
 
 impl From<LearnedError> for CliError {

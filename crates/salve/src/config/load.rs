@@ -17,6 +17,7 @@ use super::settings::Settings;
 use super::tree::{File, Layer, Node};
 use super::valid::{self, Valid};
 use super::words::{self, Environment};
+use crate::dirs;
 use crate::project::Project;
 
 /// The shipped file that holds every default.
@@ -57,9 +58,7 @@ impl Sources {
 
 /// Returns the path of the user's own settings.
 fn user_file() -> Option<PathBuf> {
-    let dir = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let base = dir("XDG_CONFIG_HOME").or_else(|| dir("HOME").map(|home| home.join(".config")))?;
-    Some(base.join("salve/config.toml"))
+    Some(dirs::config()?.join("config.toml"))
 }
 
 /// Why the settings could not be loaded.

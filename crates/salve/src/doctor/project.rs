@@ -1,11 +1,12 @@
 //! The project: directory, disk, store and config.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
 
 use super::{Finding, machine};
 use crate::config::{self, Sources};
+use crate::dirs;
 use crate::project::Project;
 use crate::store::Store;
 
@@ -53,7 +54,7 @@ fn store(project: &Project) -> Finding {
 
 /// Checks where the user's own memory lives, or would live.
 fn user_data() -> Finding {
-    let Some(dir) = data_home() else {
+    let Some(dir) = dirs::data() else {
         let mend = "set HOME or XDG_DATA_HOME";
         return Finding::warn("user data", "no home directory is known", mend);
     };
@@ -66,13 +67,6 @@ fn user_data() -> Finding {
             format!("make it yours: chown -R \"$USER\" {}", existing.display()),
         ),
     }
-}
-
-/// Returns the directory of the user's own data.
-fn data_home() -> Option<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
-    base.map(|base| base.join("salve"))
 }
 
 fn directory(root: &Path) -> Finding {

@@ -216,3 +216,25 @@ fn rules_that_cannot_work_are_explained() {
     let kinds: Vec<_> = value["findings"].as_array().unwrap().iter().map(|f| &f["kind"]).collect();
     assert_eq!(kinds, ["unreachable", "unreachable"], "{value}");
 }
+
+#[test]
+fn without_a_file_the_settings_in_force_decide() {
+    let project = Project::new();
+    project.write("salve.toml", "recovery.auto_approve = [\"npm ci\"]\n");
+    assert_eq!(project.run(&["gate", "--command", "npm ci"]).status.code(), Some(0));
+    assert_eq!(project.run(&["gate", "--command", "npm install"]).status.code(), Some(3));
+    let off = ["gate", "--command", "npm ci", "--set", "recovery.enabled=false"];
+    assert_eq!(project.run(&off).status.code(), Some(1));
+    project.write("salve.toml", "recovery.auto_approve = [\" npm ci\"]\n");
+    assert_eq!(project.run(&["gate", "--command", "npm ci"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_value_of_a_secret_variable_is_a_visible_secret() {
+    let project = Project::new();
+    project.write("salve.toml", "recovery.auto_approve = [\"deploy q8Zr2LmX91vTk\"]\n");
+    let mut command = project.command(&["gate", "--command", "deploy q8Zr2LmX91vTk", "--json"]);
+    let output = command.env("DEPLOY_TOKEN", "q8Zr2LmX91vTk").output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("q8Zr2LmX91vTk"));
+}
