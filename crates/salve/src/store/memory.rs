@@ -214,16 +214,20 @@ pub(crate) fn load(
     signature: Signature,
     scope: Scope,
 ) -> rusqlite::Result<Option<Knowledge>> {
-    let sql = "SELECT id, class, error_type, normalized, identity, first_seen, last_seen, seen
+    let sql = "SELECT id, class, error_type, normalized, identity, first_seen, last_seen, seen,
+                   remedies
                FROM failure WHERE signature = ?1 AND withdrawn <= ?2";
     let withdrawn = i64::from(scope == Scope::All);
     let found = tx
         .prepare_cached(sql)?
         .query_row(params![stored(signature), withdrawn], |row| {
-            Ok((row.get::<_, i64>(0)?, knowledge(signature, row)?))
+            Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(8)?, knowledge(signature, row)?))
         })
         .optional()?;
-    let Some((id, mut known)) = found else { return Ok(None) };
+    let Some((id, remedies, mut known)) = found else { return Ok(None) };
+    if remedies == 0 {
+        return Ok(Some(known));
+    }
     let sql = "SELECT kind, text, since, by, record, outcomes FROM remedy
                WHERE failure = ?1 ORDER BY since, digest";
     let mut statement = tx.prepare_cached(sql)?;
