@@ -1,6 +1,6 @@
 //! A failure's identity: normalised text, signature and class.
 //!
-//! The output is cleaned of what a terminal would not show; one automaton pass finds the lines
+//! The output is cleaned of what a terminal would not show; one pass finds the lines
 //! that may name the failure; those are peeled of log decorations and judged; the best one is the
 //! key line. If a row of the anchor table knows it, its identity is the row's id with the values
 //! that identify, as in `port.in_use("3000")`; otherwise it is the line with what varies masked.

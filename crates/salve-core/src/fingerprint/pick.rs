@@ -1,11 +1,9 @@
 //! Picks the line that names the failure.
 //!
-//! One pass of the automaton finds the candidate lines; everything else looks only at those.
+//! One pass over the text finds the candidate lines; everything else looks only at those.
 //! Anchored lines weigh what their row says, other lines what their form and words say. The
 //! heaviest wins, and the first of equally heavy ones: the root cause comes before the noise
 //! after it. Only in a chain of `Caused by:` does the last one win.
-
-use aho_corasick::Input;
 
 use super::flat::Flat;
 use super::frames;
@@ -79,17 +77,23 @@ pub(crate) fn candidates(rules: &Rules, text: &Text<'_>) -> Vec<Candidate> {
     found
 }
 
-/// Returns the numbers of the lines in which the automaton finds anything.
+/// Returns the numbers of the lines in which there is any word that matters.
 fn candidate_lines(rules: &Rules, text: &Text<'_>) -> Vec<usize> {
     let mut numbers = Vec::new();
     let mut number = 0;
     let mut at = 0;
-    while let Some(hit) = rules.automaton.find(Input::new(text.whole()).range(at..)) {
-        while text.end(number) <= hit.start() {
+    while at < text.whole().len() {
+        let mut hit = None;
+        rules.words.find(text.whole().as_bytes(), at, |start, _| {
+            hit = Some(start);
+            false
+        });
+        let Some(start) = hit else { break };
+        while text.end(number) <= start {
             number += 1;
         }
         numbers.push(number);
-        at = text.end(number).max(hit.end());
+        at = text.end(number);
         number += 1;
     }
     numbers
@@ -105,14 +109,15 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// Flattens a line and finds what the automaton knows about it.
+    /// Flattens a line and finds the words and shapes in it.
     fn look(&mut self, rules: &Rules, line: &str, peeled: &Peeled<'_>) {
         self.flat.fill(line, peeled);
         self.says.clear();
         self.shapes.clear();
-        for hit in rules.automaton.find_overlapping_iter(&self.flat.text) {
-            self.says.extend(WORDS.get(hit.pattern().as_usize()).map(|(_, says)| *says));
-        }
+        rules.words.find(self.flat.text.as_bytes(), 0, |_, word| {
+            self.says.extend(WORDS.get(word).map(|(_, says)| *says));
+            true
+        });
         rules.grams.look(&self.flat.text, &mut self.shapes);
     }
 }

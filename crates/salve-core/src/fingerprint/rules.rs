@@ -1,17 +1,15 @@
-//! The rules in force: built-in rows, the user's own, and the automaton that finds them.
+//! The rules in force: built-in rows, the user's own, and what finds them in a text.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-
 use super::anchor::{Anchor, AnchorError, AnchorFile, AnchorRow, agrees, identity};
 use super::classify::{self, ClassError, ClassFile, ClassRow, Classes};
-use super::grams::Grams;
-use super::shape::MIN_LITERAL;
+use super::grams::{Common, Grams, Words};
+use super::shape::{MIN_LITERAL, Shape};
 use super::vocabulary::WORDS;
 
-/// How much of a shape's longest literal the automaton looks for.
+/// How much of a shape's longest literal makes a line a candidate.
 const FRAGMENT: usize = 20;
 
 /// The built-in tables, by file name.
@@ -61,9 +59,6 @@ pub enum RuleError {
         /// What is wrong with it.
         source: ClassError,
     },
-    /// The automaton cannot be built.
-    #[error("too many rules: {0}")]
-    Automaton(String),
 }
 
 /// The rules by which failures are recognised.
@@ -72,7 +67,7 @@ pub struct Rules {
     pub(crate) anchors: Vec<Anchor>,
     /// Finds the lines that may name a failure: the vocabulary first, then a part of each shape
     /// that has no word of the vocabulary in it.
-    pub(crate) automaton: AhoCorasick,
+    pub(crate) words: Words,
     /// Finds the shapes that may match such a line.
     pub(crate) grams: Grams,
     pub(crate) classes: Classes,
@@ -159,15 +154,15 @@ impl Rules {
         }
         let (classes, broken) = Classes::compile(&rows.classes);
         errors.extend(broken.into_iter().map(|(name, source)| RuleError::Class { name, source }));
-        let automaton = automaton(&words(&anchors)).unwrap_or_else(|error| {
-            errors.push(error);
-            words_alone()
-        });
+        let mut common = Common::default();
+        let literals = anchors.iter().flat_map(|anchor| &anchor.shapes).flat_map(Shape::literals);
+        literals.for_each(|literal| common.count(literal));
         let shapes = (0..).zip(&anchors).flat_map(|(number, anchor): (u32, &Anchor)| {
             (0..).zip(&anchor.shapes).map(move |(shape, compiled)| ((number, shape), compiled))
         });
-        let grams = Grams::new(shapes);
-        (Rules { anchors, automaton, grams, classes }, errors)
+        let grams = Grams::new(shapes, &common);
+        let words = Words::new(words(&anchors), &common);
+        (Rules { anchors, words, grams, classes }, errors)
     }
 
     /// Checks the examples of `rows`, which are the first ones of these rules.
@@ -198,20 +193,7 @@ impl Rules {
     }
 }
 
-/// Returns an automaton of the vocabulary alone, for when there are more rows than one can hold.
-fn words_alone() -> AhoCorasick {
-    let words = WORDS.iter().map(|(word, _)| *word);
-    match AhoCorasick::builder()
-        .ascii_case_insensitive(true)
-        .match_kind(MatchKind::Standard)
-        .build(words)
-    {
-        Ok(automaton) => automaton,
-        Err(_) => unreachable!("a hundred short words always fit"),
-    }
-}
-
-/// Collects the automaton's words: the vocabulary, then what is needed to find every shape.
+/// Collects the words that make a line a candidate: the vocabulary, then what is needed to find every shape.
 fn words(anchors: &[Anchor]) -> Vec<String> {
     let mut words: Vec<String> = WORDS.iter().map(|(word, _)| (*word).to_owned()).collect();
     // Raw lines may have other quotes, so a word with one in it promises nothing.
@@ -231,25 +213,16 @@ fn words(anchors: &[Anchor]) -> Vec<String> {
     words
 }
 
-/// Returns the part of a shape's literals that the automaton looks for: the end of the longest
+/// Returns the part of a shape's literals that makes a line a candidate: the end of the longest
 /// stretch without quotes, which raw lines may have in other kinds.
 fn fragment(literals: &[String]) -> String {
     let stretches = literals.iter().flat_map(|literal| literal.split('\''));
     let longest = stretches.max_by_key(|stretch| stretch.trim().len()).unwrap_or_default().trim();
     let whole = literals.iter().max_by_key(|literal| literal.len()).map_or("", |l| l.as_str());
-    let part = if longest.len() >= MIN_LITERAL - 1 { longest } else { whole };
+    let part = if longest.len() >= MIN_LITERAL { longest } else { whole };
     let start = part.len().saturating_sub(FRAGMENT);
     let start = (start..part.len()).find(|at| part.is_char_boundary(*at)).unwrap_or(0);
     part[start..].to_owned()
-}
-
-fn automaton(words: &[String]) -> Result<AhoCorasick, RuleError> {
-    AhoCorasick::builder()
-        .ascii_case_insensitive(true)
-        .match_kind(MatchKind::Standard)
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(words)
-        .map_err(|error| RuleError::Automaton(error.to_string()))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub(crate) enum Says {
 
 use Says::{Noise, Up, Wrapper};
 
-/// Every word, looked for without regard to case.
+/// Every word, of at least four bytes, looked for without regard to case.
 pub(crate) const WORDS: &[(&str, Says)] = &[
     ("error", Up(26)),
     ("errno", Up(24)),
@@ -68,11 +68,10 @@ pub(crate) const WORDS: &[(&str, Says)] = &[
     ("exceeded", Up(24)),
     ("too many", Up(24)),
     ("rejected", Up(22)),
-    ("✘", Up(20)),
-    ("✗", Up(20)),
-    ("✕", Up(20)),
-    ("×", Up(16)),
-    ("●", Up(20)),
+    ("✘ ", Up(20)),
+    ("✗ ", Up(20)),
+    ("✕ ", Up(20)),
+    ("● ", Up(20)),
     ("command failed", Wrapper),
     ("exited with code", Wrapper),
     ("exit code", Wrapper),
@@ -114,3 +113,15 @@ pub(crate) const WORDS: &[(&str, Says)] = &[
     ("0 errors", Noise),
     ("no errors", Noise),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_long_enough_and_lower_case() {
+        for (word, _) in WORDS {
+            assert!(word.len() >= 4 && *word == word.to_lowercase(), "{word}");
+        }
+    }
+}
