@@ -3,7 +3,12 @@
 /// The longest line that is looked at whole; a longer one counts as several.
 pub(crate) const LONGEST: usize = 2 * 1024;
 
+/// How many such pieces are kept from either end of a very long line.
+const PIECES: usize = 8;
+
 /// A cleaned text and where its lines are.
+///
+/// Empty lines are not counted, and of a line of many thousand bytes only the ends.
 #[derive(Debug)]
 pub(crate) struct Text<'t> {
     text: &'t str,
@@ -48,15 +53,26 @@ impl<'t> Text<'t> {
 
 /// Adds a line, cut into several where it is too long.
 fn push(text: &str, (mut start, end): (usize, usize), lines: &mut Vec<(usize, usize)>) {
-    while end - start > LONGEST {
-        let cut = (start + 1..=start + LONGEST)
-            .rev()
-            .find(|at| text.is_char_boundary(*at))
-            .unwrap_or(end);
+    let long = end - start > 2 * PIECES * LONGEST;
+    for _ in 0..if long { PIECES } else { usize::MAX } {
+        if end - start <= LONGEST {
+            break;
+        }
+        let cut = boundary(text, start + LONGEST);
         lines.push((start, cut));
         start = cut;
     }
-    lines.push((start, end));
+    if long {
+        let tail = boundary(text, end - PIECES * LONGEST);
+        push(text, (tail, end), lines);
+    } else if start < end {
+        lines.push((start, end));
+    }
+}
+
+/// Returns the last character boundary at or before `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -70,6 +86,15 @@ mod tests {
         assert!(text.len() >= 2);
         let joined: String = (0..text.len()).map(|n| text.line(n)).collect();
         assert_eq!(joined, long);
-        assert_eq!(Text::new("a\n\nb\n").len(), 3);
+        assert_eq!(Text::new("a\n\nb\n").len(), 2);
+    }
+
+    #[test]
+    fn of_a_huge_line_the_ends_are_kept() {
+        let huge = format!("start{}end", "é".repeat(50 * LONGEST));
+        let text = Text::new(&huge);
+        assert!(text.len() <= 2 * PIECES + 1, "{}", text.len());
+        let kept: String = (0..text.len()).map(|n| text.line(n)).collect();
+        assert!(kept.starts_with("start") && kept.ends_with("end"));
     }
 }
