@@ -56,10 +56,13 @@ pub(crate) fn exception(text: &str) -> Option<&str> {
     let end = text.bytes().position(|b| !plain(b)).unwrap_or(text.len());
     let full = text[..end].trim_end_matches('.');
     let after = &text[end..];
+    // `DiscordAPIError[50013]: …` has its code in brackets.
+    let coded = after.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let closes = after.is_empty()
         || after.starts_with(':')
         || after.starts_with(" [")
-        || after.starts_with(" (");
+        || after.starts_with(" (")
+        || coded.is_some_and(|(code, rest)| code.len() < 24 && rest.starts_with(':'));
     let name = full.rsplit(['.', '\\', '$']).next().unwrap_or(full);
     const ENDS: &[&str] = &[
         "Error",
@@ -79,6 +82,27 @@ pub(crate) fn exception(text: &str) -> Option<&str> {
         && (full.contains(".exc.") || full.contains("xceptions.") || full.contains(".errors."))
         && name.starts_with(|c: char| c.is_ascii_uppercase());
     (closes && (known || dotted)).then_some(name)
+}
+
+/// How far into a line an error may be said that something else introduces.
+const INTRODUCED: usize = 120;
+
+/// Returns the error that the words in front only introduce: `Rollup error: Error: …` is `…`.
+pub(crate) fn introduced(text: &str) -> &str {
+    let near = (0..=INTRODUCED.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    let head = &text[..near.unwrap_or(0)];
+    for (at, _) in head.rmatch_indices(": ") {
+        let rest = text[at + 2..].trim_start();
+        let Some(name) = exception(rest).filter(|name| !name.ends_with("Warning")) else {
+            continue;
+        };
+        match rest.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")) {
+            Some(message) if matches!(name, "Error" | "Exception") => return message,
+            Some(_) => return rest,
+            None => {}
+        }
+    }
+    text
 }
 
 /// Returns `text` without a place in a file in front: `a.ts:3:4 - …`, `a.c:3: …`, `a.ts(3,4): …`.
@@ -152,6 +176,7 @@ mod tests {
             ("panic: boom", Some("panic")),
             ("thread 'main' panicked at src/main.rs:3:4:", Some("panic")),
             ("Error [ERR_REQUIRE_ESM]: no", Some("ERR_REQUIRE_ESM")),
+            ("DiscordAPIError[50013]: Missing Permissions", Some("DiscordAPIError")),
             ("something broke", None),
         ] {
             assert_eq!(error_type(&peel(line)), want, "{line}");
@@ -166,8 +191,22 @@ mod tests {
             ("a.c:3: warning", "warning"),
             ("10:30 it broke", "10:30 it broke"),
             ("plain words", "plain words"),
+            ("Till.open() wants a key", "Till.open() wants a key"),
         ] {
             assert_eq!(located(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_that_introduce_an_error_are_no_part_of_it() {
+        for (text, want) in [
+            ("Rollup error: Error: no entry", "no entry"),
+            ("in handler for 'x': Error: no: entry", "no: entry"),
+            ("Command raised: TypeError: y", "TypeError: y"),
+            ("shop: no entry", "shop: no entry"),
+            ("DeprecationWarning: x", "DeprecationWarning: x"),
+        ] {
+            assert_eq!(introduced(text), want, "{text}");
         }
     }
 }

@@ -126,7 +126,7 @@ impl Kind {
             Kind::Module => module(trim_end(text)).to_owned(),
             Kind::Path => path::base(trim_end(text)).to_owned(),
             Kind::Dir => String::new(),
-            Kind::Package => path::package(text).unwrap_or_default().to_owned(),
+            Kind::Package => path::package(text).unwrap_or_default().replace('\\', "/"),
             Kind::Host => host(text),
             Kind::Rest => lexer::mask(trim_end(short(text.trim()))),
         }

@@ -12,6 +12,7 @@ pub(crate) fn base(path: &str) -> &str {
 pub(crate) fn strip_position(path: &str) -> &str {
     let mut path = path.trim_end_matches([':', ',']);
     if let Some(open) = path.strip_suffix(')').and_then(|inner| inner.rfind('('))
+        && path[open + 1..].starts_with(|c: char| c.is_ascii_digit())
         && path[open + 1..path.len() - 1].bytes().all(|b| b.is_ascii_digit() || b == b',')
     {
         path = &path[..open];

@@ -3,6 +3,7 @@
 //! The same failure arrives through npm, compose, BuildKit, CI and loggers; each puts its own
 //! words in front. They are taken off one at a time, in a loop, in whatever order they stand.
 
+use super::head;
 use super::stamp;
 
 /// How loudly a line was logged.
@@ -50,7 +51,8 @@ pub(crate) fn peel(line: &str) -> Peeled<'_> {
         level = says.unwrap_or(level);
         core = rest;
     }
-    Peeled { body, core: core.trim_end_matches("'}\""), level }
+    let core = head::introduced(core.trim_end_matches("'}\""));
+    Peeled { body, core, level }
 }
 
 /// What is left behind a prefix, and the level the prefix tells.
@@ -61,12 +63,15 @@ fn decoration(line: &str) -> Left<'_> {
     match line.as_bytes().first()? {
         b'0'..=b'9' => counted(line).or_else(|| stamped(line)),
         b'#' => hashed(line),
-        b'[' => stamped(line).or_else(|| tag(line)),
+        b'[' => worker(line).or_else(|| stamped(line)).or_else(|| tag(line)),
+        b'(' => process(line),
         b'{' => json_message(line),
         b'>' | b'|' => line[1..].strip_prefix(' ').map(|rest| (rest, None)),
         b':' => annotation(line),
         b'a'..=b'z' | b'A'..=b'Z' => {
-            tool(line).or_else(|| logfmt(line)).or_else(|| service(line)).or_else(|| stamped(line))
+            let tagged = tool(line).or_else(|| logfmt(line)).or_else(|| service(line));
+            let tagged = tagged.or_else(|| daemon(line));
+            tagged.or_else(|| stamped(line)).or_else(|| console(line))
         }
         0xe2 | 0xe3 | 0xc3 | 0xf0 => bullet(line),
         _ => None,
@@ -104,6 +109,41 @@ fn tool(line: &str) -> Left<'_> {
     known.filter(|(rest, _)| {
         rest.is_empty() || rest.starts_with(' ') || !rest.starts_with(char::is_alphanumeric)
     })
+}
+
+/// `(node:4812) …` of Node's warnings.
+fn process(line: &str) -> Left<'_> {
+    let (pid, rest) = line.strip_prefix("(node:")?.split_once(") ")?;
+    pid.bytes().all(|b| b.is_ascii_digit()).then_some((rest, None))
+}
+
+/// `app[web.1]: …` of a platform's log, `host sshd[812]: …` of the system's.
+fn daemon(line: &str) -> Left<'_> {
+    let open = line.bytes().take(64).position(|b| b == b'[')?;
+    let (who, rest) = (&line[..open], &line[open + 1..]);
+    let (id, rest) = rest.split_once("]: ")?;
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_. ".contains(&b);
+    let named = who.bytes().all(plain) && who.split(' ').count() <= 2;
+    let numbered = id.len() < 24 && id.bytes().all(plain) && id.bytes().any(|b| b.is_ascii_digit());
+    (named && numbered && !who.ends_with("error")).then_some((rest, None))
+}
+
+/// `[2024-05-01 10:00:00,123: ERROR/MainProcess] …` of Celery.
+fn worker(line: &str) -> Left<'_> {
+    let close = line.bytes().take(72).position(|b| b == b']')?;
+    let (_, said) = line[1..close].rsplit_once(": ")?;
+    let level = level(said.split_once('/')?.0)?;
+    Some((&line[close + 1..], Some(level)))
+}
+
+/// `main.ts:5 ERROR …` of a browser's console.
+fn console(line: &str) -> Left<'_> {
+    let (place, rest) = line.split_once(' ')?;
+    let (file, number) = place.rsplit_once(':')?;
+    let placed =
+        file.contains('.') && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    let says = ["ERROR ", "Uncaught ", "Error: "].iter().any(|word| rest.starts_with(word));
+    (placed && says).then_some((rest, None))
 }
 
 /// `143 error …` of npm's debug log, `3.414 …` of BuildKit, `0|app | …` of pm2.
@@ -292,6 +332,7 @@ const PHRASES: &[(&str, Option<Level>)] = &[
     ("Unhandled Promise Rejection:", None),
     ("UnhandledPromiseRejectionWarning: ", None),
     ("(in promise) ", None),
+    ("(in promise): ", None),
     ("docker: ", None),
     ("Error response from daemon: ", None),
     ("(HTTP code 500) server error - ", None),
@@ -372,6 +413,11 @@ mod tests {
             "web_1 | npm ERR! ",
             "#9 1.23 npm error ",
             "2024-05-01T10:00:00Z [vite] ",
+            "(node:4812) ",
+            "[2024-05-01 10:00:00,123: ERROR/MainProcess] ",
+            "main.ts:5 ",
+            "2024-05-01T10:00:00.123+00:00 app[web.1]: ",
+            "May 01 10:00:00 shop-2 gunicorn[812]: ",
         ] {
             check(&format!("{prefix}{message}"), message, "boom at sea");
         }
@@ -386,6 +432,7 @@ mod tests {
             "string | number is not it",
             "error TS2322: Type 'A'",
             "12:30 lunch",
+            "error[e0282]: x",
         ] {
             check(line, line, line);
         }
@@ -394,6 +441,7 @@ mod tests {
     #[test]
     fn words_that_carry_nothing_go_from_the_core_only() {
         check("Uncaught Error: x y", "Uncaught Error: x y", "x y");
+        check("Shop error: Error: x y", "Shop error: Error: x y", "x y");
         check(
             "docker: Error response from daemon: x",
             "docker: Error response from daemon: x",
