@@ -226,7 +226,6 @@ fn is_echo(text: &Text<'_>, number: usize, body: &str) -> bool {
         "var ",
         "if (",
         "import ",
-        "from ",
         "await ",
         "console.",
         "assert ",
@@ -238,7 +237,8 @@ fn is_echo(text: &Text<'_>, number: usize, body: &str) -> bool {
         "export ",
         "new Error",
     ];
-    if STARTS.iter().any(|start| body.starts_with(start)) {
+    let imports = body.starts_with("from ") && body.contains(" import ");
+    if imports || STARTS.iter().any(|start| body.starts_with(start)) {
         return true;
     }
     let digits =
