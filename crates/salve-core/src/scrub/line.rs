@@ -121,17 +121,23 @@ impl<'a> Line<'a> {
         }
         let stops = |b: u8| match until {
             Until::Space => b.is_ascii_whitespace(),
-            Until::Url => b.is_ascii_whitespace() || b"\"'`<>\x1b".contains(&b),
-            Until::Separator => b.is_ascii_whitespace() || b"\"'`,;&<>)]}|\\\x1b".contains(&b),
+            Until::Url => {
+                b.is_ascii_whitespace() || matches!(b, b'"' | b'\'' | b'`' | b'<' | b'>' | 0x1b)
+            }
+            Until::Separator => {
+                b.is_ascii_whitespace()
+                    || matches!(b, b'"' | b'\'' | b'`' | b',' | b';' | b'&' | b'<' | b'>')
+                    || matches!(b, b')' | b']' | b'}' | b'|' | b'\\' | 0x1b)
+            }
         };
         let mut end = at;
         while end < self.text.len() {
-            if let Some(len) = mark::len(&self.text[end..]) {
-                end += len;
-            } else if stops(self.text[end]) {
-                break;
-            } else {
-                end += 1;
+            let byte = self.text[end];
+            let mark = if byte == b'[' { mark::len(&self.text[end..]) } else { None };
+            match mark {
+                Some(len) => end += len,
+                None if stops(byte) => break,
+                None => end += 1,
             }
         }
         *known = Some(at..end);

@@ -5,8 +5,8 @@
 //! be the same. What is around it stays readable: of a URL only the password goes, of an
 //! assignment only the value.
 //!
-//! One Aho-Corasick pass over the text finds the places worth a look; small hand-written judges
-//! then look at the line around each: token shapes from a table, key blocks, URLs, headers, and
+//! One pass over the text finds the words that are worth a look; small hand-written judges then
+//! look at the line around each: token shapes from a table, key blocks, URLs, headers, and
 //! assignments judged by name and value. Every judgement sees one line only (key blocks
 //! excepted), which is what makes streaming exact and memory bounded.
 //!
@@ -32,6 +32,7 @@ mod stream;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trigger;
 mod url;
 mod value;
 mod words;

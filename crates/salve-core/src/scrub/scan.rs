@@ -3,14 +3,11 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aho_corasick::automaton::Automaton;
-use aho_corasick::dfa::DFA;
-use aho_corasick::{Anchored, PatternID};
-
 use super::block::{self, Block};
 use super::line::{Find, Line, rank};
 use super::lines::Lines;
 use super::table;
+use super::trigger::Triggers;
 use super::{assign, command, header, mark, phrase, url};
 
 /// Whether more text may follow the block.
@@ -89,12 +86,7 @@ const WORDS: &[(&str, Act)] = &[
     ("[secret:", Act::Mark),
 ];
 
-struct Triggers {
-    search: DFA,
-    acts: Vec<(usize, Act)>,
-}
-
-/// Returns a word as it is written in names: `password`, `PASSWORD`, `Password`.
+/// Returns a word as it is written in names: `password`, `Password`, `PASSWORD`.
 fn spellings(word: &str) -> Vec<String> {
     let mut capital = word.to_owned();
     if let Some(first) = capital.get_mut(..1) {
@@ -106,8 +98,8 @@ fn spellings(word: &str) -> Vec<String> {
     all
 }
 
-fn triggers() -> &'static Triggers {
-    static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
+fn triggers() -> &'static Triggers<Act> {
+    static TRIGGERS: LazyLock<Triggers<Act>> = LazyLock::new(|| {
         let words = WORDS
             .iter()
             .flat_map(|(word, act)| spellings(word).into_iter().map(|word| (word, *act)));
@@ -116,31 +108,9 @@ fn triggers() -> &'static Triggers {
         let commands = table::table().command.iter().enumerate().flat_map(|(i, command)| {
             command.program.iter().map(move |name| (name.clone(), Act::Command(i)))
         });
-        let all: Vec<(String, Act)> = words.chain(tokens).chain(commands).collect();
-        let acts = all.iter().map(|(word, act)| (word.len(), *act)).collect();
-        let search = DFA::new(all.iter().map(|(word, _)| word));
-        let search = search.unwrap_or_else(|e| unreachable!("the words are few and short: {e}"));
-        Triggers { search, acts }
+        Triggers::new(words.chain(tokens).chain(commands))
     });
     &TRIGGERS
-}
-
-impl Triggers {
-    /// Calls `visit` with every trigger in `text`, also those that overlap, by their ends.
-    fn each(&self, text: &[u8], mut visit: impl FnMut(Range<usize>, Act)) {
-        let Ok(start) = self.search.start_state(Anchored::No) else { return };
-        let mut state = start;
-        for (at, &byte) in text.iter().enumerate() {
-            state = self.search.next_state(Anchored::No, state, byte);
-            if self.search.is_special(state) && self.search.is_match(state) {
-                for i in 0..self.search.match_len(state) {
-                    let pattern: PatternID = self.search.match_pattern(state, i);
-                    let (len, act) = self.acts[pattern.as_usize()];
-                    visit(at + 1 - len..at + 1, act);
-                }
-            }
-        }
-    }
 }
 
 /// Finds the secrets in `text`.
@@ -154,11 +124,12 @@ pub(super) fn scan(text: &[u8], more: More) -> Found<'static> {
     let mut lines = Lines::new(text);
     let mut line = Line::new(&[], 0);
     triggers().each(text, |hit, act| {
-        let place = lines.around(hit.end - 1);
+        let place = lines.around(hit.start);
         if place.start != line.base || place.len() != line.text.len() {
             line = Line::new(&text[place.clone()], place.start);
         }
-        let cut = hit.start < place.start || hit.end > place.end;
+        // A word that the cut of an over-long line goes through.
+        let cut = hit.end > place.end;
         if cut || found.marks.last().is_some_and(|mark| hit.start < mark.end) {
             return;
         }
@@ -218,8 +189,6 @@ fn look(act: Act, line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'
             }
         }
         Act::Command(i) => command::look(line, hit, &table::table().command[i], finds),
-        // The word `secret` that opens a marker is seen before the marker is.
-        Act::Name if mark::len(&line.text[hit.start.saturating_sub(1)..]).is_some() => {}
         Act::Name => assign::look(line, hit, finds),
         Act::Scheme => header::look_scheme(line, hit, finds),
         Act::Digest => header::look_digest(line, hit, finds),

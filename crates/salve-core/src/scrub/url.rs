@@ -58,6 +58,7 @@ fn run_end(line: &mut Line<'_>, start: usize) -> usize {
 /// Passwords are not always encoded as they should be: where what stands before the first slash
 /// is not a host and a port, the password may go on to a later `@`.
 fn userinfo_end(text: &[u8], strict: bool) -> Option<usize> {
+    memchr::memchr(b'@', text)?;
     let authority = text.iter().position(|b| b"/?#".contains(b)).unwrap_or(text.len());
     let limit = memchr::memmem::find(text, b"://").unwrap_or(text.len());
     let usual = memchr::memrchr(b'@', &text[..authority.min(limit)]);
