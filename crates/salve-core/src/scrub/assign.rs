@@ -62,7 +62,7 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
 /// Returns the name around `hit`, if it says secret and has not been looked at.
 fn name_around(line: &mut Line<'_>, hit: Range<usize>) -> Option<Name> {
     let part = |b: &&u8| b.is_ascii_alphanumeric() || b"_-.".contains(b);
-    let sign = usize::from(line.text[hit.clone()].ends_with(b"="));
+    let sign = line.text[hit.clone()].iter().rev().take_while(|b| !part(b)).count();
     let hit = hit.start..hit.end - sign;
     let left = line.text[..hit.start].iter().rev().take(NAME_MAX).take_while(part).count();
     let right = line.text[hit.end..].iter().take(NAME_MAX).take_while(part).count();

@@ -51,7 +51,10 @@ enum Act {
 const WORDS: &[(&str, Act)] = &[
     ("pass", Act::Name),
     ("pwd", Act::Name),
-    ("pw", Act::Name),
+    ("pw=", Act::Name),
+    ("pw:", Act::Name),
+    ("pw\"", Act::Name),
+    ("pw ", Act::Name),
     ("psk", Act::Name),
     ("secret", Act::Name),
     ("token", Act::Name),
@@ -102,11 +105,12 @@ fn triggers() -> &'static Triggers<Act> {
     static TRIGGERS: LazyLock<Triggers<Act>> = LazyLock::new(|| {
         let words = WORDS
             .iter()
-            .flat_map(|(word, act)| spellings(word).into_iter().map(|word| (word, *act)));
+            .flat_map(|(word, act)| spellings(word).into_iter().map(|word| (word, None, *act)));
         let tokens = table::tokens().iter().enumerate();
-        let tokens = tokens.map(|(i, token)| (token.prefix.to_owned(), Act::Token(i)));
+        let tokens =
+            tokens.map(|(i, token)| (token.prefix.to_owned(), token.next(), Act::Token(i)));
         let commands = table::table().command.iter().enumerate().flat_map(|(i, command)| {
-            command.program.iter().map(move |name| (name.clone(), Act::Command(i)))
+            command.program.iter().map(move |name| (name.clone(), None, Act::Command(i)))
         });
         Triggers::new(words.chain(tokens).chain(commands))
     });

@@ -91,6 +91,11 @@ impl Shape {
         Ok(Self { pieces, secret, marked: open.is_some() })
     }
 
+    /// Returns what the shape begins with, if it must.
+    pub(super) fn first(&self) -> Option<Class> {
+        self.pieces.first().filter(|piece| piece.min > 0).map(|piece| piece.class)
+    }
+
     /// Returns whether no part of the shape is mere context.
     pub(super) fn is_all_secret(&self) -> bool {
         !self.marked

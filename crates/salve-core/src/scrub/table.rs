@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::command::Command;
 use super::line::Line;
-use super::shape::Shape;
+use super::shape::{Class, Shape};
 use super::value::Body;
 use super::words::Words;
 
@@ -88,6 +88,11 @@ pub(super) fn tokens() -> &'static [Token] {
 }
 
 impl Token {
+    /// Returns what may follow the prefix.
+    pub(super) fn next(&self) -> Option<Class> {
+        self.rest.first()
+    }
+
     /// Returns the secret's place if the prefix found at `hit` begins one.
     pub(super) fn find(&self, line: &Line<'_>, hit: Range<usize>) -> Option<Range<usize>> {
         if line.text[hit.clone()] != *self.prefix.as_bytes() {

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use super::shape::Class;
+
 /// How many bytes of a word are hashed.
 const HEAD: usize = 3;
 
@@ -18,7 +20,15 @@ pub(super) struct Triggers<T> {
     bits: Vec<u64>,
     /// For each hash, one more than the index of its list; 0 if it has none.
     lists: Vec<u16>,
-    words: Vec<Vec<(Vec<u8>, T)>>,
+    words: Vec<Vec<Word<T>>>,
+}
+
+/// A word without its head, which has been compared already.
+struct Word<T> {
+    head: [u8; HEAD],
+    tail: Vec<u8>,
+    len: usize,
+    act: T,
 }
 
 fn hash(head: [u8; HEAD]) -> usize {
@@ -27,44 +37,46 @@ fn hash(head: [u8; HEAD]) -> usize {
 }
 
 impl<T: Copy> Triggers<T> {
-    /// Takes the words; of one byte there are none.
-    pub(super) fn new(words: impl IntoIterator<Item = (String, T)>) -> Self {
+    /// Takes words of two bytes or more, and what may follow those of two.
+    pub(super) fn new(words: impl IntoIterator<Item = (String, Option<Class>, T)>) -> Self {
         let (bits, lists) = (vec![0; HASHES / 64], vec![0; HASHES]);
         let mut triggers = Self { bits, lists, words: Vec::new() };
-        for (word, act) in words {
+        for (word, next, act) in words {
+            let len = word.len();
             match *word.as_bytes() {
-                [a, b, c, ..] => triggers.add([a, b, c], &word, act),
-                [a, b] => (0..=u8::MAX).for_each(|c| triggers.add([a, b, c], &word, act)),
+                [a, b, c, ref tail @ ..] => {
+                    triggers.add(Word { head: [a, b, c], tail: tail.to_vec(), len, act });
+                }
+                [a, b] => (0..=u8::MAX).filter(|&c| next.is_none_or(|n| n.has(c))).for_each(|c| {
+                    triggers.add(Word { head: [a, b, c], tail: Vec::new(), len, act });
+                }),
                 [] | [_] => {}
             }
         }
         triggers
     }
 
-    fn add(&mut self, head: [u8; HEAD], word: &str, act: T) {
-        let hash = hash(head);
+    fn add(&mut self, word: Word<T>) {
+        let hash = hash(word.head);
         self.bits[hash / 64] |= 1 << (hash % 64);
         if self.lists[hash] == 0 {
             self.words.push(Vec::new());
             self.lists[hash] = u16::try_from(self.words.len()).unwrap_or(u16::MAX);
         }
-        let list = &mut self.words[usize::from(self.lists[hash]) - 1];
-        // Two heads of a two-byte word may share a hash.
-        if !(word.len() < HEAD && list.iter().any(|(known, _)| known == word.as_bytes())) {
-            list.push((word.as_bytes().to_vec(), act));
-        }
+        self.words[usize::from(self.lists[hash]) - 1].push(word);
     }
 
     /// Calls `visit` with every word in `text`, also those that overlap, by their beginnings.
     pub(super) fn each(&self, text: &[u8], mut visit: impl FnMut(Range<usize>, T)) {
         for (at, head) in text.windows(HEAD).enumerate() {
-            let hash = hash([head[0], head[1], head[2]]);
+            let head = [head[0], head[1], head[2]];
+            let hash = hash(head);
             if self.bits[hash / 64] >> (hash % 64) & 1 == 0 {
                 continue;
             }
-            for (word, act) in &self.words[usize::from(self.lists[hash]) - 1] {
-                if text[at..].starts_with(word) {
-                    visit(at..at + word.len(), *act);
+            for word in &self.words[usize::from(self.lists[hash]) - 1] {
+                if word.head == head && text[at + HEAD..].starts_with(&word.tail) {
+                    visit(at..at + word.len, word.act);
                 }
             }
         }
@@ -78,7 +90,8 @@ mod tests {
     #[test]
     fn every_word_is_found_where_it_stands() {
         let words = ["pass", "password", "ss", "://", "wor", "xyz"];
-        let triggers = Triggers::new(words.map(str::to_owned).into_iter().zip(0..));
+        let rows = words.iter().enumerate().map(|(i, word)| ((*word).to_owned(), None, i));
+        let triggers = Triggers::new(rows);
         let text = "my password://x and ss xy";
         let mut found = Vec::new();
         triggers.each(text.as_bytes(), |place, word| found.push((place.start, words[word])));
