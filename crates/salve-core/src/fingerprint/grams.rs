@@ -5,28 +5,39 @@
 //! anything is looked up. An automaton over as many words is slower: it does not fit the cache,
 //! and takes long to build.
 
-use std::collections::HashMap;
-
 use super::shape::Shape;
 
 /// Words of the bit table: 2¹⁸ bits.
 const WORDS: usize = 4096;
 /// Buckets of the table behind it.
 const BUCKETS: usize = 4096;
+/// Counters of runs; a power of two.
+const COUNTERS: usize = 1 << 15;
 
-/// How often runs of four bytes occur in what errors say.
-#[derive(Debug, Default)]
-pub(crate) struct Common(HashMap<u32, u32>);
+/// How often runs of four bytes occur in what errors say, roughly: runs may share a counter.
+#[derive(Debug)]
+pub(crate) struct Common(Box<[u32; COUNTERS]>);
+
+impl Default for Common {
+    fn default() -> Self {
+        Self(Box::new([0; COUNTERS]))
+    }
+}
 
 impl Common {
     /// Counts the runs of one text.
     pub(crate) fn count(&mut self, text: &str) {
-        runs(text.as_bytes()).for_each(|(_, run)| *self.0.entry(run).or_default() += 1);
+        runs(text.as_bytes()).for_each(|(_, run)| self.0[counter(run)] += 1);
+    }
+
+    /// Returns how often a run occurs.
+    fn of(&self, run: u32) -> u32 {
+        self.0[counter(run)]
     }
 
     /// Returns the rarest run of a text, with the place at which it ends.
     fn rarest(&self, text: &str) -> Option<(usize, u32)> {
-        runs(text.as_bytes()).min_by_key(|(_, run)| self.0.get(run))
+        runs(text.as_bytes()).min_by_key(|(_, run)| self.of(*run))
     }
 }
 
@@ -119,7 +130,7 @@ impl Grams {
     ) -> Self {
         let entries = shapes.filter_map(|(id, shape)| {
             let rarest = shape.literals().filter_map(|literal| common.rarest(literal));
-            rarest.map(|(_, run)| run).min_by_key(|run| common.0.get(run)).map(|run| (run, id))
+            rarest.map(|(_, run)| run).min_by_key(|run| common.of(*run)).map(|run| (run, id))
         });
         Self(Table::new(entries.collect()))
     }
@@ -158,6 +169,11 @@ fn place(run: u32) -> (usize, u64) {
 /// Returns the bucket a run is filed in.
 fn bucket(run: u32) -> usize {
     (run.wrapping_mul(0x85eb_ca6b) >> 20) as usize
+}
+
+/// Returns the counter of a run.
+fn counter(run: u32) -> usize {
+    (run.wrapping_mul(0xc2b2_ae35) >> 17) as usize
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use aho_corasick::AhoCorasick;
+
 use super::anchor::{Anchor, AnchorError, AnchorFile, AnchorRow, agrees, identity};
 use super::classify::{self, ClassError, ClassFile, ClassRow, Classes};
 use super::grams::{Common, Grams, Words};
@@ -197,12 +199,12 @@ impl Rules {
 fn words(anchors: &[Anchor]) -> Vec<String> {
     let mut words: Vec<String> = WORDS.iter().map(|(word, _)| (*word).to_owned()).collect();
     // Raw lines may have other quotes, so a word with one in it promises nothing.
-    let sure: Vec<&str> =
-        WORDS.iter().map(|(word, _)| *word).filter(|w| !w.contains('\'')).collect();
+    let sure = WORDS.iter().map(|(word, _)| *word).filter(|word| !word.contains('\''));
+    let sure = AhoCorasick::new(sure).ok();
     let mut seen = HashSet::new();
     for shape in anchors.iter().flat_map(|anchor| &anchor.shapes) {
         let lower: Vec<String> = shape.literals().map(str::to_ascii_lowercase).collect();
-        if lower.iter().any(|literal| sure.iter().any(|word| literal.contains(word))) {
+        if sure.as_ref().is_some_and(|sure| lower.iter().any(|literal| sure.is_match(literal))) {
             continue;
         }
         let fragment = fragment(&lower);
