@@ -143,8 +143,18 @@ fn password(text: &[u8], makeup: Makeup, setting: Setting) -> bool {
         let said = setting.quoted || setting.param || setting.env || setting.alone;
         return makeup.len >= 6 && said && !setting.argument | setting.quoted;
     }
-    let firm = setting.quoted || setting.env && setting.tie == Tie::Tight;
+    let firm = setting.quoted || (setting.env || setting.param) && setting.tie == Tie::Tight;
     firm && makeup.len >= 8 && makeup.turns >= 2 && !ends_in_name(text)
+}
+
+/// Returns whether letters of both cases follow one another as in no name: several runs of
+/// capitals, or a change of case at nearly every other letter.
+fn is_jumbled(text: &[u8]) -> bool {
+    let cases: Vec<bool> =
+        text.iter().filter(|b| b.is_ascii_alphabetic()).map(u8::is_ascii_uppercase).collect();
+    let runs: Vec<&[bool]> = cases.chunk_by(|a, b| a == b).collect();
+    let capitals = runs.iter().filter(|run| run[0] && run.len() > 1).count();
+    cases.len() >= 12 && runs.len() > 3 && (capitals > 2 || runs.len() * 5 >= cases.len() * 2)
 }
 
 /// Returns whether the last word of camel-case `text` names what it holds: `newPassword`.
@@ -154,7 +164,7 @@ fn ends_in_name(text: &[u8]) -> bool {
 
 fn secret(text: &[u8], makeup: Makeup, setting: Setting) -> bool {
     let words = text.split(|b| b"_-.:/".contains(b));
-    let wordy = words.clone().all(value::is_plain_word);
+    let wordy = words.clone().all(value::is_plain_word) && !is_jumbled(text);
     let count = words.count();
     if wordy {
         let firm = setting.env && setting.tie == Tie::Tight;
@@ -163,11 +173,12 @@ fn secret(text: &[u8], makeup: Makeup, setting: Setting) -> bool {
     }
     makeup.has_digit_and_letter() && makeup.len >= 6 && !is_counter(text)
         || makeup.other > 0 && makeup.len >= 8
+        || is_jumbled(text)
 }
 
 fn token(text: &[u8], makeup: Makeup) -> bool {
-    let wordy =
-        text.split(|b| b"_-.:/".contains(b)).all(|w| w.is_empty() || value::is_plain_word(w));
+    let mut words = text.split(|b| b"_-.:/".contains(b));
+    let wordy = words.all(|w| w.is_empty() || value::is_plain_word(w)) && !is_jumbled(text);
     let foreign = text.iter().any(|b| b"(){}[]\\|^*<>,;?".contains(b) || !b.is_ascii());
     makeup.len >= 8 && makeup.is_random() && !wordy && !foreign && !is_counter(text)
 }

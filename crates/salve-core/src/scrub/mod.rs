@@ -37,6 +37,7 @@ mod url;
 mod value;
 mod words;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 pub use mark::Key;
@@ -48,6 +49,9 @@ use known::Known;
 use line::{Find, rank};
 use pattern::Patterns;
 use scan::More;
+
+/// How often a line is looked at again; each time at least one more marker is written.
+const MAX_PASSES: usize = 16;
 
 /// Finds secrets and puts markers in their place.
 #[derive(Clone, Debug)]
@@ -117,6 +121,39 @@ impl Scrubber {
 
     /// Scrubs as much of `text` as can be told for sure and returns how much that was.
     fn scrub_part(&self, text: &[u8], more: More, out: &mut Vec<u8>) -> usize {
+        let start = out.len();
+        let (used, changed) = self.pass(text, more, out);
+        if changed {
+            self.settle(out, start);
+        }
+        used
+    }
+
+    /// Looks once more at every line with a marker from `start` on, until nothing new is found.
+    ///
+    /// A marker may free what stands beside it from the word it was read as a part of, so that
+    /// only then it shows. Without this a second scrubbing could find what the first left.
+    fn settle(&self, out: &mut Vec<u8>, start: usize) {
+        let part = out.split_off(start);
+        for line in part.split_inclusive(|&byte| byte == b'\n') {
+            let mut line = Cow::Borrowed(line);
+            for _ in 0..MAX_PASSES {
+                if memchr::memmem::find(&line, mark::OPEN).is_none() {
+                    break;
+                }
+                let mut next = Vec::with_capacity(line.len());
+                let (_, changed) = self.pass(&line, More::None, &mut next);
+                if !changed {
+                    break;
+                }
+                line = Cow::Owned(next);
+            }
+            out.extend_from_slice(&line);
+        }
+    }
+
+    /// Scrubs once; returns how much of `text` that was, and whether a marker was written.
+    fn pass(&self, text: &[u8], more: More, out: &mut Vec<u8>) -> (usize, bool) {
         let mut found = scan::scan(text, more);
         let judged = &text[..found.used];
         for place in self.known.find(judged) {
@@ -133,7 +170,7 @@ impl Scrubber {
             }
         }
         out.extend_from_slice(&judged[written..]);
-        found.used
+        (found.used, written > 0)
     }
 }
 

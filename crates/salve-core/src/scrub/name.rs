@@ -117,6 +117,7 @@ fn told_by(last: &[u8], before: &[&[u8]]) -> Option<Meaning> {
     let joined = [
         "apikey",
         "accesskey",
+        "writekey",
         "secretkey",
         "privatekey",
         "authkey",
