@@ -170,6 +170,8 @@ impl Rules {
         let class = self.classes.classify(&flat::flatten(peeled.body));
         let class = class
             .or_else(|| self.classes.classify(&flat::flatten(&normalized)))
+            // The plainest class says less than an exit code that says anything.
+            .filter(|class| *class != Class::RuntimeError || hints.class().is_none())
             .or_else(|| hints.class())
             .or_else(|| {
                 head::form(&peeled).filter(|form| *form >= head::NAMED).map(|_| Class::RuntimeError)
