@@ -70,7 +70,7 @@ fn decoration(line: &str) -> Left<'_> {
         b':' => annotation(line),
         b'a'..=b'z' | b'A'..=b'Z' => {
             let tagged = tool(line).or_else(|| logfmt(line)).or_else(|| service(line));
-            let tagged = tagged.or_else(|| daemon(line));
+            let tagged = tagged.or_else(|| daemon(line)).or_else(|| yarn(line));
             tagged.or_else(|| stamped(line)).or_else(|| console(line))
         }
         0xe2 | 0xe3 | 0xc3 | 0xf0 => bullet(line),
@@ -115,6 +115,12 @@ fn tool(line: &str) -> Left<'_> {
 fn process(line: &str) -> Left<'_> {
     let (pid, rest) = line.strip_prefix("(node:")?.split_once(") ")?;
     pid.bytes().all(|b| b.is_ascii_digit()).then_some((rest, None))
+}
+
+/// `YN0001: …` of Yarn.
+fn yarn(line: &str) -> Left<'_> {
+    let (code, rest) = line.strip_prefix("YN")?.split_once(": ")?;
+    (code.len() == 4 && code.bytes().all(|b| b.is_ascii_digit())).then_some((rest, None))
 }
 
 /// `app[web.1]: …` of a platform's log, `host sshd[812]: …` of the system's.
@@ -231,6 +237,7 @@ fn bullet(line: &str) -> Left<'_> {
             | '▲'
             | '⚠'
             | '⎿'
+            | '➤'
             | '⎯'
     ) || ('\u{2500}'..='\u{257f}').contains(&c)
         || ('\u{2800}'..='\u{28ff}').contains(&c);
@@ -338,6 +345,7 @@ const PHRASES: &[(&str, Option<Level>)] = &[
     ("(HTTP code 500) server error - ", None),
     ("ERROR in ", None),
     ("Internal server error: ", None),
+    ("Usage Error: ", Some(Level::Error)),
     ("Unhandled exception: ", None),
     ("Unhandled exception. ", None),
     ("Exception: ", None),
@@ -414,6 +422,7 @@ mod tests {
             "#9 1.23 npm error ",
             "2024-05-01T10:00:00Z [vite] ",
             "(node:4812) ",
+            "➤ YN0001: │ ",
             "[2024-05-01 10:00:00,123: ERROR/MainProcess] ",
             "main.ts:5 ",
             "2024-05-01T10:00:00.123+00:00 app[web.1]: ",
