@@ -104,8 +104,12 @@ fn has_value(line: &Line<'_>, end: usize, flag: bool) -> bool {
         b'=' | b':' | b'>' | b',' | b'(' | b'%' | b'+' => true,
         _ if sign == end => false,
         _ if flag || closed > 0 => true,
-        // In prose, only what has a digit can be a secret.
-        _ => line.text[sign..].iter().take(64).any(u8::is_ascii_digit),
+        // In prose, only what has a digit can be a secret: `password is hunter2`.
+        _ => {
+            let rest = &line.text[sign..];
+            let words = rest[..rest.len().min(64)].splitn(3, |&b| b == b' ').take(2);
+            words.flatten().any(u8::is_ascii_digit)
+        }
     }
 }
 
@@ -185,7 +189,11 @@ fn prose(line: &Line<'_>, name: &Name, at: usize) -> Option<usize> {
         }
     }
     let clear = !line.text[name.place.clone()].ends_with(b"pass");
-    (clear && name.meaning != Meaning::Signature).then_some(at)
+    let told = match name.meaning {
+        Meaning::Password | Meaning::Secret | Meaning::Token | Meaning::Auth => true,
+        Meaning::Session | Meaning::Signature | Meaning::Cookie => false,
+    };
+    (clear && told).then_some(at)
 }
 
 /// Returns the value's place, without quotes, and whether it had any.

@@ -40,7 +40,8 @@ pub(super) fn look(
     command: &Command,
     finds: &mut Vec<Find<'_>>,
 ) {
-    let alone = line.byte(hit.end).is_ascii_whitespace() && line.begins(hit.start);
+    let blank = line.text[hit.end - 1] == b' ' || line.byte(hit.end).is_ascii_whitespace();
+    let alone = blank && line.begins(hit.start);
     if !alone || matches!(line.before(hit.start), b'-' | b'_' | b'.' | b':') {
         return;
     }

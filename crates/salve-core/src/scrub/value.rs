@@ -109,16 +109,22 @@ impl Body {
 
 /// Returns whether `value` has a stretch that stands for something left out: `xxxx`, `***`, `...`.
 pub(super) fn is_blanked(value: &[u8]) -> bool {
-    let value = &value[..value.len().min(ENOUGH)];
-    let run = |byte: u8, least: usize| {
-        value.windows(least).any(|w| w.iter().all(|b| b.eq_ignore_ascii_case(&byte)))
-    };
-    run(b'x', 4)
-        || run(b'*', 3)
-        || run(b'.', 3)
-        || run(b'#', 4)
-        || run(b'_', 4)
-        || value.windows(3).any(|w| w == "…".as_bytes() || w == "•".as_bytes())
+    let (mut last, mut run) = (0, 0);
+    for &byte in value.iter().take(ENOUGH) {
+        let byte = byte.to_ascii_lowercase();
+        run = if byte == last { run + 1 } else { 1 };
+        last = byte;
+        let least = match byte {
+            b'*' | b'.' => 3,
+            b'x' | b'#' | b'_' => 4,
+            _ => usize::MAX,
+        };
+        if run >= least {
+            return true;
+        }
+    }
+    let dots = |w: &[u8]| w == "…".as_bytes() || w == "•".as_bytes();
+    !value.is_ascii() && value.windows(3).take(ENOUGH).any(dots)
 }
 
 /// Returns whether a word in `value` says that it stands for another.
