@@ -37,7 +37,6 @@ mod url;
 mod value;
 mod words;
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 pub use mark::Key;
@@ -47,8 +46,9 @@ pub use stream::ScrubStream;
 
 use known::Known;
 use line::{Find, rank};
+use lines::Lines;
 use pattern::Patterns;
-use scan::More;
+use scan::{Found, More};
 
 /// How often a line is looked at again; each time at least one more marker is written.
 const MAX_PASSES: usize = 16;
@@ -121,39 +121,32 @@ impl Scrubber {
 
     /// Scrubs as much of `text` as can be told for sure and returns how much that was.
     fn scrub_part(&self, text: &[u8], more: More, out: &mut Vec<u8>) -> usize {
-        let start = out.len();
-        let (used, changed) = self.pass(text, more, out);
-        if changed {
-            self.settle(out, start);
-        }
-        used
-    }
-
-    /// Looks once more at every line with a marker from `start` on, until nothing new is found.
-    ///
-    /// A marker may free what stands beside it from the word it was read as a part of, so that
-    /// only then it shows. Without this a second scrubbing could find what the first left.
-    fn settle(&self, out: &mut Vec<u8>, start: usize) {
-        let part = out.split_off(start);
-        for line in part.split_inclusive(|&byte| byte == b'\n') {
-            let mut line = Cow::Borrowed(line);
-            for _ in 0..MAX_PASSES {
-                if memchr::memmem::find(&line, mark::OPEN).is_none() {
-                    break;
-                }
-                let mut next = Vec::with_capacity(line.len());
-                let (_, changed) = self.pass(&line, More::None, &mut next);
-                if !changed {
-                    break;
-                }
-                line = Cow::Owned(next);
+        let found = self.find(text, more);
+        let judged = &text[..found.used];
+        let mut lines = Lines::new(judged);
+        let (mut written, mut next) = (0, 0);
+        while let Some(first) = found.finds.get(next) {
+            // The lines from the one where a secret begins to the one where the last of them ends.
+            let mut stretch = lines.around(first.place.start);
+            let from = next;
+            while let Some(find) = found.finds.get(next).filter(|f| f.place.start < stretch.end) {
+                stretch.end = stretch.end.max(lines.around(find.place.end - 1).end);
+                next += 1;
             }
-            out.extend_from_slice(&line);
+            out.extend_from_slice(&judged[written..stretch.start]);
+            let mut part = Vec::with_capacity(stretch.len() + 64);
+            if self.write(judged, stretch.clone(), &found.finds[from..next], &mut part) {
+                part = self.settle(part);
+            }
+            out.extend_from_slice(&part);
+            written = stretch.end;
         }
+        out.extend_from_slice(&judged[written..]);
+        found.used
     }
 
-    /// Scrubs once; returns how much of `text` that was, and whether a marker was written.
-    fn pass(&self, text: &[u8], more: More, out: &mut Vec<u8>) -> (usize, bool) {
+    /// Finds all secrets in `text`, in order and apart from each other and from markers.
+    fn find(&self, text: &[u8], more: More) -> Found<'_> {
         let mut found = scan::scan(text, more);
         let judged = &text[..found.used];
         for place in self.known.find(judged) {
@@ -161,16 +154,45 @@ impl Scrubber {
         }
         self.patterns.find(judged, &mut found.finds);
         found.finds.retain(|find| find.place.end <= judged.len() && !find.place.is_empty());
-        let mut written = 0;
-        for find in apart(found.finds) {
-            for place in outside(&find.place, &found.marks, judged) {
-                out.extend_from_slice(&judged[written..place.start]);
-                mark::write(out, &self.key, find.kind, &judged[place.clone()]);
-                written = place.end;
-            }
+        let finds = apart(found.finds).into_iter().flat_map(|find| {
+            let pieces = outside(&find.place, &found.marks, judged);
+            pieces.into_iter().map(move |place| Find { place, ..find.clone() })
+        });
+        Found { finds: finds.collect(), ..found }
+    }
+
+    /// Writes `stretch` of `text` with markers for `finds`; returns whether there were any.
+    fn write(
+        &self,
+        text: &[u8],
+        stretch: Range<usize>,
+        finds: &[Find<'_>],
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let mut written = stretch.start;
+        for find in finds {
+            out.extend_from_slice(&text[written..find.place.start]);
+            mark::write(out, &self.key, find.kind, &text[find.place.clone()]);
+            written = find.place.end;
         }
-        out.extend_from_slice(&judged[written..]);
-        (found.used, written > 0)
+        out.extend_from_slice(&text[written..stretch.end]);
+        !finds.is_empty()
+    }
+
+    /// Looks again at lines that got markers, until nothing new is found.
+    ///
+    /// A marker may free what stands beside it from the word it was read as a part of, so that
+    /// only then it shows. Without this a second scrubbing could find what the first left.
+    fn settle(&self, mut part: Vec<u8>) -> Vec<u8> {
+        for _ in 0..MAX_PASSES {
+            let found = self.find(&part, More::None);
+            let mut next = Vec::with_capacity(part.len());
+            if !self.write(&part, 0..part.len(), &found.finds, &mut next) {
+                break;
+            }
+            part = next;
+        }
+        part
     }
 }
 
