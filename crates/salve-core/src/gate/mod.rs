@@ -6,7 +6,7 @@
 //! 1. `enabled: false` and a working directory outside the repository deny, whatever the lists say.
 //! 2. A `require_human` entry without `*` that equals the command, and a visible secret, ask.
 //! 3. An `auto_approve` entry that equals the command byte for byte approves.
-//! 4. A `require_human` pattern asks: on the whole text, on any command that [`shell`] finds in
+//! 4. A `require_human` pattern asks: on the whole text, on any command that the shell parser finds in
 //!    it, and on a text that cannot be read.
 //! 5. `on_unknown` decides the rest; `allow` approves only what can be read to the end.
 //!

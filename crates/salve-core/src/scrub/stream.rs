@@ -5,7 +5,7 @@ use super::Scrubber;
 /// Scrubs a stream chunk by chunk; however it is cut, the output is that of the whole text.
 ///
 /// Complete lines come out at once. What is held back is bounded: the unfinished last line (cut
-/// at [`LINE_MAX`](super::lines::LINE_MAX) bytes) and a private key block whose end has not arrived.
+/// at `LINE_MAX` bytes) and a private key block whose end has not arrived.
 #[derive(Debug)]
 pub struct ScrubStream<'a> {
     scrubber: &'a Scrubber,

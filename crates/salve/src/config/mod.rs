@@ -3,7 +3,7 @@
 //! Layers, the strongest first: flags, environment, the project's `salve.toml` or `salve.json`,
 //! the user's `config.toml`, and the shipped `defaults.toml`. Every layer becomes a tree whose
 //! values know where they were written ([`tree`]), is checked against the schema that editors use
-//! ([`schema`]), and is laid over the one below; the merged tree becomes [`Settings`].
+//! (`schema`), and is laid over the one below; the merged tree becomes [`Settings`].
 
 mod check;
 mod live;

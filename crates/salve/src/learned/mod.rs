@@ -2,7 +2,7 @@
 //!
 //! `.salve/learned/` holds `healing-patterns.json`, `tool_fixes.yaml`, `tool_failures.yaml`,
 //! `patterns.yaml` and `usage_patterns.yaml` in the shapes of the specs. They are kept in step with
-//! the store both ways: [`Learned::pull`] takes in what a person changed, [`Learned::push`] writes
+//! the store both ways: [`Learned::pull`] takes in what a person changed, [`Learned::sync`] writes
 //! what the store has. The store remembers what each file said when both were last in step, so it
 //! can tell an edit from its own writing and a removal from an addition elsewhere.
 //!

@@ -1,7 +1,7 @@
 //! The project's database: the journal and the memory.
 //!
-//! One SQLite file, `.salve/salve.db`, that any number of processes use at once. [`Store::read`]
-//! and [`Store::write`] are the only ways in; they deal with locks, with a file that was replaced
+//! One SQLite file, `.salve/salve.db`, that any number of processes use at once. `Store::read`
+//! and `Store::write` are the only ways in; they deal with locks, with a file that was replaced
 //! under our feet and with damage, so that the parts that keep tables here need not.
 //!
 //! **Invariant:** the database file is only ever opened through the engine while it is in use.
