@@ -15,11 +15,15 @@ pub struct Pattern {
     readings: Vec<Vec<Symbol>>,
 }
 
-/// A text with holes: any text may stand between two neighbouring parts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A text with holes, in each of which any text may stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Template {
-    parts: Vec<String>,
+    /// The text; a [`HOLE`] is a hole, for no command that is judged holds one.
+    text: String,
+    holed: bool,
 }
+
+const HOLE: char = '\0';
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Symbol {
@@ -71,8 +75,8 @@ impl Pattern {
         match template.known() {
             Some(text) => self.matches(text),
             None => {
-                let text = template.symbols();
-                self.readings.iter().any(|reading| overlap(reading, &text))
+                let text = template.text.as_bytes();
+                self.readings.iter().any(|reading| overlap(reading, text))
             }
         }
     }
@@ -96,68 +100,45 @@ impl Pattern {
 impl Template {
     /// Makes a template without holes.
     pub(super) fn known_text(text: &str) -> Self {
-        Self { parts: vec![text.to_owned()] }
+        Self { text: text.to_owned(), holed: false }
     }
 
     /// Appends literal text.
     pub(super) fn push(&mut self, text: &str) {
-        match self.parts.last_mut() {
-            Some(last) => last.push_str(text),
-            None => self.parts.push(text.to_owned()),
-        }
+        self.text.push_str(text);
     }
 
     /// Appends a hole.
     pub(super) fn push_hole(&mut self) {
-        self.parts.push(String::new());
+        self.text.push(HOLE);
+        self.holed = true;
     }
 
     /// Appends another template.
     pub(super) fn append(&mut self, other: &Template) {
-        for (i, part) in other.parts.iter().enumerate() {
-            if i > 0 {
-                self.push_hole();
-            }
-            self.push(part);
-        }
+        self.text.push_str(&other.text);
+        self.holed |= other.holed;
     }
 
     /// Returns the text if there are no holes.
     pub(super) fn known(&self) -> Option<&str> {
-        match self.parts.as_slice() {
-            [text] => Some(text),
-            [] | [_, _, ..] => None,
-        }
+        (!self.holed).then_some(self.text.as_str())
     }
 
     /// Returns the text before the first hole.
     pub(super) fn head(&self) -> &str {
-        self.parts.first().map_or("", String::as_str)
+        self.text.split(HOLE).next().unwrap_or("")
     }
 
     /// Returns whether some filling of the holes gives `text`.
     pub(super) fn could_be(&self, text: &str) -> bool {
         match self.known() {
             Some(known) => known == text,
-            None => matches(&self.symbols(), text.as_bytes()),
-        }
-    }
-
-    fn symbols(&self) -> Vec<Symbol> {
-        let mut symbols = Vec::new();
-        for (i, part) in self.parts.iter().enumerate() {
-            if i > 0 {
-                symbols.push(Symbol::Any);
+            None => {
+                let literal: Vec<Symbol> = text.bytes().map(Symbol::Byte).collect();
+                overlap(&literal, self.text.as_bytes())
             }
-            symbols.extend(part.bytes().map(Symbol::Byte));
         }
-        symbols
-    }
-}
-
-impl Default for Template {
-    fn default() -> Self {
-        Self::known_text("")
     }
 }
 
@@ -205,49 +186,46 @@ fn fits<T: Copy>(pattern: &[Symbol], text: &[T], takes: impl Fn(Symbol, T) -> bo
     pattern[p..].iter().all(|&symbol| symbol == Symbol::Any)
 }
 
-/// Returns whether some text fits both `a` and `b`.
-fn overlap(a: &[Symbol], b: &[Symbol]) -> bool {
-    for (&x, &y) in a.iter().zip(b) {
-        match (x, y) {
-            (Symbol::Any, _) | (_, Symbol::Any) => break,
-            (Symbol::Byte(byte), other) | (other, Symbol::Byte(byte)) if !takes(other, byte) => {
-                return false;
-            }
-            _ => {}
+/// Returns whether some text fits the pattern and, with its holes filled, the template.
+fn overlap(pattern: &[Symbol], template: &[u8]) -> bool {
+    let hole = HOLE as u8;
+    for (&symbol, &byte) in pattern.iter().zip(template) {
+        if symbol == Symbol::Any || byte == hole {
+            break;
+        }
+        if !takes(symbol, byte) {
+            return false;
         }
     }
-    if a.len().saturating_mul(b.len()) > MAX_STEPS {
+    if pattern.len().saturating_mul(template.len()) > MAX_STEPS {
         return true;
     }
-    // `row[j]`: the first symbols of `a` up to here fit the first `j` of `b`.
-    let mut row = vec![false; b.len() + 1];
+    // `row[j]`: the pattern up to here fits the first `j` bytes of the template.
+    let mut row = vec![false; template.len() + 1];
     row[0] = true;
-    for i in 0..=a.len() {
-        let mut next = vec![false; b.len() + 1];
-        for j in 0..=b.len() {
+    for i in 0..=pattern.len() {
+        let mut next = vec![false; template.len() + 1];
+        for j in 0..=template.len() {
             if !row[j] {
                 continue;
             }
-            let (x, y) = (a.get(i), b.get(j));
-            match (x, y) {
-                (_, Some(Symbol::Any)) => {
+            match (pattern.get(i), template.get(j)) {
+                (_, Some(&byte)) if byte == hole => {
                     row[j + 1] = true;
                     next[j] = true;
                 }
-                (Some(Symbol::Any), _) => {
+                (Some(Symbol::Any), here) => {
                     next[j] = true;
-                    if y.is_some() {
+                    if here.is_some() {
                         row[j + 1] = true;
                     }
                 }
-                (Some(&x), Some(&Symbol::Byte(byte))) => next[j + 1] |= takes(x, byte),
-                (Some(&Symbol::Byte(byte)), Some(&y)) => next[j + 1] |= takes(y, byte),
-                (Some(Symbol::Boundary), Some(Symbol::Boundary)) => next[j + 1] = true,
+                (Some(&symbol), Some(&byte)) => next[j + 1] |= takes(symbol, byte),
                 (None, _) | (_, None) => {}
             }
         }
-        if i == a.len() {
-            return row[b.len()];
+        if i == pattern.len() {
+            return row[template.len()];
         }
         row = next;
     }

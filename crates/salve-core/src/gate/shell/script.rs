@@ -30,6 +30,8 @@ pub(super) struct Simple {
 pub(super) struct Script {
     pub(super) commands: Vec<Simple>,
     pub(super) nested: Vec<String>,
+    /// Whether it has a construct that only a parser can tell to be complete.
+    pub(super) intricate: bool,
 }
 
 /// Reads a script.
@@ -40,6 +42,7 @@ pub(super) fn read(text: &str) -> Result<Script, Unclear> {
         current: Simple::default(),
         header: false,
         both: false,
+        waits: false,
         open: 0,
         blocks: 0,
         documents: Vec::new(),
@@ -48,6 +51,7 @@ pub(super) fn read(text: &str) -> Result<Script, Unclear> {
         reader.token(c)?;
     }
     reader.end_command()?;
+    reader.script.intricate |= reader.waits;
     if reader.open > 0 || !reader.documents.is_empty() {
         return Err(Unclear("a parenthesis or here-document is not closed"));
     }
@@ -62,6 +66,8 @@ struct Reader<'a> {
     header: bool,
     /// After `&>`, which some shells read as `&` and `>`.
     both: bool,
+    /// After `&&`, `||` or `|`: something has to follow.
+    waits: bool,
     open: usize,
     blocks: usize,
     documents: Vec<Document>,
@@ -84,11 +90,16 @@ impl Reader<'_> {
     fn token(&mut self, c: char) -> Result<(), Unclear> {
         match c {
             ' ' | '\t' => self.cursor.bump(),
+            '&' if self.cursor.eat("&&") => self.joint()?,
+            '|' if self.cursor.eat("||") => self.joint()?,
             '\\' if self.cursor.second() == Some('\n') => {
                 self.cursor.bump();
                 self.cursor.bump();
             }
-            '#' => drop(self.cursor.line()),
+            '#' => {
+                self.script.intricate = true;
+                self.cursor.line();
+            }
             '\n' => {
                 self.cursor.bump();
                 self.end_command()?;
@@ -101,11 +112,10 @@ impl Reader<'_> {
                 self.redirect()?;
                 self.both = true;
             }
-            '&' if self.cursor.eat("&&") => self.end_command()?,
             '&' => self.separator("&")?,
-            '|' if self.cursor.eat("||") => self.end_command()?,
             '|' => {
-                self.separator("|")?;
+                self.cursor.bump();
+                self.joint()?;
                 self.cursor.eat("&");
                 self.current.fed = true;
             }
@@ -119,14 +129,28 @@ impl Reader<'_> {
 
     fn separator(&mut self, text: &str) -> Result<(), Unclear> {
         self.cursor.eat(text);
+        self.script.intricate |= self.is_empty();
         self.end_command()
     }
 
+    /// Ends a command after which another one has to follow.
+    fn joint(&mut self) -> Result<(), Unclear> {
+        self.script.intricate |= self.is_empty();
+        self.end_command()?;
+        self.waits = true;
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.current.words.is_empty() && self.current.assignments.is_empty()
+    }
+
     fn end_command(&mut self) -> Result<(), Unclear> {
+        let empty = self.is_empty();
         let command = std::mem::take(&mut self.current);
         self.both = false;
+        self.waits &= empty;
         let header = std::mem::take(&mut self.header);
-        let empty = command.words.is_empty() && command.assignments.is_empty();
         if !header && !empty {
             self.script.commands.push(command);
         }
@@ -137,12 +161,13 @@ impl Reader<'_> {
     }
 
     fn block(&mut self) -> Result<(), Unclear> {
+        self.script.intricate = true;
         self.blocks += 1;
         if self.blocks > MAX_BLOCKS { Err(Unclear("it is nested too deep")) } else { Ok(()) }
     }
 
     fn at_start(&self) -> bool {
-        self.current.words.is_empty() && self.current.assignments.is_empty() && !self.header
+        self.is_empty() && !self.header
     }
 
     fn open(&mut self) -> Result<(), Unclear> {
@@ -165,6 +190,7 @@ impl Reader<'_> {
         if word.raw.is_empty() {
             return Ok(());
         }
+        self.script.intricate |= word.known() != Some(word.raw.as_str());
         let redirects = matches!(self.cursor.peek(), Some('<' | '>'));
         if redirects && word.raw.bytes().all(|b| b.is_ascii_digit()) {
             // The number of a descriptor, not an argument.
@@ -190,7 +216,10 @@ impl Reader<'_> {
     /// Takes a reserved word; what follows is again the start of a command.
     fn reserved(&mut self, word: &Word) -> Result<bool, Unclear> {
         match word.raw.as_str() {
-            "then" | "else" | "elif" | "fi" | "do" | "done" | "}" | "!" => Ok(true),
+            "then" | "else" | "elif" | "fi" | "do" | "done" | "}" | "!" => {
+                self.script.intricate = true;
+                Ok(true)
+            }
             "if" | "while" | "until" | "{" => self.block().map(|()| true),
             "for" => {
                 self.header = true;
@@ -214,6 +243,7 @@ impl Reader<'_> {
         if target.raw.is_empty() {
             return Err(Unclear("a redirection leads nowhere"));
         }
+        self.script.intricate |= target.known() != Some(target.raw.as_str());
         match operator {
             Some("<<") => self.document(&target, Tabs::Keep)?,
             Some("<<-") => self.document(&target, Tabs::Strip)?,
@@ -231,6 +261,7 @@ impl Reader<'_> {
         if end.is_empty() || !end.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
             return Err(Unclear("a here-document has an odd end mark"));
         }
+        self.script.intricate = true;
         self.documents.push(Document { end: end.to_owned(), tabs, expands: quoted.is_none() });
         if self.documents.len() > 4 {
             Err(Unclear("it holds too many here-documents"))

@@ -9,21 +9,61 @@ use brush_parser::ast::{
     AndOr, AndOrList, Command, CommandPrefixOrSuffixItem, CompoundCommand, CompoundList,
     IoFileRedirectTarget, IoRedirect, Program, RedirectList, SimpleCommand,
 };
-use brush_parser::{Parser, ParserOptions};
+use brush_parser::{ParserOptions, Token, parse_tokens, uncached_tokenize_str};
 
 use super::Unclear;
 
-/// Returns the words of every simple command in `text`, as written.
+/// How many words in a row are enough to see where a command begins.
+const TELLING_WORDS: usize = 4;
+
+/// Returns the first words of every simple command in `text`, as written.
 pub(super) fn commands(text: &str) -> Result<Vec<Vec<String>>, Unclear> {
     // Extended patterns are off in scripts, where `!(…)` is a negated subshell.
     let options = ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() };
-    let program = Parser::new(text.as_bytes(), &options)
-        .parse_program()
-        .map_err(|_| Unclear("it is not a complete shell command"))?;
+    let tokens = uncached_tokenize_str(text, &options.tokenizer_options()).map_err(|_| PARTIAL)?;
+    let program = parse_tokens(&shorten(tokens), &options).map_err(|_| PARTIAL)?;
     let mut walk = Walk { found: Vec::new() };
     walk.program(&program)?;
     Ok(walk.found)
 }
+
+/// Drops arguments that cannot change where a command begins or ends.
+///
+/// The parser tries many readings for every word. Once a command has begun, all words up to the
+/// next operator are its arguments, whatever they are; a few of them tell as much as all.
+fn shorten(tokens: Vec<Token>) -> Vec<Token> {
+    let redirects = |token: Option<&Token>| match token {
+        Some(Token::Operator(text, _)) => text.starts_with(['<', '>']),
+        Some(Token::Word(..)) | None => false,
+    };
+    let mut kept = Vec::new();
+    let mut row = 0;
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let keep = match &token {
+            Token::Operator(..) => {
+                row = 0;
+                true
+            }
+            Token::Word(text, _) if RESERVED.contains(&text.as_str()) || text.contains('=') => true,
+            Token::Word(..) => {
+                row += 1;
+                row <= TELLING_WORDS || redirects(tokens.peek())
+            }
+        };
+        if keep {
+            kept.push(token);
+        }
+    }
+    kept
+}
+
+const RESERVED: [&str; 20] = [
+    "!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then",
+    "until", "while", "time", "-p", "function", "select",
+];
+
+const PARTIAL: Unclear = Unclear("it is not a complete shell command");
 
 struct Walk {
     found: Vec<Vec<String>>,
