@@ -73,12 +73,15 @@ pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool 
             let parameter = text.iter().take(24).any(|&b| b == b'=') && !text.ends_with(b"=");
             header::is_basic(whole) || token(text, makeup) && !parameter
         }
+        Meaning::Session | Meaning::Signature if setting.tie == Tie::Beside => false,
         Meaning::Session => makeup.len >= 16 && token(text, makeup) && !value::is_uuid(text),
         Meaning::Signature => {
             let bound =
                 setting.param || setting.tie == Tie::Tight && (setting.env || setting.quoted);
             let tight = bound || setting.tie == Tie::Tight && makeup.len >= 32;
-            tight && makeup.len >= 16 && token(text, makeup) && !value::is_uuid(text)
+            let padding = text.iter().rev().take_while(|&&b| b == b'=').count();
+            let chained = text[..text.len() - padding].contains(&b'=');
+            tight && !chained && makeup.len >= 16 && token(text, makeup) && !value::is_uuid(text)
         }
     }
 }
