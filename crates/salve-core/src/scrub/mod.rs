@@ -171,11 +171,16 @@ impl Scrubber {
     ) -> bool {
         let mut written = stretch.start;
         for find in finds {
-            out.extend_from_slice(&text[written..find.place.start]);
-            mark::write(out, &self.key, find.kind, &text[find.place.clone()]);
-            written = find.place.end;
+            // Should two ever overlap, what both hold is marked once.
+            let place = find.place.start.max(written)..find.place.end;
+            if place.is_empty() {
+                continue;
+            }
+            out.extend_from_slice(&text[written..place.start]);
+            mark::write(out, &self.key, find.kind, &text[place.clone()]);
+            written = place.end;
         }
-        out.extend_from_slice(&text[written..stretch.end]);
+        out.extend_from_slice(text.get(written..stretch.end).unwrap_or_default());
         !finds.is_empty()
     }
 
