@@ -138,8 +138,7 @@ fn password(text: &[u8], makeup: Makeup, setting: Setting) -> bool {
     }
     if joiners > 0 {
         let words = text.split(|b| b"_-.:/".contains(b)).count();
-        return tight
-            && words >= 3
+        return (tight && words >= 3 || setting.alone && words >= 4)
             && (setting.quoted || !text.contains(&b'_') && !setting.argument);
     }
     if makeup.upper == 0 || makeup.lower == 0 {

@@ -190,6 +190,14 @@ impl<'a> Line<'a> {
         before.is_ascii_alphanumeric() || before == b'_'
     }
 
+    /// Returns where the last ANSI colour sequence before `at` ends, or the line's beginning.
+    pub(super) fn after_colour(&self, at: usize) -> usize {
+        let from = at.saturating_sub(128);
+        let Some(escape) = memchr::memrchr(0x1b, &self.text[from..at]) else { return 0 };
+        let sequence = &self.text[from + escape..at];
+        memchr::memchr(b'm', sequence).map_or(0, |end| from + escape + end + 1)
+    }
+
     /// Returns whether the `m` at `at` ends an ANSI colour sequence.
     fn is_colour(&self, at: usize) -> bool {
         let head = &self.text[at.saturating_sub(16)..at];

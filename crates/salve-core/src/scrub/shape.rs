@@ -101,11 +101,11 @@ impl Shape {
         !self.marked
     }
 
-    /// Returns how much of `text` before `at` is of the shape's first class, if that is enough.
-    pub(super) fn len_before(&self, text: &[u8], at: usize) -> Option<usize> {
+    /// Returns how much of the end of `text` is of the shape's first class, if that is enough.
+    pub(super) fn len_before(&self, text: &[u8]) -> Option<usize> {
         let piece = self.pieces.first()?;
         let most = piece.max.saturating_add(1);
-        let count = text[..at].iter().rev().take(most).take_while(|&&b| piece.class.has(b)).count();
+        let count = text.iter().rev().take(most).take_while(|&&b| piece.class.has(b)).count();
         (piece.min..=piece.max).contains(&count).then_some(count)
     }
 

@@ -100,7 +100,11 @@ impl Token {
         }
         let start = match &self.lead {
             None => hit.start,
-            Some(lead) => hit.start - lead.len_before(line.text, hit.start)?,
+            Some(lead) => {
+                // What colours the token is no part of it.
+                let floor = line.after_colour(hit.start);
+                hit.start - lead.len_before(&line.text[floor..hit.start])?
+            }
         };
         // What goes on from a host name is no word of its own.
         let wordy = self.prefix.as_bytes()[0].is_ascii_alphanumeric();
