@@ -123,6 +123,12 @@ kinds! {
     Learned "learned" 1 true;
     Forgotten "forgotten" 1 true;
     StoreSalvaged "store_salvaged" 1 true;
+    ServerStarted "server_started" 1 false;
+    ServerUp "server_up" 1 false;
+    ServerStopped "server_stopped" 1 false;
+    ServerOrdered "server_ordered" 1 false;
+    AgentAttached "agent_attached" 1 false;
+    AgentDetached "agent_detached" 1 false;
     Noted "noted" 1 false;
 }
 

@@ -16,11 +16,11 @@ mod words;
 pub use actor::{Actor, Process};
 pub use code::{DecodeError, Encoded, Foreign};
 pub use digest::{BadDigest, Digest};
-pub use terms::{Amounts, AtALoss, Limits, OnFailure, Policy, Resource};
+pub use terms::{Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Resource};
 pub use words::{
     Acted, Authority, Breaker, Change, Effect, Exit, Judgement, Mark, Order, Origin, Outcome,
-    Proof, Question, Remedy, RemedyKind, Repeat, Report, Scope, Stage, Subject, SubjectKind,
-    Symptom, Undo, Verdict,
+    Proof, Question, Remedy, RemedyKind, Repeat, Report, Scope, ServerOrder, Stage, Subject,
+    SubjectKind, Symptom, Undo, Verdict,
 };
 
 use jiff::Timestamp;
@@ -253,6 +253,49 @@ pub enum Event {
         kept: u64,
         /// The file that holds the damaged store now.
         aside: Scrubbed,
+    },
+    /// A server's process was started.
+    ServerStarted {
+        /// The server's name.
+        server: Scrubbed,
+        /// The process.
+        process: Process,
+        /// What runs, for people.
+        command: Scrubbed,
+        /// The run of Salve that started it; every process of the run carries it as a mark.
+        run: Scrubbed,
+    },
+    /// A server was found well.
+    ServerUp {
+        /// The server's name.
+        server: Scrubbed,
+        /// Where it answers, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<Scrubbed>,
+    },
+    /// A server's process ended, and everything it had started with it.
+    ServerStopped {
+        /// The server's name.
+        server: Scrubbed,
+        /// How it ended.
+        exit: Exit,
+    },
+    /// A person wants something of a server.
+    ServerOrdered {
+        /// The server's name.
+        server: Scrubbed,
+        /// What is wanted.
+        order: ServerOrder,
+    },
+    /// An agent's session began to listen for repairs.
+    AgentAttached {
+        /// The process that serves the session.
+        process: Process,
+    },
+    /// An agent's session ended.
+    AgentDetached {
+        /// The process that served the session.
+        process: Process,
     },
     /// A remark for people.
     Noted {

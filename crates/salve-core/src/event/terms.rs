@@ -132,6 +132,24 @@ pub enum AtALoss {
     Close,
 }
 
+/// Who mends a subject that a restart does not: the dev-server spec's two modes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Nobody: known remedies and restarts only.
+    #[default]
+    Legacy,
+    /// An agent.
+    Agent,
+}
+
+impl Mode {
+    /// Tells whether this is the mode without an agent.
+    pub fn is_legacy(&self) -> bool {
+        *self == Mode::Legacy
+    }
+}
+
 /// The terms of one incident, fixed when it opens so that replaying it needs nothing else.
 ///
 /// All times are in milliseconds; zero means at once.
@@ -140,6 +158,9 @@ pub enum AtALoss {
 pub struct Policy {
     /// Who is asked when a person has to decide.
     pub person: Scrubbed,
+    /// Whether an agent repairs.
+    #[serde(default, skip_serializing_if = "Mode::is_legacy")]
+    pub mode: Mode,
     /// What may be spent.
     pub limits: Limits,
     /// The first wait before a plain retry; it doubles with every attempt.

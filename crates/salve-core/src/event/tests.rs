@@ -35,6 +35,7 @@ fn remedy() -> Box<Remedy> {
 fn policy() -> Box<Policy> {
     Box::new(Policy {
         person: text("ada"),
+        mode: Mode::Legacy,
         limits: Limits { attempts: Some(3), ..Limits::default() },
         backoff_ms: 2_000,
         engage_ms: 30_000,
@@ -64,7 +65,7 @@ fn one_of_each() -> Vec<Event> {
     let report = Report::Verified { proof: Proof::Failed, symptom: Some(symptom()) };
     vec![
         Event::Opened { subject, policy: policy(), symptom: symptom() },
-        Event::Claimed { instead_of: Some(process) },
+        Event::Claimed { instead_of: Some(process.clone()) },
         Event::Released {},
         Event::Sickened { symptom: symptom() },
         Event::Judged { remedy: remedy(), judgement },
@@ -92,6 +93,17 @@ fn one_of_each() -> Vec<Event> {
         Event::Learned { signature: Signature(7), remedy: digest, proof: Proof::Proven },
         Event::Forgotten { signature: Signature(7) },
         Event::StoreSalvaged { kept: 12, aside: text("salve.db.damaged") },
+        Event::ServerStarted {
+            server: text("web"),
+            process: process.clone(),
+            command: text("npm run dev"),
+            run: text("0b6cd1a5"),
+        },
+        Event::ServerUp { server: text("web"), url: Some(text("http://localhost:5173/")) },
+        Event::ServerStopped { server: text("web"), exit: Exit::Signal(9) },
+        Event::ServerOrdered { server: text("web"), order: ServerOrder::Restart },
+        Event::AgentAttached { process: process.clone() },
+        Event::AgentDetached { process },
         Event::Noted { text: text("hello") },
     ]
 }

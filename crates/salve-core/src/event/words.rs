@@ -328,6 +328,18 @@ pub enum Order {
     Escalate,
 }
 
+/// What a person wants of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerOrder {
+    /// Start it, if it is not running.
+    Start,
+    /// Stop it and leave it so.
+    Stop,
+    /// Stop it, if it is running, and start it.
+    Restart,
+}
+
 /// A breaker that stops healing from outside the incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

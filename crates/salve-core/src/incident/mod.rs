@@ -46,7 +46,7 @@ pub use budget::Ledger;
 pub use change::{is_small, larger};
 pub use choose::{Candidate, Tier, choose};
 pub use history::History;
-pub use names::{Mode, phase_names};
+pub use names::phase_names;
 pub use phase::{Fate, Phase, Reach, Told, Trial, Tried};
 pub use step::{Ignored, Run};
 

@@ -1,23 +1,16 @@
 //! The names the dev-server spec has for what happens.
 
 use super::{Incident, Phase, Told};
-use crate::event::{Effect, Event, Mark, Outcome, Proof, Question, RemedyKind, Report, Stage};
-
-/// Which of the spec's two tables of phases is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Restarts only.
-    Legacy,
-    /// Repairs by an agent.
-    Agent,
-}
+use crate::event::{
+    Effect, Event, Mark, Mode, Outcome, Proof, Question, RemedyKind, Report, Stage,
+};
 
 /// Returns the spec's phases that an event which was taken in brought about, in their order.
 ///
 /// `after` is the incident with the event taken in. Most events bring about none.
-pub fn phase_names(mode: Mode, after: &Incident, event: &Event) -> &'static [&'static str] {
+pub fn phase_names(after: &Incident, event: &Event) -> &'static [&'static str] {
     use Mode::{Agent, Legacy};
-    match (event, mode) {
+    match (event, after.policy.mode) {
         (Event::Opened { .. }, Legacy) => &["crash-detected"],
         (Event::Opened { .. }, Agent) => &["crash_detected"],
         (Event::Claimed { .. }, Legacy) => &["lock-acquired"],
@@ -39,10 +32,12 @@ pub fn phase_names(mode: Mode, after: &Incident, event: &Event) -> &'static [&'s
         (Event::Finished { report: Report::Verified { proof: Proof::Failed, .. }, .. }, _) => {
             &["failed"]
         }
-        (Event::Exhausted { .. }, _) if matches!(after.phase, Phase::CoolingDown { .. }) => {
+        // The restart-only table ends here; the cooldown goes on without a name of its own.
+        (Event::Exhausted { .. }, Legacy) => &["exhausted"],
+        (Event::Exhausted { .. }, Agent) if matches!(after.phase, Phase::CoolingDown { .. }) => {
             &["exhausted", "cooldown"]
         }
-        (Event::Exhausted { .. }, _) => &["exhausted", "failed_requires_human"],
+        (Event::Exhausted { .. }, Agent) => &["exhausted", "failed_requires_human"],
         (Event::Finished { .. } | Event::Judged { .. } | Event::Approved { .. }, Agent)
             if is_ready_to_restart(after) =>
         {

@@ -149,6 +149,9 @@ impl Incident {
         if let Event::Claimed { instead_of } = event {
             return self.claimed(process, instead_of.as_ref());
         }
+        if let (Event::Ended { outcome: Outcome::Aborted }, None) = (event, &self.owner) {
+            return self.called_off();
+        }
         if self.owner.as_ref() != Some(process) {
             return Err(Ignored::NotOwner);
         }
@@ -179,6 +182,16 @@ impl Incident {
             // The rest is no part of an incident's life.
             _ => Err(Ignored::NoNews),
         }
+    }
+
+    /// Closes an incident that nobody took up: somebody else is at it, or it is a time to wait.
+    fn called_off(&mut self) -> Taken {
+        if (self.phase, self.effects) != (Phase::Choosing, 0) {
+            return Err(Ignored::NotOwner);
+        }
+        self.outcome = Some(Outcome::Aborted);
+        self.phase = Phase::Closed(Outcome::Aborted);
+        Ok(None)
     }
 
     fn claimed(&mut self, process: &Process, instead_of: Option<&Process>) -> Taken {

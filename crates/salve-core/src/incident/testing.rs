@@ -24,6 +24,17 @@ impl Story {
     }
 
     pub(crate) fn with(policy: Policy, symptom: Symptom, repeat: Repeat) -> Self {
+        let mut story = Self::opened(policy, symptom, repeat);
+        story.salve(Event::Claimed { instead_of: None }).unwrap();
+        story
+    }
+
+    /// Opens an incident of a server that nobody claims.
+    pub(crate) fn unclaimed(policy: Policy) -> Self {
+        Self::opened(policy, symptom(1, "tree"), Repeat::Safe)
+    }
+
+    fn opened(policy: Policy, symptom: Symptom, repeat: Repeat) -> Self {
         let opened = Event::Opened {
             subject: subject(SubjectKind::Server, repeat),
             policy: Box::new(policy),
@@ -32,9 +43,7 @@ impl Story {
         let by = Actor::Salve(process(1));
         let entry = Draft { at: time(0), by, incident: Some(id()), event: opened }.at_seq(1);
         let incident = Incident::replay([&entry]).unwrap();
-        let mut story = Self { incident, journal: vec![entry], now: 0, me: 1 };
-        story.salve(Event::Claimed { instead_of: None }).unwrap();
-        story
+        Self { incident, journal: vec![entry], now: 0, me: 1 }
     }
 
     /// Appends an entry and takes it in.

@@ -207,8 +207,8 @@ mod tests {
     use jiff::ToSpan;
     use salve_core::class::Class;
     use salve_core::event::{
-        Acted, Actor, AtALoss, Draft, Event, Limits, OnFailure, Policy, Process, Repeat, Subject,
-        Symptom,
+        Acted, Actor, AtALoss, Draft, Event, Limits, Mode, OnFailure, Policy, Process, Repeat,
+        Subject, Symptom,
     };
     use salve_core::id::{IncidentId, Signature};
     use salve_core::incident::{Awaited, Move};
@@ -225,6 +225,7 @@ mod tests {
         };
         let policy = Policy {
             person: Scrubbed::literal("kim"),
+            mode: Mode::Legacy,
             limits: Limits { attempts: Some(3), ..Limits::default() },
             backoff_ms: 0,
             engage_ms: 0,

@@ -8,9 +8,9 @@ use salve::project::Project as Root;
 use salve::store::{Appended, Filter, Store, Unless};
 use salve_core::class::Class;
 use salve_core::event::{
-    Acted, Actor, AtALoss, Digest, Draft, Effect, Event, Judgement, Limits, OnFailure, Origin,
-    Outcome, Policy, Process, Proof, Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind,
-    Symptom, Undo, Verdict,
+    Acted, Actor, AtALoss, Digest, Draft, Effect, Event, Judgement, Limits, Mode, OnFailure,
+    Origin, Outcome, Policy, Process, Proof, Remedy, RemedyKind, Repeat, Report, Subject,
+    SubjectKind, Symptom, Undo, Verdict,
 };
 use salve_core::id::{IncidentId, Signature};
 use salve_core::incident::{Holder, Incident, Move, Phase, Run};
@@ -62,6 +62,7 @@ fn opening() -> Event {
         Subject { kind: SubjectKind::Check, name: Scrubbed::literal("test"), repeat: Repeat::Safe };
     let policy = Policy {
         person: Scrubbed::literal("ada"),
+        mode: Mode::Legacy,
         limits: Limits { attempts: Some(3), ..Limits::default() },
         backoff_ms: 0,
         engage_ms: 0,

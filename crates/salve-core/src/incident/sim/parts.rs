@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::class::Class;
 use crate::event::{
-    Acted, Actor, AtALoss, Digest, Judgement, Limits, OnFailure, Origin, Policy, Process, Remedy,
-    RemedyKind, Repeat, Subject, SubjectKind, Symptom, Undo, Verdict,
+    Acted, Actor, AtALoss, Digest, Judgement, Limits, Mode, OnFailure, Origin, Policy, Process,
+    Remedy, RemedyKind, Repeat, Subject, SubjectKind, Symptom, Undo, Verdict,
 };
 use crate::id::{IncidentId, Signature};
 use crate::scrub::Scrubbed;
@@ -76,6 +76,7 @@ pub fn judgement(verdict: Verdict) -> Judgement {
 pub fn policy() -> Policy {
     Policy {
         person: Scrubbed::literal("ada"),
+        mode: Mode::Legacy,
         limits: Limits { attempts: Some(3), ..Limits::default() },
         backoff_ms: 2_000,
         engage_ms: 30_000,

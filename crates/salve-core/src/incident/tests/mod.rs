@@ -9,11 +9,11 @@ use Verdict::{Allow, Ask, Deny};
 
 use super::testing::{Story, agent, judgement, person, policy, process, remedy, symptom};
 use super::{
-    Awaited, Holder, Ignored, Incident, Mode, Move, NotClaimed, NotOpened, Phase, Run, phase_names,
+    Awaited, Holder, Ignored, Incident, Move, NotClaimed, NotOpened, Phase, Run, phase_names,
 };
 use crate::event::{
-    Acted, Actor, Amounts, AtALoss, Breaker, Change, Effect, Event, Limits, Mark, OnFailure, Order,
-    Outcome, Policy, Proof, Question, RemedyKind, Repeat, Report, Resource, Stage, Symptom,
+    Acted, Actor, Amounts, AtALoss, Breaker, Change, Effect, Event, Limits, Mark, Mode, OnFailure,
+    Order, Outcome, Policy, Proof, Question, RemedyKind, Repeat, Report, Resource, Stage, Symptom,
     Verdict,
 };
 use crate::scrub::Scrubbed;
@@ -733,7 +733,7 @@ fn a_clock_set_back_neither_shortens_nor_stops_a_wait() {
 
 /// Plays a server's incident and returns the spec's phases in their order.
 fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
-    let mut story = Story::new(policy());
+    let mut story = Story::new(Policy { mode, ..policy() });
     let mut acts = acts.iter();
     loop {
         let run = story.run();
@@ -764,10 +764,10 @@ fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
     }
     let mut names = Vec::new();
     let mut replayed = Incident::replay(&story.journal[..1]).unwrap();
-    names.extend(phase_names(mode, &replayed, &story.journal[0].event));
+    names.extend(phase_names(&replayed, &story.journal[0].event));
     for entry in &story.journal[1..] {
         if replayed.step(entry).is_ok() {
-            names.extend(phase_names(mode, &replayed, &entry.event));
+            names.extend(phase_names(&replayed, &entry.event));
         }
     }
     names
@@ -790,4 +790,22 @@ fn the_specs_phases_can_be_read_from_the_journal() {
     let names = phases(Mode::Agent, Retry, &failing);
     let end = ["failed", "exhausted", "cooldown", "failed_requires_human"];
     assert_eq!(names[names.len() - 4..], end);
+    let names = phases(Mode::Legacy, Retry, &failing);
+    let end = ["failed", "exhausted", "failed_requires_human"];
+    assert_eq!(names[names.len() - 3..], end);
+}
+
+#[test]
+fn what_nobody_took_up_is_called_off_without_an_owner() {
+    let mut story = Story::unclaimed(policy());
+    let done = Event::Ended { outcome: Outcome::Recovered(Proof::Proven) };
+    assert_eq!(story.salve(done), Err(Ignored::NotOwner));
+    assert_eq!(story.salve(Event::Ended { outcome: Outcome::Aborted }), Ok(None));
+    assert_eq!(story.incident.phase(), Phase::Closed(Outcome::Aborted));
+    assert_eq!(phase_names(&story.incident, &story.journal[2].event), ["aborted"]);
+
+    let mut story = Story::new(policy());
+    story.me = 2;
+    let aborted = Event::Ended { outcome: Outcome::Aborted };
+    assert_eq!(story.salve(aborted), Err(Ignored::NotOwner), "it has an owner");
 }
