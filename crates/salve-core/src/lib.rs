@@ -13,4 +13,5 @@ pub mod incident;
 pub mod memory;
 pub mod near;
 pub mod scrub;
+pub mod server;
 pub mod widen;

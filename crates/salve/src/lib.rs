@@ -9,6 +9,7 @@ pub mod dirs;
 pub mod doctor;
 pub mod gate;
 pub mod learned;
+pub mod probe;
 pub mod process;
 pub mod project;
 pub mod scrub;

@@ -1,0 +1,126 @@
+//! Who listens where, from `/proc`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use salve_core::server::socket::{self, Listener};
+
+/// A process that holds a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process id.
+    pub pid: u32,
+    /// When it started, in the kernel's ticks since boot: with the pid it names one process.
+    pub started: u64,
+    /// Its command line, as a person would type it.
+    pub command: String,
+    /// The directory it works in, where that can be read.
+    pub cwd: Option<PathBuf>,
+}
+
+/// Whose a listening socket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// One of the processes asked about.
+    Ours {
+        /// Its process id.
+        pid: u32,
+    },
+    /// Another process.
+    Other(Holder),
+    /// Somebody's, but not to be found out: a process of another user, or one in another network
+    /// namespace for whom the kernel or a container's proxy listens.
+    Unknown {
+        /// The user that the socket belongs to.
+        uid: u32,
+    },
+    /// Nobody listens there.
+    Nobody,
+}
+
+/// Returns where any of these processes listens.
+pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
+    let inodes: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets(*pid)).collect();
+    if inodes.is_empty() {
+        return Vec::new();
+    }
+    let ours = table().into_iter().filter(|listener| inodes.contains(&listener.inode));
+    let addresses: BTreeSet<SocketAddr> = ours.map(|listener| listener.address).collect();
+    addresses.into_iter().collect()
+}
+
+/// Returns who takes connections to an address on this machine, where `family` are our processes.
+pub fn owner(address: SocketAddr, family: &[u32]) -> Owner {
+    let takers = socket::takers(&table(), address);
+    let Some(first) = takers.first() else { return Owner::Nobody };
+    // Where a port is shared, the kernel may choose any: it is ours only if all of it is.
+    let whose = |taker: &Listener| find(taker, family.iter().copied());
+    let ours: Option<Vec<u32>> = takers.iter().map(whose).collect();
+    if let Some(&pid) = ours.as_deref().and_then(<[u32]>::first) {
+        return Owner::Ours { pid };
+    }
+    let others = || {
+        let all: Vec<u32> = processes().filter(|pid| !family.contains(pid)).collect();
+        let pid = takers.iter().find_map(|taker| find(taker, all.iter().copied()))?;
+        describe(pid)
+    };
+    others().map_or(Owner::Unknown { uid: first.uid }, Owner::Other)
+}
+
+/// Returns a process that listens at this port on any address, where it can be found out.
+pub fn holder(port: u16) -> Option<Holder> {
+    let held = table().into_iter().filter(|listener| listener.address.port() == port);
+    let inodes: Vec<Listener> = held.collect();
+    let holds = |pid: &u32| {
+        let sockets: BTreeSet<u64> = sockets(*pid).collect();
+        inodes.iter().any(|listener| sockets.contains(&listener.inode))
+    };
+    if inodes.is_empty() {
+        return None;
+    }
+    processes().find(holds).and_then(describe)
+}
+
+/// Returns every listening socket of this network namespace.
+fn table() -> Vec<Listener> {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let (four, six) = (read("/proc/self/net/tcp"), read("/proc/self/net/tcp6"));
+    socket::listeners(&four).chain(socket::listeners(&six)).collect()
+}
+
+/// Returns the first of these processes that has the socket open.
+fn find(listener: &Listener, mut pids: impl Iterator<Item = u32>) -> Option<u32> {
+    pids.find(|pid| sockets(*pid).any(|inode| inode == listener.inode))
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Returns the sockets that a process has open; none where that cannot be read.
+fn sockets(pid: u32) -> impl Iterator<Item = u64> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let link = fs::read_link(entry.path()).ok()?;
+        link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    })
+}
+
+fn describe(pid: u32) -> Option<Holder> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name may hold anything, so the fields count from the parenthesis after it.
+    let (name, fields) = stat.rsplit_once(')')?;
+    let started = fields.split_whitespace().nth(19)?.parse().ok()?;
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+    let command = match words.is_empty() {
+        true => name.split_once('(').map_or(name, |(_, name)| name).to_owned(),
+        false => words.join(" "),
+    };
+    let cwd = fs::read_link(format!("/proc/{pid}/cwd")).ok();
+    Some(Holder { pid, started, command, cwd })
+}
