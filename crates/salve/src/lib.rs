@@ -14,3 +14,4 @@ pub mod process;
 pub mod project;
 pub mod scrub;
 pub mod store;
+pub mod workspace;

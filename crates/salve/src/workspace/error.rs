@@ -1,0 +1,153 @@
+//! Why a snapshot could not be taken, read or given back.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::project::ProjectError;
+
+/// Why the working tree could not be looked at or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// There is no `git` on this machine, or it cannot be run.
+    #[error("snapshots need the program `git`, which cannot be started")]
+    NoGit {
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Git refused.
+    #[error("`git {command}` failed: {said}")]
+    Git {
+        /// The subcommand.
+        command: String,
+        /// The end of what it said.
+        said: String,
+    },
+    /// Git said something that cannot be understood.
+    #[error("`git {command}` said something unexpected: {said}")]
+    Strange {
+        /// The subcommand.
+        command: String,
+        /// What it said.
+        said: String,
+    },
+    /// A file or directory could not be used.
+    #[error("cannot use {}", path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The project's own directory could not be used.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+}
+
+impl WorkspaceError {
+    pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+
+    /// Returns what the user can do about it.
+    pub fn advice(&self) -> String {
+        match self {
+            Self::NoGit { .. } => {
+                "install git; Salve keeps the state before a repair with it".to_owned()
+            }
+            Self::Git { .. } | Self::Strange { .. } => {
+                "run `git status` in the project and mend what it complains about".to_owned()
+            }
+            Self::Io { .. } => "check the path's permissions and the free disk space".to_owned(),
+            Self::Project(error) => error.advice(),
+        }
+    }
+}
+
+/// Why the working tree could not be brought back to a snapshot.
+///
+/// Unless it is [`RestoreError::Partly`], nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// Looking at or keeping the present state failed.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// Files that the repair had changed were changed again since.
+    #[error("changed again since the repair: {}", list(.paths))]
+    ChangedSince {
+        /// The files.
+        paths: Vec<String>,
+    },
+    /// Files are not what they were, and their old or present content is not kept.
+    #[error("not kept in the snapshot: {}", list(.paths))]
+    NotKept {
+        /// The files.
+        paths: Vec<String>,
+    },
+    /// Something is in the way that Salve must not remove.
+    #[error("in the way: {}", list(.paths))]
+    Blocked {
+        /// What is in the way.
+        paths: Vec<String>,
+    },
+    /// The system does not let this user change these places.
+    #[error("not allowed to change {}", list(.paths))]
+    Denied {
+        /// The files.
+        paths: Vec<String>,
+    },
+    /// It failed half-way; the state from before is kept in a ref.
+    #[error("stopped at {path}; {}", match .back {
+        Back::Whole => "everything is as it was before".to_owned(),
+        Back::Kept { name } => format!("the state before is kept in {name}"),
+    })]
+    Partly {
+        /// Where it failed.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+        /// What became of the files already given back.
+        back: Back,
+    },
+}
+
+/// What became of the tree after a restore that failed half-way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Back {
+    /// It is as it was before the restore.
+    Whole,
+    /// It is neither here nor there; the state before is in this ref.
+    Kept {
+        /// The ref.
+        name: String,
+    },
+}
+
+impl RestoreError {
+    /// Returns what the user can do about it.
+    pub fn advice(&self) -> String {
+        match self {
+            Self::Workspace(error) => error.advice(),
+            Self::ChangedSince { .. } => {
+                "look at them, then undo with --force; their present state is kept".to_owned()
+            }
+            Self::NotKept { .. } => "restore these files by hand".to_owned(),
+            Self::Blocked { .. } => "move these away and try again".to_owned(),
+            Self::Denied { .. } => "make these writable and try again".to_owned(),
+            Self::Partly { .. } => "mend the cause and try again".to_owned(),
+        }
+    }
+}
+
+/// Names the first few of many.
+fn list(paths: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = paths.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

@@ -1,0 +1,181 @@
+//! Keeping a tree in git's object store under a hidden ref, and reading it back.
+//!
+//! Objects are written by `git fast-import`, which takes bytes as they are: no filter, index, hook
+//! or working tree is involved.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use super::error::WorkspaceError;
+use super::git::{pipe, quote};
+use super::name::Name;
+use super::note;
+use super::oid::Oid;
+use super::scan::Scanner;
+use super::tree::{Gap, Item, Kind, Rel, Tree, Why};
+
+/// Writes `tree` to the store and points the name's ref to it.
+///
+/// Content is read again while it is written, so `tree` is corrected where a file changed since;
+/// what went away or grew too large since is taken out.
+pub(super) fn keep(scanner: &Scanner, name: Name, tree: &mut Tree) -> Result<(), WorkspaceError> {
+    let stored = stored(scanner, tree)?;
+    let args = ["fast-import", "--quiet", "--force", "--done", "--date-format=now"];
+    scanner.git.feed(&args, |to| {
+        send_blobs(scanner, tree, &stored, to)?;
+        send_commit(name, tree, to).map_err(pipe)
+    })?;
+    Ok(())
+}
+
+/// Returns which of the tree's blobs the store has already.
+fn stored(scanner: &Scanner, tree: &Tree) -> Result<HashSet<Oid>, WorkspaceError> {
+    let oids: HashSet<Oid> = tree.items.values().map(|item| item.oid).collect();
+    present(scanner, &oids)
+}
+
+/// Returns which of `oids` the store has.
+pub(super) fn present(
+    scanner: &Scanner,
+    oids: &HashSet<Oid>,
+) -> Result<HashSet<Oid>, WorkspaceError> {
+    if oids.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let args = ["cat-file", "--batch-check=%(objectname) %(objecttype)", "--buffer"];
+    let answer = scanner
+        .git
+        .feed(&args, |to| oids.iter().try_for_each(|oid| writeln!(to, "{oid}")).map_err(pipe))?;
+    let lines = answer.split(|&byte| byte == b'\n');
+    Ok(lines.filter_map(|line| Oid::parse(line.strip_suffix(b" blob")?)).collect())
+}
+
+/// Sends what the store does not have yet.
+fn send_blobs(
+    scanner: &Scanner,
+    tree: &mut Tree,
+    stored: &HashSet<Oid>,
+    to: &mut dyn Write,
+) -> Result<(), WorkspaceError> {
+    let mut sent = HashSet::new();
+    let mut total = 0;
+    let missing = |item: &Item| !stored.contains(&item.oid);
+    let todo: Vec<Rel> =
+        tree.items.iter().filter(|(_, item)| missing(item)).map(|(path, _)| path.clone()).collect();
+    for path in todo {
+        let read = scanner.content(&scanner.root.join(&path));
+        let (item, content) = match read {
+            Ok((item, content)) if total + content.len() as u64 <= scanner.limits.total => {
+                (item, content)
+            }
+            other => {
+                tree.items.remove(&path);
+                if let Some(gap) = gap(other) {
+                    tree.gaps.insert(path, gap);
+                }
+                continue;
+            }
+        };
+        if !stored.contains(&item.oid) && sent.insert(item.oid) {
+            total += content.len() as u64;
+            write!(to, "blob\ndata {}\n", content.len()).map_err(pipe)?;
+            to.write_all(&content).and_then(|()| to.write_all(b"\n")).map_err(pipe)?;
+        }
+        tree.items.insert(path, item);
+    }
+    Ok(())
+}
+
+/// Says why a file is not kept; one that is gone is not missed.
+fn gap(read: io::Result<(Item, Vec<u8>)>) -> Option<Gap> {
+    match read {
+        Ok((_, content)) => Some(Gap { why: Why::TooMuch, size: content.len() as u64, written: 0 }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            Some(Gap { why: Why::TooLarge, size: 0, written: 0 })
+        }
+        Err(_) => Some(Gap { why: Why::Unreadable, size: 0, written: 0 }),
+    }
+}
+
+fn send_commit(name: Name, tree: &Tree, to: &mut dyn Write) -> io::Result<()> {
+    let message = note::write(name, tree);
+    writeln!(to, "commit {}", name.to_ref())?;
+    writeln!(to, "committer Salve <salve@localhost> now")?;
+    writeln!(to, "data {}", message.len())?;
+    writeln!(to, "{message}")?;
+    for (path, item) in &tree.items {
+        writeln!(to, "M {} {} {}", item.kind.mode(), item.oid, quote(path))?;
+    }
+    writeln!(to, "done")
+}
+
+/// Reads the tree under a name back; nothing if there is none.
+pub(super) fn load(scanner: &Scanner, name: Name) -> Result<Option<Tree>, WorkspaceError> {
+    let target = format!("{}^{{commit}}", name.to_ref());
+    let Some(commit) = scanner.git.ask(&["rev-parse", "--verify", "--quiet", &target])? else {
+        return Ok(None);
+    };
+    let commit = String::from_utf8_lossy(&commit).trim().to_owned();
+    let strange = |command: &str, said: &[u8]| WorkspaceError::Strange {
+        command: command.to_owned(),
+        said: String::from_utf8_lossy(said).chars().take(200).collect(),
+    };
+    let listed = scanner.git.read(&["ls-tree", "-r", "-z", "--full-tree", &commit])?;
+    let mut tree = Tree::default();
+    for line in listed.split(|&byte| byte == 0).filter(|line| !line.is_empty()) {
+        let (path, item) = parse(line).ok_or_else(|| strange("ls-tree", line))?;
+        tree.items.insert(path.to_owned(), item);
+    }
+    let message = scanner.git.read(&["cat-file", "commit", &commit])?;
+    let text = String::from_utf8_lossy(&message);
+    note::read(&text, &mut tree).ok_or_else(|| strange("cat-file", &message))?;
+    Ok(Some(tree))
+}
+
+/// Reads `<mode> blob <oid>\t<path>`.
+fn parse(line: &[u8]) -> Option<(&OsStr, Item)> {
+    let tab = line.iter().position(|&byte| byte == b'\t')?;
+    let mut words = line[..tab].split(|&byte| byte == b' ');
+    let (mode, _type, oid) = (words.next()?, words.next()?, words.next()?);
+    let item = Item { kind: Kind::of_mode(mode)?, permissions: 0, oid: Oid::parse(oid)? };
+    Some((OsStr::from_bytes(&line[tab + 1..]), item))
+}
+
+/// Hands out the content of each blob, one at a time, in the order of `oids`.
+pub(super) fn contents(
+    scanner: &Scanner,
+    oids: &[Oid],
+    mut take: impl FnMut(usize, &[u8]) -> Result<(), WorkspaceError>,
+) -> Result<(), WorkspaceError> {
+    if oids.is_empty() {
+        return Ok(());
+    }
+    let ask = |to: &mut dyn Write| -> Result<(), WorkspaceError> {
+        oids.iter().try_for_each(|oid| writeln!(to, "{oid}")).map_err(pipe)
+    };
+    scanner.git.converse(&["cat-file", "--batch", "--buffer"], ask, |from| {
+        let (mut head, mut content) = (String::new(), Vec::new());
+        for at in 0..oids.len() {
+            head.clear();
+            from.read_line(&mut head).map_err(pipe)?;
+            let size =
+                head.trim_end().rsplit_once(" blob ").map_or(head.as_str(), |(_, size)| size);
+            let size: u64 = size.parse().map_err(|_| WorkspaceError::Strange {
+                command: "cat-file".to_owned(),
+                said: head.trim_end().to_owned(),
+            })?;
+            content.clear();
+            // The content ends with a line feed that does not belong to it.
+            let read = from.take(size + 1).read_to_end(&mut content).map_err(pipe)?;
+            if read as u64 != size + 1 {
+                return Err(pipe(io::ErrorKind::UnexpectedEof.into()));
+            }
+            content.pop();
+            take(at, &content)?;
+        }
+        Ok(())
+    })
+}
