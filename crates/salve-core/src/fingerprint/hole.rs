@@ -1,82 +1,10 @@
 //! The types of a shape's holes: which text fits, and which part of it identifies.
 
-use std::str::FromStr;
-
 use super::lexer;
 use super::path;
-
-/// What may stand in a hole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Anything up to the next literal.
-    Any,
-    /// No white space, no quotes.
-    Word,
-    /// A package or identifier.
-    Name,
-    /// A package, or a path whose base name counts.
-    Module,
-    /// A port number.
-    Port,
-    /// Digits.
-    Num,
-    /// A version.
-    Version,
-    /// A file path whose base name counts.
-    Path,
-    /// A path that does not count.
-    Dir,
-    /// A path inside an installed package, whose name counts.
-    Package,
-    /// A host name or address.
-    Host,
-    /// Letters, digits, `_` and `-`.
-    Code,
-    /// The rest of the line, masked.
-    Rest,
-}
-
-impl FromStr for Kind {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Ok(match name {
-            "word" => Kind::Word,
-            "name" => Kind::Name,
-            "module" => Kind::Module,
-            "port" => Kind::Port,
-            "num" => Kind::Num,
-            "version" => Kind::Version,
-            "path" => Kind::Path,
-            "dir" => Kind::Dir,
-            "package" => Kind::Package,
-            "host" => Kind::Host,
-            "code" => Kind::Code,
-            "rest" => Kind::Rest,
-            _ => return Err(()),
-        })
-    }
-}
+use super::table::pattern::Kind;
 
 impl Kind {
-    /// Returns whether only the next literal says where the hole ends.
-    pub(crate) fn is_open(self) -> bool {
-        match self {
-            Kind::Any | Kind::Rest => true,
-            Kind::Word
-            | Kind::Name
-            | Kind::Module
-            | Kind::Port
-            | Kind::Num
-            | Kind::Version
-            | Kind::Path
-            | Kind::Dir
-            | Kind::Package
-            | Kind::Host
-            | Kind::Code => false,
-        }
-    }
-
     /// Returns whether the hole holds a number.
     pub(crate) fn is_number(self) -> bool {
         self == Kind::Port || self == Kind::Num

@@ -7,11 +7,10 @@
 //! The signature is a hash of that identity.
 
 mod anchor;
-mod classify;
+mod built_in;
 mod clean;
 mod flat;
 mod frames;
-mod grams;
 mod head;
 mod hole;
 mod lexer;
@@ -21,11 +20,13 @@ mod pick;
 mod rules;
 mod shape;
 mod stamp;
+mod table;
+#[cfg(test)]
+mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
 mod unknown;
-mod vocabulary;
 mod window;
 
 use std::borrow::Cow;
@@ -33,16 +34,16 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use anchor::{AnchorError, AnchorRow, Example};
-pub use classify::{ClassError, ClassRow};
 pub use clean::clean;
 pub use lexer::mask;
-pub use rules::{Rows, RuleError, Rules, parse_anchors, parse_classes};
-pub use shape::ShapeError;
+pub use rules::{Rows, RuleError, Rules};
+pub use table::pattern::ShapeError;
+pub use table::row::{AnchorError, AnchorRow, ClassError, ClassRow, Example};
 pub use window::{WHOLE, Window};
 
 use crate::class::Class;
 use crate::id::Signature;
+use anchor::Anchor;
 use pick::Candidate;
 use text::Text;
 
@@ -132,34 +133,13 @@ impl Rules {
         let text = without_hashes(&text);
         let text = Text::new(&text);
         let found = pick::candidates(self, &text);
-        match pick::pick(&found) {
-            Some(Candidate { line, anchor: Some((anchor, values)), .. }) => {
-                self.known(&text, *line, *anchor, values)
-            }
-            Some(Candidate { line, anchor: None, .. }) => self.unknown(&text, *line, hints),
-            None => self.dull(&text, hints),
-        }
-    }
-
-    /// Makes the fingerprint of a failure that an anchor knows.
-    fn known(&self, text: &Text<'_>, line: usize, anchor: usize, values: &[String]) -> Fingerprint {
-        let row = &self.anchors[anchor];
-        let mut values = values.to_vec();
-        if row.frame
-            && let Some(frame) = frames::top(text, line)
-        {
-            let (function, file) = unknown::place(&frame);
-            values.extend([function, file]);
-        }
-        let identity = anchor::identity(&row.id, &values);
-        Fingerprint {
-            version: VERSION,
-            signature: sign(&identity),
-            class: row.class,
-            error_type: row.error_type.clone(),
-            key_line: shown(peel::peel(text.line(line)).body),
-            normalized: identity.clone(),
-            identity: Some(identity),
+        let Some(Candidate { line, anchor, .. }) = pick::pick(&found) else {
+            return self.dull(&text, hints);
+        };
+        let row = anchor.as_ref().and_then(|(row, values)| Some((self.anchor(*row)?, values)));
+        match row {
+            Some((row, values)) => known(&text, *line, row, values),
+            None => self.unknown(&text, *line, hints),
         }
     }
 
@@ -167,9 +147,9 @@ impl Rules {
     fn unknown(&self, text: &Text<'_>, line: usize, hints: &Hints) -> Fingerprint {
         let peeled = peel::peel(text.line(line));
         let normalized = unknown::normalize(text, line);
-        let class = self.classes.classify(&flat::flatten(peeled.body));
+        let class = self.classify(&flat::flatten(peeled.body));
         let class = class
-            .or_else(|| self.classes.classify(&flat::flatten(&normalized)))
+            .or_else(|| self.classify(&flat::flatten(&normalized)))
             // The plainest class says less than an exit code that says anything.
             .filter(|class| *class != Class::RuntimeError || hints.class().is_none())
             .or_else(|| hints.class())
@@ -217,17 +197,35 @@ impl Rules {
         let text = clean(text);
         let found = pick::candidates(self, &Text::new(&text));
         let (anchor, values) = pick::pick(&found)?.anchor.clone()?;
-        Some((&self.anchors[anchor].id, values))
+        Some((&self.anchor(anchor)?.id, values))
     }
 
     /// Returns whether row `number` of the anchors matches anything in `text`.
     fn row_matches(&self, number: usize, text: &str) -> bool {
         let text = clean(text);
         let found = pick::candidates(self, &Text::new(&text));
-        found
-            .iter()
-            .filter_map(|found| found.anchor.as_ref())
-            .any(|(anchor, _)| self.anchors[*anchor].row == number)
+        found.iter().filter_map(|found| found.anchor.as_ref()).any(|(row, _)| *row == number)
+    }
+}
+
+/// Makes the fingerprint of a failure that an anchor knows.
+fn known(text: &Text<'_>, line: usize, row: &Anchor, values: &[String]) -> Fingerprint {
+    let mut values = values.to_vec();
+    if row.frame
+        && let Some(frame) = frames::top(text, line)
+    {
+        let (function, file) = unknown::place(&frame);
+        values.extend([function, file]);
+    }
+    let identity = anchor::identity(&row.id, &values);
+    Fingerprint {
+        version: VERSION,
+        signature: sign(&identity),
+        class: row.class,
+        error_type: row.error_type.clone(),
+        key_line: shown(peel::peel(text.line(line)).body),
+        normalized: identity.clone(),
+        identity: Some(identity),
     }
 }
 

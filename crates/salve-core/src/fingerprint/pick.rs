@@ -7,13 +7,13 @@
 
 use super::flat::Flat;
 use super::frames;
-use super::grams::ShapeId;
 use super::head;
 use super::peel::{Level, Peeled, peel};
 use super::rules::Rules;
 use super::shape::Budget;
+use super::table::grams::ShapeId;
+use super::table::vocabulary::{Says, WORDS};
 use super::text::Text;
-use super::vocabulary::{Says, WORDS};
 
 /// Lines after an anchored line in which its `near` shapes are looked for.
 const NEAR_AFTER: usize = 12;
@@ -84,7 +84,7 @@ fn candidate_lines(rules: &Rules, text: &Text<'_>) -> Vec<usize> {
     let mut at = 0;
     while at < text.whole().len() {
         let mut hit = None;
-        rules.words.find(text.whole().as_bytes(), at, |start, _| {
+        rules.index.words.find(text.whole().as_bytes(), at, |start, _| {
             hit = Some(start);
             false
         });
@@ -114,11 +114,11 @@ impl Scratch {
         self.flat.fill(line, peeled);
         self.says.clear();
         self.shapes.clear();
-        rules.words.find(self.flat.text.as_bytes(), 0, |_, word| {
+        rules.index.words.find(self.flat.text.as_bytes(), 0, |_, word| {
             self.says.extend(WORDS.get(word).map(|(_, says)| *says));
             true
         });
-        rules.grams.look(&self.flat.text, &mut self.shapes);
+        rules.index.grams.look(&self.flat.text, &mut self.shapes);
     }
 }
 
@@ -192,7 +192,7 @@ impl Line<'_> {
         text: &Text<'_>,
         (anchor, shape): (usize, usize),
     ) -> Option<Candidate> {
-        let row = &rules.anchors[anchor];
+        let row = rules.anchor(anchor)?;
         let values = row.catch(shape, (self.flat, self.budget), || around(text, self.number))?;
         let whole = text.whole().as_bytes();
         if !row.require.iter().all(|word| memchr::memmem::find(whole, word.as_bytes()).is_some()) {

@@ -1,50 +1,18 @@
-//! The rules in force: built-in rows, the user's own, and what finds them in a text.
+//! The rules in force: the built-in rows and the user's own.
 
-use std::collections::HashSet;
-use std::sync::LazyLock;
+use super::anchor::{Anchor, agrees, identity};
+use super::built_in;
+use super::flat::flatten;
+use super::table::classes::Classes;
+use super::table::index::Index;
+use super::table::kept::Kept;
+use super::table::pattern::Pattern;
+use super::table::row::{AnchorError, AnchorRow, ClassError, ClassRow};
+use crate::class::Class;
 
-use aho_corasick::AhoCorasick;
-
-use super::anchor::{Anchor, AnchorError, AnchorFile, AnchorRow, agrees, identity};
-use super::classify::{self, ClassError, ClassFile, ClassRow, Classes};
-use super::grams::{Common, Grams, Words};
-use super::shape::{MIN_LITERAL, Shape};
-use super::vocabulary::WORDS;
-
-/// How much of a shape's longest literal makes a line a candidate.
-const FRAGMENT: usize = 20;
-
-/// The built-in tables, by file name.
-const FILES: &[(&str, &str)] = &[
-    ("node", include_str!("../../data/anchors/node.toml")),
-    ("typescript", include_str!("../../data/anchors/typescript.toml")),
-    ("frontend", include_str!("../../data/anchors/frontend.toml")),
-    ("python", include_str!("../../data/anchors/python.toml")),
-    ("test", include_str!("../../data/anchors/test.toml")),
-    ("rust", include_str!("../../data/anchors/rust.toml")),
-    ("go", include_str!("../../data/anchors/go.toml")),
-    ("java", include_str!("../../data/anchors/java.toml")),
-    ("native", include_str!("../../data/anchors/native.toml")),
-    ("container", include_str!("../../data/anchors/container.toml")),
-    ("git", include_str!("../../data/anchors/git.toml")),
-    ("database", include_str!("../../data/anchors/database.toml")),
-    ("cloud", include_str!("../../data/anchors/cloud.toml")),
-    ("system", include_str!("../../data/anchors/system.toml")),
-    ("network", include_str!("../../data/anchors/network.toml")),
-    ("other", include_str!("../../data/anchors/other.toml")),
-];
-
-/// Why a table or a row of it cannot be used.
+/// Why a row cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// A table is not valid TOML, or a row lacks a field or has an unknown one.
-    #[error("table `{table}`: {reason}")]
-    Table {
-        /// The table's name.
-        table: String,
-        /// What the parser says.
-        reason: String,
-    },
     /// An anchor cannot be used.
     #[error("anchor `{id}`: {source}")]
     Anchor {
@@ -66,13 +34,12 @@ pub enum RuleError {
 /// The rules by which failures are recognised.
 #[derive(Debug)]
 pub struct Rules {
-    pub(crate) anchors: Vec<Anchor>,
-    /// Finds the lines that may name a failure: the vocabulary first, then a part of each shape
-    /// that has no word of the vocabulary in it.
-    pub(crate) words: Words,
-    /// Finds the shapes that may match such a line.
-    pub(crate) grams: Grams,
-    pub(crate) classes: Classes,
+    /// Finds the anchors, the built-in ones and the user's own.
+    pub(crate) index: Kept<Index>,
+    /// The user's own anchors, numbered after the built-in ones.
+    own: Vec<Anchor>,
+    /// The user's own class rules, which come before the built-in ones.
+    own_classes: Option<Classes>,
 }
 
 /// Rows of both tables.
@@ -84,43 +51,8 @@ pub struct Rows {
     pub classes: Vec<ClassRow>,
 }
 
-static BUILT_IN: LazyLock<Rules> = LazyLock::new(|| {
-    // A test proves that every built-in row loads, so nothing is lost here.
-    Rules::lenient(&parse_files().0).0
-});
-
-/// Parses the built-in tables, setting broken ones aside.
-fn parse_files() -> (Rows, Vec<RuleError>) {
-    let mut rows = Rows::default();
-    let mut errors = Vec::new();
-    for (table, text) in FILES {
-        match parse_anchors(table, text) {
-            Ok(more) => rows.anchors.extend(more),
-            Err(error) => errors.push(error),
-        }
-    }
-    match parse_classes("classes", classify::BUILT_IN) {
-        Ok(more) => rows.classes = more,
-        Err(error) => errors.push(error),
-    }
-    (rows, errors)
-}
-
-/// Parses a table of anchors (`[[anchor]]`); errors name `table`.
-pub fn parse_anchors(table: &str, text: &str) -> Result<Vec<AnchorRow>, RuleError> {
-    let file: Result<AnchorFile, _> = toml::from_str(text);
-    file.map(|file| file.anchor).map_err(|error| broken(table, &error))
-}
-
-/// Parses a table of class rules (`[[rule]]`); errors name `table`.
-pub fn parse_classes(table: &str, text: &str) -> Result<Vec<ClassRow>, RuleError> {
-    let file: Result<ClassFile, _> = toml::from_str(text);
-    file.map(|file| file.rule).map_err(|error| broken(table, &error))
-}
-
-fn broken(table: &str, error: &toml::de::Error) -> RuleError {
-    RuleError::Table { table: table.to_owned(), reason: error.to_string() }
-}
+static BUILT_IN: Rules =
+    Rules { index: Kept::Fixed(&built_in::INDEX), own: Vec::new(), own_classes: None };
 
 impl Rules {
     /// Returns the built-in rules.
@@ -133,44 +65,51 @@ impl Rules {
     /// # Errors
     /// Names every row that does not compile or breaks the promise of its own examples.
     pub fn with_user(user: &Rows) -> Result<Rules, Vec<RuleError>> {
-        let (built_in, _) = parse_files();
-        let mut rows = user.clone();
-        rows.anchors.extend(built_in.anchors);
-        rows.classes.extend(built_in.classes);
-        let (rules, mut errors) = Rules::lenient(&rows);
-        if errors.is_empty() {
-            errors = rules.check_examples(user);
-        }
-        if errors.is_empty() { Ok(rules) } else { Err(errors) }
-    }
-
-    /// Compiles the rows that can be, and reports the others.
-    fn lenient(rows: &Rows) -> (Rules, Vec<RuleError>) {
         let mut errors = Vec::new();
-        let mut anchors: Vec<Anchor> = Vec::new();
-        for (number, row) in rows.anchors.iter().enumerate() {
-            match Anchor::compile(row, number) {
-                Ok(anchor) => anchors.push(anchor),
+        let mut patterns: Vec<Vec<Pattern>> = Vec::new();
+        let mut own = Vec::new();
+        for row in &user.anchors {
+            let both = row.patterns().and_then(|p| Ok((p.shapes, Anchor::compile(row.clone())?)));
+            match both {
+                Ok((shapes, anchor)) => {
+                    patterns.push(shapes);
+                    own.push(anchor);
+                }
                 Err(source) => errors.push(RuleError::Anchor { id: row.id.clone(), source }),
             }
         }
-        let (classes, broken) = Classes::compile(&rows.classes);
+        let (classes, broken) = Classes::compile(&user.classes, &built_in::COMMON);
         errors.extend(broken.into_iter().map(|(name, source)| RuleError::Class { name, source }));
-        let mut common = Common::default();
-        let literals = anchors.iter().flat_map(|anchor| &anchor.shapes).flat_map(Shape::literals);
-        literals.for_each(|literal| common.count(literal));
-        let shapes = (0..).zip(&anchors).flat_map(|(number, anchor): (u32, &Anchor)| {
-            (0..).zip(&anchor.shapes).map(move |(shape, compiled)| ((number, shape), compiled))
-        });
-        let grams = Grams::new(shapes, &common);
-        let words = Words::new(words(&anchors), &common);
-        (Rules { anchors, words, grams, classes }, errors)
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let first = u32::try_from(built_in::COUNT).unwrap_or(u32::MAX);
+        let index = built_in::INDEX.with(first, &patterns, &built_in::COMMON);
+        let index = Kept::Made(Box::new(index));
+        let rules = Rules { index, own, own_classes: Some(classes) };
+        errors.extend(rules.check_anchors(built_in::COUNT, &user.anchors));
+        errors.extend(rules.check_classes(rules.own_classes.as_ref(), &user.classes));
+        if errors.is_empty() { Ok(rules) } else { Err(errors) }
     }
 
-    /// Checks the examples of `rows`, which are the first ones of these rules.
-    pub fn check_examples(&self, rows: &Rows) -> Vec<RuleError> {
+    /// Returns an anchor by its number.
+    pub(crate) fn anchor(&self, number: usize) -> Option<&Anchor> {
+        match number.checked_sub(built_in::COUNT) {
+            Some(number) => self.own.get(number),
+            None => built_in::anchor(number),
+        }
+    }
+
+    /// Returns the class of a flat line, if any rule applies.
+    pub(crate) fn classify(&self, flat: &str) -> Option<Class> {
+        let own = self.own_classes.as_ref().and_then(|own| own.classify(flat));
+        own.or_else(|| built_in::CLASSES.classify(flat))
+    }
+
+    /// Checks the examples of `rows`, which are numbered from `first` on in these rules.
+    fn check_anchors(&self, first: usize, rows: &[AnchorRow]) -> Vec<RuleError> {
         let mut errors = Vec::new();
-        for (number, row) in rows.anchors.iter().enumerate() {
+        for (number, row) in (first..).zip(rows) {
             let mut fail = |source| errors.push(RuleError::Anchor { id: row.id.clone(), source });
             for example in &row.examples {
                 let (got, values) = self.winner(&example.text).unwrap_or(("nothing", Vec::new()));
@@ -189,56 +128,82 @@ impl Rules {
                 }
             }
         }
-        let classes = self.classes.check(&rows.classes).into_iter();
-        errors.extend(classes.map(|(name, source)| RuleError::Class { name, source }));
+        errors
+    }
+
+    /// Checks the examples of `rows`, of which `compiled` was made.
+    fn check_classes(&self, compiled: Option<&Classes>, rows: &[ClassRow]) -> Vec<RuleError> {
+        let mut errors = Vec::new();
+        for (number, row) in rows.iter().enumerate() {
+            let mut fail =
+                |source| errors.push(RuleError::Class { name: row.name.clone(), source });
+            for text in &row.examples {
+                let got = self.classify(&flatten(text)).unwrap_or(Class::Unknown);
+                if got != row.class {
+                    fail(ClassError::Example { text: text.clone(), got });
+                }
+            }
+            for text in &row.counter {
+                let flat = flatten(text);
+                let mut applying = compiled.iter().flat_map(|classes| classes.applying(&flat));
+                if applying.any(|rule| rule == number) {
+                    fail(ClassError::Counter(text.clone()));
+                }
+            }
+        }
         errors
     }
 }
 
-/// Collects the words that make a line a candidate: the vocabulary, then what is needed to find every shape.
-fn words(anchors: &[Anchor]) -> Vec<String> {
-    let mut words: Vec<String> = WORDS.iter().map(|(word, _)| (*word).to_owned()).collect();
-    // Raw lines may have other quotes, so a word with one in it promises nothing.
-    let sure = WORDS.iter().map(|(word, _)| *word).filter(|word| !word.contains('\''));
-    let sure = AhoCorasick::new(sure).ok();
-    let mut seen = HashSet::new();
-    for shape in anchors.iter().flat_map(|anchor| &anchor.shapes) {
-        let lower: Vec<String> = shape.literals().map(str::to_ascii_lowercase).collect();
-        if sure.as_ref().is_some_and(|sure| lower.iter().any(|literal| sure.is_match(literal))) {
-            continue;
-        }
-        let fragment = fragment(&lower);
-        if seen.insert(fragment.clone()) {
-            words.push(fragment);
-        }
-    }
-    words
-}
-
-/// Returns the part of a shape's literals that makes a line a candidate: the end of the longest
-/// stretch without quotes, which raw lines may have in other kinds.
-fn fragment(literals: &[String]) -> String {
-    let stretches = literals.iter().flat_map(|literal| literal.split('\''));
-    let longest = stretches.max_by_key(|stretch| stretch.trim().len()).unwrap_or_default().trim();
-    let whole = literals.iter().max_by_key(|literal| literal.len()).map_or("", |l| l.as_str());
-    let part = if longest.len() >= MIN_LITERAL { longest } else { whole };
-    let start = part.len().saturating_sub(FRAGMENT);
-    let start = (start..part.len()).find(|at| part.is_char_boundary(*at)).unwrap_or(0);
-    part[start..].to_owned()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::tables::{self, AnchorFile, ClassFile, NAMES};
     use super::*;
+
+    /// Parses the built-in tables, which the program itself does not have as text.
+    fn tables() -> Rows {
+        let data = concat!(env!("CARGO_MANIFEST_DIR"), "/data");
+        #[expect(clippy::disallowed_methods, reason = "the tables are read as they are written")]
+        let read = |path: String| std::fs::read_to_string(path).unwrap();
+        let anchors = NAMES.iter().flat_map(|name| {
+            let text = read(format!("{data}/anchors/{name}.toml"));
+            toml::from_str::<AnchorFile>(&text).unwrap().anchor
+        });
+        let classes = read(format!("{data}/classes.toml"));
+        let classes = toml::from_str::<ClassFile>(&classes).unwrap().rule;
+        Rows { anchors: anchors.collect(), classes }
+    }
 
     #[test]
     fn every_built_in_row_loads_and_keeps_its_promises() {
-        let (rows, mut errors) = parse_files();
-        let (rules, more) = Rules::lenient(&rows);
-        errors.extend(more);
-        errors.extend(rules.check_examples(&rows));
+        let (rows, rules) = (tables(), Rules::built_in());
+        assert_eq!(rows.anchors.len(), built_in::COUNT);
+        for (number, row) in rows.anchors.iter().enumerate() {
+            let id = rules.anchor(number).map(|anchor| anchor.id.as_str());
+            assert_eq!(id, Some(row.id.as_str()), "row {number}");
+        }
+        let mut errors = rules.check_anchors(0, &rows.anchors);
+        errors.extend(rules.check_classes(Some(&built_in::CLASSES), &rows.classes));
         let report: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert!(errors.is_empty(), "{} broken rows:\n{}", errors.len(), report.join("\n"));
+    }
+
+    #[test]
+    fn the_program_carries_the_index_of_its_tables() {
+        let rows = tables();
+        let patterns = rows.anchors.iter().map(|row| row.patterns().unwrap().shapes);
+        let patterns: Vec<Vec<Pattern>> = patterns.collect();
+        let common = tables::common(&patterns);
+        let index = tables::index(&patterns, &common);
+        let (classes, errors) = Classes::compile(&rows.classes, &common);
+        assert_eq!(errors, []);
+        let same = |made: &dyn std::fmt::Debug, carried: &dyn std::fmt::Debug| {
+            let made = format!("{made:?}").replace("Made(", "Fixed(");
+            assert!(made == format!("{carried:?}"), "{}", &made[..60]);
+        };
+        same(&common, &built_in::COMMON);
+        same(&index, &built_in::INDEX);
+        same(&classes, &built_in::CLASSES);
     }
 
     #[test]
@@ -248,7 +213,8 @@ mod tests {
                 "[[anchor]]\nid = \"my.own\"\nclass = \"build_error\"\nshapes = [\"{shape}\"]\n\
                  identify = [\"what\"]\nexamples = [{{ text = \"{example}\", holes = [\"x\"] }}]\n"
             );
-            Rows { anchors: parse_anchors("salve.toml", &text).unwrap(), classes: Vec::new() }
+            let anchors = toml::from_str::<AnchorFile>(&text).unwrap().anchor;
+            Rows { anchors, classes: Vec::new() }
         };
         let errors =
             Rules::with_user(&row("frobnicator broke on {what:word}", "nope")).unwrap_err();

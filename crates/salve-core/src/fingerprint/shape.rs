@@ -10,8 +10,9 @@ use std::cell::Cell;
 
 use memchr::memmem::Finder;
 
-use super::flat::{Ends, Flat, flatten_into};
-use super::hole::{Kind, goes_on, run_back, run_forward};
+use super::flat::Flat;
+use super::hole::{goes_on, run_back, run_forward};
+use super::table::pattern::{Case, Hole, Kind, Pattern, Piece};
 
 /// How many placements one shape may try on one line before it gives up.
 const STEPS: u32 = 512;
@@ -31,42 +32,12 @@ impl Default for Budget {
     }
 }
 
-/// Why a shape cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ShapeError {
-    /// A `{` has no `}`.
-    #[error("`{{` is never closed")]
-    Unclosed,
-    /// A hole's type is not one of the known ones.
-    #[error("unknown hole type `{0}`")]
-    UnknownType(String),
-    /// A hole has no name.
-    #[error("a hole needs a name")]
-    Unnamed,
-    /// Two open holes touch, so that nothing says where the first ends.
-    #[error("nothing separates the hole `{0}` from the next one")]
-    Touching(String),
-    /// No literal is long enough to look for.
-    #[error("a shape needs at least {MIN_LITERAL} bytes of literal text in a row")]
-    NoLiteral,
-}
-
-/// The shortest literal that a shape may rest on.
-pub(crate) const MIN_LITERAL: usize = 4;
-
 /// One piece of a shape.
 #[derive(Debug)]
 enum Part {
     Literal(Box<Finder<'static>>),
     Skip,
     Hole(Hole),
-}
-
-/// A named gap in a shape.
-#[derive(Debug)]
-struct Hole {
-    name: Box<str>,
-    kind: Kind,
 }
 
 /// What a hole caught: its name, its kind and the text.
@@ -78,44 +49,23 @@ pub(crate) struct Shape {
     parts: Vec<Part>,
     at_start: bool,
     at_end: bool,
-    fold: bool,
+    case: Case,
+}
+
+impl From<Pattern> for Shape {
+    fn from(Pattern { pieces, at_start, at_end, case }: Pattern) -> Self {
+        let part = |piece| match piece {
+            Piece::Literal(text) => {
+                Part::Literal(Box::new(Finder::new(text.as_bytes()).into_owned()))
+            }
+            Piece::Skip => Part::Skip,
+            Piece::Hole(hole) => Part::Hole(hole),
+        };
+        Self { parts: pieces.into_iter().map(part).collect(), at_start, at_end, case }
+    }
 }
 
 impl Shape {
-    /// Compiles a shape that a line is searched for; with `fold`, ASCII case does not matter.
-    pub(crate) fn anchored(source: &str, fold: bool) -> Result<Self, ShapeError> {
-        let shape = Self::compile(source, fold)?;
-        let long = shape.literals().any(|literal| literal.len() >= MIN_LITERAL);
-        if long { Ok(shape) } else { Err(ShapeError::NoLiteral) }
-    }
-
-    /// Compiles a shape that is tried on given lines only, and needs no long literal.
-    pub(crate) fn compile(source: &str, fold: bool) -> Result<Self, ShapeError> {
-        let (at_start, source) = match source.strip_prefix('^') {
-            Some(rest) => (true, rest),
-            None => (false, source),
-        };
-        let (at_end, source) = match source.strip_suffix('$') {
-            Some(rest) => (true, rest),
-            None => (false, source),
-        };
-        let mut parts = parse(source, fold)?;
-        if !at_start && matches!(parts.first(), Some(Part::Skip)) {
-            parts.remove(0);
-        }
-        check_gaps(&parts)?;
-        let shape = Self { parts, at_start, at_end, fold };
-        Ok(shape)
-    }
-
-    /// Returns the literals, in order.
-    pub(crate) fn literals(&self) -> impl Iterator<Item = &str> + Clone {
-        self.parts.iter().filter_map(|part| match part {
-            Part::Literal(finder) => std::str::from_utf8(finder.needle()).ok(),
-            Part::Skip | Part::Hole(_) => None,
-        })
-    }
-
     /// Returns how much literal text the shape has.
     pub(crate) fn weight(&self) -> usize {
         let literals = self.parts.iter().map(|part| match part {
@@ -140,8 +90,10 @@ impl Shape {
         budget: &Budget,
     ) -> Option<Vec<Catch<'s, 'l>>> {
         let line = flat.text.as_str();
-        let hay: Cow<'_, str> =
-            if self.fold { Cow::Owned(line.to_ascii_lowercase()) } else { Cow::Borrowed(line) };
+        let hay: Cow<'_, str> = match self.case {
+            Case::Exact => Cow::Borrowed(line),
+            Case::Any => Cow::Owned(line.to_ascii_lowercase()),
+        };
         let floor = flat.body;
         let caught = Vec::new();
         let steps = STEPS.min(budget.0.get());
@@ -155,72 +107,6 @@ impl Shape {
         budget.0.set(budget.0.get().saturating_sub(spent));
         found.then_some(search.caught)
     }
-}
-
-/// Splits `source` into literals and holes.
-fn parse(source: &str, fold: bool) -> Result<Vec<Part>, ShapeError> {
-    let mut parts = Vec::new();
-    let mut literal = String::new();
-    let mut rest = source;
-    while let Some(at) = rest.find(['{', '}']) {
-        let (before, tail) = rest.split_at(at);
-        literal.push_str(before);
-        if tail.starts_with("{{") || tail.starts_with("}}") {
-            literal.push_str(&tail[..1]);
-            rest = &tail[2..];
-        } else if let Some(after) = tail.strip_prefix('}') {
-            literal.push('}');
-            rest = after;
-        } else {
-            let end = tail.find('}').ok_or(ShapeError::Unclosed)?;
-            push_literal(&mut parts, &mut literal, fold);
-            parts.push(hole(&tail[1..end])?);
-            rest = &tail[end + 1..];
-        }
-    }
-    literal.push_str(rest);
-    push_literal(&mut parts, &mut literal, fold);
-    Ok(parts)
-}
-
-fn push_literal(parts: &mut Vec<Part>, literal: &mut String, fold: bool) {
-    if literal.is_empty() {
-        return;
-    }
-    let mut flat = String::with_capacity(literal.len());
-    flatten_into(literal, &mut flat, Ends::Kept);
-    if fold {
-        flat.make_ascii_lowercase();
-    }
-    parts.push(Part::Literal(Box::new(Finder::new(flat.as_bytes()).into_owned())));
-    literal.clear();
-}
-
-fn hole(inside: &str) -> Result<Part, ShapeError> {
-    if inside == ".." {
-        return Ok(Part::Skip);
-    }
-    let (name, kind) = match inside.split_once(':') {
-        Some((name, kind)) => {
-            (name, kind.parse().map_err(|()| ShapeError::UnknownType(kind.to_owned()))?)
-        }
-        None => (inside, Kind::Any),
-    };
-    if name.is_empty() {
-        return Err(ShapeError::Unnamed);
-    }
-    Ok(Part::Hole(Hole { name: name.into(), kind }))
-}
-
-fn check_gaps(parts: &[Part]) -> Result<(), ShapeError> {
-    for pair in parts.windows(2) {
-        if let [Part::Hole(hole), Part::Hole(_) | Part::Skip] = pair
-            && hole.kind.is_open()
-        {
-            return Err(ShapeError::Touching(hole.name.to_string()));
-        }
-    }
-    Ok(())
 }
 
 /// One attempt to place a shape on a line.
@@ -372,10 +258,14 @@ impl<'s, 'l> Search<'s, 'l, '_> {
 mod tests {
     use super::*;
 
+    fn compile(source: &str, case: Case) -> Shape {
+        Pattern::parse(source, case).unwrap().into()
+    }
+
     /// Checks what the holes of `shape` catch in `line`; `None` when it must not match.
     #[track_caller]
     fn check(shape: &str, line: &str, want: Option<&[&str]>) {
-        let compiled = Shape::compile(shape, false).unwrap();
+        let compiled = compile(shape, Case::Exact);
         let flat = Flat::new(line);
         let got = compiled.find(&flat, &Budget::default());
         let got: Option<Vec<String>> =
@@ -430,7 +320,7 @@ mod tests {
 
     #[test]
     fn folded_shapes_ignore_case() {
-        let shape = Shape::compile("Out Of Memory {what:word}", true).unwrap();
+        let shape = compile("Out Of Memory {what:word}", Case::Any);
         assert_eq!(
             shape.find(&Flat::new("OUT of memory NOW"), &Budget::default()).unwrap()[0].2,
             "NOW"
@@ -438,18 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn bad_shapes_say_why() {
-        let error = |source| Shape::compile(source, false).unwrap_err();
-        assert_eq!(error("{a"), ShapeError::Unclosed);
-        assert_eq!(error("four {a:nope}"), ShapeError::UnknownType("nope".into()));
-        assert_eq!(error("four {}"), ShapeError::Unnamed);
-        assert_eq!(error("four {a}{b}"), ShapeError::Touching("a".into()));
-        assert_eq!(Shape::anchored("abc{a}", false).unwrap_err(), ShapeError::NoLiteral);
-    }
-
-    #[test]
     fn hostile_lines_stay_cheap() {
-        let shape = Shape::compile("a {..}b{..}c{..}d{..} {x}word{y}zzzz", false).unwrap();
+        let shape = compile("a {..}b{..}c{..}d{..} {x}word{y}zzzz", Case::Exact);
         let line = Flat::new(&"a b c d word ".repeat(50_000));
         assert!(shape.find(&line, &Budget::default()).is_none());
     }

@@ -144,7 +144,6 @@ fn fingerprints(settings: &Settings, tree: &Node) -> Result<Option<Arc<Rules>>, 
                 let number = own.classes.iter().position(|row| row.name == *name);
                 number.map(|number| format!("fingerprint.classes.{number}"))
             }
-            RuleError::Table { .. } => None,
         };
         let key = place.unwrap_or_else(|| "fingerprint".to_owned());
         let origin = tree.get(&key).map(|node| node.origin.clone());

@@ -1,0 +1,99 @@
+//! The class table, compiled: which rule's words occur in a line.
+
+use super::flat::flatten_word;
+use super::grams::{Common, Words};
+use super::kept::Kept;
+use super::row::{ClassError, ClassRow};
+use crate::class::Class;
+
+/// Which list of a rule a word is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    /// One of these must occur.
+    Any,
+    /// One of these must occur, too.
+    Also,
+    /// None of these may occur.
+    Never,
+}
+
+/// The compiled table.
+#[derive(Debug)]
+pub(crate) struct Classes {
+    pub(crate) words: Words,
+    /// Where each word stands: rule and list.
+    pub(crate) places: Kept<[(u32, List)]>,
+    /// The class of each rule, and how many words its second list has.
+    pub(crate) rules: Kept<[(Class, u32)]>,
+}
+
+/// What one rule has seen in a line.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    any: bool,
+    also: bool,
+    never: bool,
+}
+
+impl Classes {
+    /// Compiles the rows that can be, and reports the others by name.
+    pub(crate) fn compile(rows: &[ClassRow], common: &Common) -> (Self, Vec<(String, ClassError)>) {
+        let mut errors = Vec::new();
+        let (mut words, mut places, mut rules) = (Vec::new(), Vec::new(), Vec::new());
+        for row in rows {
+            let mut all = row.any.iter().chain(&row.also).chain(&row.never);
+            if row.any.is_empty() || all.any(String::is_empty) {
+                errors.push((row.name.clone(), ClassError::NoWords));
+                continue;
+            }
+            let number = u32::try_from(rules.len()).unwrap_or(u32::MAX);
+            let lists = [(List::Any, &row.any), (List::Also, &row.also), (List::Never, &row.never)];
+            for (list, texts) in lists {
+                words.extend(texts.iter().map(|text| flatten_word(text).to_ascii_lowercase()));
+                places.extend(texts.iter().map(|_| (number, list)));
+            }
+            rules.push((row.class, u32::try_from(row.also.len()).unwrap_or(u32::MAX)));
+        }
+        let words = Words::new(&words, common);
+        let (places, rules) = (Kept::Made(places.into()), Kept::Made(rules.into()));
+        (Self { words, places, rules }, errors)
+    }
+
+    /// Returns the class of a flat line, if any rule applies.
+    pub(crate) fn classify(&self, flat: &str) -> Option<Class> {
+        self.applying(flat).next().map(|rule| self.rules[rule].0)
+    }
+
+    /// Returns the rules that apply to a flat line, first one first.
+    pub(crate) fn applying(&self, flat: &str) -> impl Iterator<Item = usize> {
+        let mut seen = vec![Seen::default(); self.rules.len()];
+        self.words.find(flat.as_bytes(), 0, |start, word| {
+            if is_word(flat.as_bytes(), start, start + self.words.word(word).len()) {
+                let (rule, list) = self.places[word];
+                let seen = &mut seen[rule as usize];
+                match list {
+                    List::Any => seen.any = true,
+                    List::Also => seen.also = true,
+                    List::Never => seen.never = true,
+                }
+            }
+            true
+        });
+        let rules = seen.into_iter().zip(&*self.rules).enumerate();
+        rules.filter_map(|(number, (seen, (_, also)))| {
+            (seen.any && (seen.also || *also == 0) && !seen.never).then_some(number)
+        })
+    }
+}
+
+/// Returns whether a hit starts where a word does, and, if it ends with a digit, ends with it.
+fn is_word(line: &[u8], start: usize, end: usize) -> bool {
+    let opens = start == 0
+        || !line[start].is_ascii_alphanumeric()
+        || !line[start - 1].is_ascii_alphanumeric();
+    let number = line[end - 1].is_ascii_digit();
+    opens
+        && !(number
+            && line.get(end).is_some_and(u8::is_ascii_digit)
+            && line[start].is_ascii_digit())
+}
