@@ -1,101 +1,301 @@
 //! Private key blocks, which span lines.
+//!
+//! A block is read before any line is judged. What an earlier scrubbing left inside is gone
+//! around: the marks stay, and what is between them is as secret as without them.
 
+use std::borrow::Cow;
 use std::ops::Range;
+
+use super::lines::Lines;
+use super::mark;
+use super::scan::More;
 
 /// The longest block that is waited for.
 pub(super) const BLOCK_MAX: usize = 32 * 1024;
 
-/// What a `-----BEGIN` turned out to be.
+/// How every block begins.
+const BEGIN: &[u8] = b"-----BEGIN ";
+
+/// How much base64 makes a key.
+const KEY_MIN: usize = 16;
+
+/// How many lines that hold none of the key may stand in it: headers, blank ones, marks.
+const FILLERS_MAX: usize = 64;
+
+/// The longest thing that a logger may have put before a line of a key.
+const PREFIX_MAX: usize = 64;
+
+/// Stands for each byte of a mark while a block is read.
+const HIDDEN: u8 = 0;
+
+/// The private keys of a text.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    /// Where keys stand, in order and apart.
+    pub(super) keys: Vec<Range<usize>>,
+    /// There is a header that no key follows.
+    pub(super) bare: bool,
+    /// The beginning of the line from which on more text is needed to tell.
+    pub(super) open: Option<usize>,
+    /// From the line where each header stands to where reading it came to an end.
+    read: Vec<Range<usize>>,
+}
+
+impl Blocks {
+    /// Returns where the text can be cut if what stands from `at` on is not known yet.
+    ///
+    /// What was read up to the very line at `at` may look different once that is known.
+    pub(super) fn cut(&self, at: usize) -> usize {
+        self.read.iter().rev().fold(
+            at,
+            |base, read| {
+                if read.end >= base { base.min(read.start) } else { base }
+            },
+        )
+    }
+}
+
+/// What a header turned out to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Block {
-    /// No private key.
-    Other,
+enum Block {
+    /// No key; the line that begins there is none of one.
+    Bare(usize),
     /// A private key, whole or as much of it as there is.
     Key(Range<usize>),
     /// The text ends inside: more is needed to tell.
     Open,
 }
 
-/// Reads the block whose `-----BEGIN ` stands at `at` in `text`.
-///
-/// `last` says that no more text follows.
-pub(super) fn read(text: &[u8], at: usize, last: bool) -> Block {
-    let window = &text[at..text.len().min(at + BLOCK_MAX)];
-    let cut = window.len() == BLOCK_MAX;
-    let Some(head) = head(window) else { return Block::Other };
-    let mut end = head;
+/// Finds the private keys in `text`.
+pub(super) fn find(text: &[u8], more: More) -> Blocks {
+    let mut blocks = Blocks::default();
+    let mut lines = Lines::new(text);
+    let mut next = 0;
+    for at in memchr::memmem::find_iter(text, BEGIN) {
+        let line = lines.around(at);
+        let Some(head) = head(&text[at..line.end.max(at)]).filter(|_| at >= next) else { continue };
+        next = match read(text, at, head, more) {
+            Block::Key(place) => {
+                blocks.keys.push(place.clone());
+                place.end
+            }
+            Block::Bare(to) => {
+                blocks.bare = true;
+                to
+            }
+            Block::Open => {
+                let base = blocks.cut(line.start);
+                blocks.keys.retain(|key| key.end <= base);
+                blocks.open = Some(base);
+                break;
+            }
+        };
+        blocks.read.push(line.start..next);
+    }
+    blocks
+}
+
+/// Reads the block whose header of `head` bytes stands at `at` in `text`.
+fn read(text: &[u8], at: usize, head: usize, more: More) -> Block {
+    let mut key = Key::default();
+    let (mut window, mut all) = window(text, at, more);
+    // Where the window begins, what has been read of it, and how much of that is the key's.
+    let (mut base, mut end, mut stop) = (at, head, head);
     let mut first = true;
-    let mut body = 0;
     loop {
         let rest = &window[end..];
         let line_len = memchr::memchr(b'\n', rest);
-        let line = &rest[..line_len.unwrap_or(rest.len())];
-        if let Some(close) = closing(line) {
-            body += weight(&line[..close.start]);
-            return if body >= 16 { Block::Key(at..at + end + close.end) } else { Block::Other };
-        }
-        if line_len.is_none() && !last && !cut {
-            return Block::Open;
-        }
-        let fits = if first { inline_len(line) } else { line_fits(line, body) };
-        let Some(len) = fits else { break };
-        body += weight(&line[..len]);
-        end += len;
-        if len < line.len() || line_len.is_none() {
+        let line = &*without_marks(&rest[..line_len.unwrap_or(rest.len())]);
+        let dashes = memchr::memmem::find(line, b"-----");
+        if let Some(close) = dashes.and_then(|at| closing(line, at)) {
+            key.body += weight(&line[..close.start]);
+            stop = end + close.end;
             break;
         }
-        end += 1;
+        if line_len.is_none() && !all {
+            return Block::Open;
+        }
+        let inner = dashes.and_then(|at| Some((at, self::head(&line[at..])?)));
+        if let Some((at, head)) = inner
+            && key.body < KEY_MIN
+            && if first { inline_fits(&line[..at]) } else { fits_around(&line[..at]) }
+        {
+            // Whatever begins here begins there too.
+            (base, first, key) = (base + end + at, true, Key::default());
+            (window, all) = self::window(text, base, more);
+            (end, stop) = (head, head);
+            continue;
+        }
+        let part = if first { inline(line) } else { key.part(line) };
+        match part.filter(|_| dashes.is_none() || first) {
+            None => break,
+            Some(Part::Code { len, weight }) => {
+                key.body += weight;
+                stop = end + len;
+                if len < line.len() {
+                    break;
+                }
+            }
+            Some(Part::Filler) if key.fillers == FILLERS_MAX => break,
+            Some(Part::Filler) => key.fillers += 1,
+        }
         first = false;
+        match line_len {
+            None => break,
+            Some(len) => end += len + 1,
+        }
     }
-    if body < 16 {
-        return Block::Other;
+    if key.body < KEY_MIN {
+        return Block::Bare(base + end);
     }
-    let tail = window[..end].iter().rev().take_while(|b| b.is_ascii_whitespace()).count();
-    Block::Key(at..at + end - tail)
+    let tail = window[..stop].iter().rev().take_while(|b| b.is_ascii_whitespace()).count();
+    Block::Key(at..base + stop - tail)
 }
 
-/// Returns the length of the opening line's marker, if it opens a private key.
+/// Returns what is looked at of a block at `at`, and whether that is all there will be.
+fn window(text: &[u8], at: usize, more: More) -> (&[u8], bool) {
+    let window = &text[at..text.len().min(at + BLOCK_MAX)];
+    (window, more == More::None || window.len() == BLOCK_MAX)
+}
+
+/// Returns `line` with every byte of a mark hidden.
+fn without_marks(line: &[u8]) -> Cow<'_, [u8]> {
+    let mut hidden = Cow::Borrowed(line);
+    for place in mark::all(line) {
+        hidden.to_mut()[place].fill(HIDDEN);
+    }
+    hidden
+}
+
+/// Returns the length of the header that `text` begins with, if it is a private key's.
 fn head(text: &[u8]) -> Option<usize> {
-    let label = text.strip_prefix(b"-----BEGIN ")?;
+    let label = text.strip_prefix(BEGIN)?;
     let len = label
         .iter()
         .take(64)
         .take_while(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || **b == b' ')
         .count();
     let private = memchr::memmem::find(&label[..len], b"PRIVATE KEY").is_some();
-    (private && label[len..].starts_with(b"-----")).then_some(11 + len + 5)
+    (private && label[len..].starts_with(b"-----")).then_some(BEGIN.len() + len + 5)
 }
 
-/// Returns where the closing marker stands in `line`.
-fn closing(line: &[u8]) -> Option<Range<usize>> {
-    let start = memchr::memmem::find(line, b"-----END ")?;
-    let label = &line[start + 9..];
+/// Returns the place of the footer if the dashes at `at` begin it.
+fn closing(line: &[u8], at: usize) -> Option<Range<usize>> {
+    let label = line[at..].strip_prefix(b"-----END ")?;
     let len = memchr::memmem::find(&label[..label.len().min(64)], b"-----").map_or(0, |at| at + 5);
-    Some(start..start + 9 + len)
+    Some(at..at + 9 + len)
 }
 
-/// Returns how much of the opening line's rest belongs to the key: `\n` and base64 written out.
-fn inline_len(line: &[u8]) -> Option<usize> {
-    let part = |b: &&u8| is_base64(**b) || b"\\ \r\t\"',".contains(b);
-    let len = line.iter().take_while(part).count();
-    // The rest of a sentence is no key.
-    let keyish = len == line.len() && line.iter().filter(|&&b| b == b' ').count() < 2
-        || weight(&line[..len]) >= 40;
-    keyish.then_some(len)
+/// What a line is to the block it stands in.
+#[derive(Debug)]
+enum Part {
+    /// Its first `len` bytes are a part of the key.
+    Code { len: usize, weight: usize },
+    /// It holds nothing of the key, which may go on after it.
+    Filler,
 }
 
-/// Returns the length of `line` if it may stand inside a key.
-fn line_fits(line: &[u8], body: usize) -> Option<usize> {
-    let junk = |b: &u8| b.is_ascii_whitespace() || b"\"'`,+\\|>".contains(b);
-    let start = line.iter().position(|b| !junk(b)).unwrap_or(line.len());
-    let stop = line.iter().rposition(|b| !junk(b)).map_or(start, |at| at + 1);
-    let inner = &line[start..stop.max(start)];
-    let inner = inner.strip_suffix(b"\\n").unwrap_or(inner);
-    let header = body == 0 && inner.iter().take(20).any(|&b| b == b':') && inner.len() < 120;
-    let word = inner.rsplit(|b| b" |\t".contains(b)).next().unwrap_or_default();
-    let code = word.iter().all(|&b| is_base64(b))
-        && (word.len() >= 16 || body > 0 && word.len() == inner.len());
-    (inner.is_empty() || header || code && !word.is_empty()).then_some(line.len())
+/// Returns what the rest of the header's line is: `\n` and base64 written out, or nothing.
+fn inline(line: &[u8]) -> Option<Part> {
+    let len = line.iter().take_while(|b| is_inline(**b)).count();
+    let weight = weight(&line[..len]);
+    match weight {
+        40.. => Some(Part::Code { len, weight }),
+        1.. if inline_fits(line) => Some(Part::Code { len, weight }),
+        0 if inline_fits(line) => Some(Part::Filler),
+        _ => None,
+    }
+}
+
+/// Returns whether all of `text` may follow a header; the rest of a sentence is no key.
+fn inline_fits(text: &[u8]) -> bool {
+    blanks(text) < 2 && text.iter().all(|b| is_inline(*b))
+}
+
+fn is_inline(byte: u8) -> bool {
+    is_base64(byte) || b"\\ \r\t\"',".contains(&byte) || byte == HIDDEN
+}
+
+/// What has been read of a key.
+#[derive(Debug, Default)]
+struct Key {
+    /// How much base64 there was.
+    body: usize,
+    /// What a logger put before the last line of it.
+    prefix: usize,
+    /// The last line of it was a short one, after which only a checksum follows.
+    short: bool,
+    fillers: usize,
+}
+
+impl Key {
+    /// Returns what a line after the header's is.
+    fn part(&mut self, line: &[u8]) -> Option<Part> {
+        if let Some(at) = memchr::memchr(HIDDEN, line) {
+            return self.marked(line, at);
+        }
+        let junk = |b: &u8| b.is_ascii_whitespace() || b"\"'`,+\\|>".contains(b);
+        let start = line.iter().position(|b| !junk(b)).unwrap_or(line.len());
+        let stop = line.iter().rposition(|b| !junk(b)).map_or(start, |at| at + 1);
+        let inner = &line[start..stop.max(start)];
+        let inner = inner.strip_suffix(b"\\n").unwrap_or(inner);
+        let word = inner.rsplit(|b| b" |\t".contains(b)).next().unwrap_or_default();
+        let prefix = inner.len() - word.len();
+        let goes_on = self.body > 0 && (prefix == 0 || prefix == self.prefix);
+        let goes_on = goes_on && (!self.short || word.starts_with(b"="));
+        let long = word.len() >= KEY_MIN && (prefix == 0 || is_mixed(word));
+        if !word.is_empty() && word.iter().all(|&b| is_base64(b)) && (long || goes_on) {
+            self.prefix = prefix;
+            self.short = !long;
+            return Some(Part::Code { len: line.len(), weight: weight(word) });
+        }
+        let header =
+            self.body == 0 && inner.iter().take(20).any(|&b| b == b':') && inner.len() < 120;
+        (inner.is_empty() || header).then_some(Part::Filler)
+    }
+
+    /// Returns what a line is whose first mark stands at `at`.
+    fn marked(&mut self, line: &[u8], at: usize) -> Option<Part> {
+        if !fits_around(line) {
+            return None;
+        }
+        let word = word_before(&line[..at]);
+        let tail = &line[at..];
+        let code = word > 0 && self.body > 0 || tail.iter().any(|b| b.is_ascii_alphanumeric());
+        let weight = weight(&line[at - word..]);
+        // Each such line may have been far longer, and must not be waited for without end.
+        self.fillers += 1;
+        if self.fillers > FILLERS_MAX {
+            return None;
+        }
+        Some(if code || weight > 0 { Part::Code { len: line.len(), weight } } else { Part::Filler })
+    }
+}
+
+/// Returns whether `line` holds nothing but marks and base64, after what a logger put before it.
+fn fits_around(line: &[u8]) -> bool {
+    let (head, tail) = line.split_at(memchr::memchr(HIDDEN, line).unwrap_or(line.len()));
+    let fits = |b: &u8| is_base64(*b) || b" \t\r\"'`,+\\|>".contains(b) || *b == HIDDEN;
+    head.len() - word_before(head) <= PREFIX_MAX && blanks(tail) < 2 && tail.iter().all(fits)
+}
+
+/// Returns how much of the end of `head` is base64.
+fn word_before(head: &[u8]) -> usize {
+    // What is given to a name is hidden, not the name.
+    if head.ends_with(b"=") {
+        return 0;
+    }
+    head.iter().rev().take_while(|b| is_base64(**b)).count()
+}
+
+fn blanks(text: &[u8]) -> usize {
+    text.iter().filter(|&&b| b == b' ').count()
+}
+
+/// Returns whether `word` is no word of a language.
+fn is_mixed(word: &[u8]) -> bool {
+    let cases = word.iter().any(u8::is_ascii_uppercase) && word.iter().any(u8::is_ascii_lowercase);
+    cases || word.iter().any(u8::is_ascii_digit)
 }
 
 fn is_base64(byte: u8) -> bool {
@@ -120,13 +320,10 @@ mod tests {
             let w = w.replace("BEGIN_", "-----BEGIN RSA PRIVATE KEY-----");
             w.replace("END_", "-----END RSA PRIVATE KEY-----")
         });
-        let at = text.find("-----BEGIN").unwrap();
-        let got = match read(text.as_bytes(), at, true) {
-            Block::Key(place) => Some(text[place].to_owned()),
-            Block::Other => None,
-            Block::Open => panic!("nothing follows {text}"),
-        };
-        assert_eq!(got, want, "{text}");
+        let blocks = find(text.as_bytes(), More::None);
+        assert_eq!(blocks.open, None, "nothing follows {text}");
+        let got: Vec<_> = blocks.keys.iter().map(|key| text[key.clone()].to_owned()).collect();
+        assert_eq!(got, Vec::from_iter(want), "{text}");
     }
 
     #[test]
@@ -143,5 +340,45 @@ mod tests {
         check("BEGIN_\n...\nEND_", None);
         let logged = format!("BEGIN_\napp_1  | {body}\napp_1  | END_");
         check(&format!("app_1  | {logged}"), Some(&logged));
+        let short = format!("BEGIN_\napp_1  | {body}\napp_1  | Ab==");
+        check(&format!("app_1  | {short}\napp_1  | ready\n"), Some(&short));
+        check("no BEGIN_\n12:00:01 connection established\n12:00:02 listening\n", None);
+    }
+
+    #[test]
+    fn marks_inside_a_block_are_gone_around() {
+        let (body, mark) = ("MIIEpAIBAAKCAQEA75xYd3lV", "[secret:token:12345678]");
+        for inner in [
+            format!("{mark}\n{body}"),
+            format!("{body}\n{mark}\n{body}"),
+            format!("{body}{mark}{body}\n{body}"),
+            format!("{body}\nAb{mark}\n{mark}{mark}\n{mark}cD"),
+            format!("Proc-Type: {mark}\n{body}"),
+            format!("app_1  | {body}\napp_1  | {mark}\napp_1  | {body}"),
+        ] {
+            let whole = format!("BEGIN_\n{inner}\nEND_");
+            check(&format!("x {whole} y"), Some(&whole));
+            let inline = format!("BEGIN_\\n{}\\nEND_", inner.replace('\n', "\\n"));
+            check(&format!("\"{inline}\""), Some(&inline));
+        }
+        check(&format!("BEGIN_\n{mark}\nEND_"), None);
+        check(&format!("no BEGIN_ in {mark}\nlast known {mark} is not that\n"), None);
+    }
+
+    #[test]
+    fn while_a_block_is_open_its_line_is_waited_for() {
+        let key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA75xYd3lV\n";
+        let end = "-----END RSA PRIVATE KEY-----";
+        for (text, want) in [
+            (format!("a\nb {key}"), Some(2)),
+            (format!("a\nb {key}{end}\n"), None),
+            // The first key ends where the second begins: neither comes out alone.
+            (format!("a\nb {key}{end} {key}"), Some(2)),
+            (format!("{key}{end}\nc {key}"), Some(key.len() + end.len() + 1)),
+        ] {
+            let blocks = find(text.as_bytes(), More::Maybe);
+            assert_eq!(blocks.open, want, "{text}");
+            assert!(blocks.keys.iter().all(|key| key.end <= want.unwrap_or(text.len())), "{text}");
+        }
     }
 }

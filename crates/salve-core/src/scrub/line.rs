@@ -15,6 +15,13 @@ pub(super) struct Find<'k> {
     pub(super) rank: u8,
 }
 
+impl Find<'_> {
+    /// Takes the place of a private key.
+    pub(super) fn key(place: Range<usize>) -> Self {
+        Self { place, kind: "private-key", rank: rank::PLACE }
+    }
+}
+
 /// Ranks of finds: what names itself, where it stands, what it is called.
 pub(super) mod rank {
     pub(in crate::scrub) const SHAPE: u8 = 4;
@@ -77,10 +84,7 @@ impl<'a> Line<'a> {
 
     /// Returns where markers begin.
     fn marks(&self) -> &[usize] {
-        self.marks.get_or_init(|| {
-            let opened = memchr::memmem::find_iter(self.text, mark::OPEN);
-            opened.filter(|&at| mark::len(&self.text[at..]).is_some()).collect()
-        })
+        self.marks.get_or_init(|| mark::all(self.text).into_iter().map(|mark| mark.start).collect())
     }
 
     /// Returns whether a marker ends at `at`.

@@ -1,5 +1,7 @@
 //! What stands in a secret's place.
 
+use std::ops::Range;
+
 use sha2::{Digest, Sha256};
 
 /// The key under which secrets are hashed, so that a marker cannot be guessed back.
@@ -63,6 +65,12 @@ pub(super) fn len(text: &[u8]) -> Option<usize> {
         && hash.iter().all(hex)
         && rest.get(kind + 9) == Some(&b']');
     whole.then_some(OPEN.len() + kind + 10)
+}
+
+/// Returns the places of all markers in `text`.
+pub(super) fn all(text: &[u8]) -> Vec<Range<usize>> {
+    let opened = memchr::memmem::find_iter(text, OPEN);
+    opened.filter_map(|at| Some(at..at + len(&text[at..])?)).collect()
 }
 
 /// Returns where `byte` first stands in `text` outside of markers.

@@ -8,7 +8,7 @@
 //! One pass over the text finds the words that are worth a look; small hand-written judges then
 //! look at the line around each: token shapes from a table, key blocks, URLs, headers, and
 //! assignments judged by name and value. Every judgement sees one line only (key blocks
-//! excepted), which is what makes streaming exact and memory bounded.
+//! excepted, which are read first), which is what makes streaming exact and memory bounded.
 //!
 //! **Invariants:** however a stream is cut, its output is that of the whole text; scrubbing twice
 //! is scrubbing once; [`Scrubbed`] comes only from here.
@@ -44,6 +44,7 @@ pub use pattern::BadPattern;
 pub use scrubbed::Scrubbed;
 pub use stream::ScrubStream;
 
+use block::Blocks;
 use known::Known;
 use line::{Find, rank};
 use lines::Lines;
@@ -121,44 +122,96 @@ impl Scrubber {
 
     /// Scrubs as much of `text` as can be told for sure and returns how much that was.
     fn scrub_part(&self, text: &[u8], more: More, out: &mut Vec<u8>) -> usize {
-        let found = self.find(text, more);
-        let judged = &text[..found.used];
-        let mut lines = Lines::new(judged);
-        let (mut written, mut next) = (0, 0);
-        while let Some(first) = found.finds.get(next) {
-            // The lines from the one where a secret begins to the one where the last of them ends.
-            let mut stretch = lines.around(first.place.start);
-            let from = next;
-            while let Some(find) = found.finds.get(next).filter(|f| f.place.start < stretch.end) {
-                stretch.end = stretch.end.max(lines.around(find.place.end - 1).end);
-                next += 1;
-            }
-            out.extend_from_slice(&judged[written..stretch.start]);
-            let mut part = Vec::with_capacity(stretch.len() + 64);
-            if self.write(judged, stretch.clone(), &found.finds[from..next], &mut part) {
-                part = self.settle(part);
-            }
-            out.extend_from_slice(&part);
-            written = stretch.end;
+        let lines = match more {
+            More::None => text.len(),
+            More::Maybe => Lines::complete(text),
+        };
+        let blocks = block::find(&text[..lines], more);
+        let used = blocks.open.unwrap_or(lines);
+        let text = &text[..used];
+        let finds = self.find(text, &blocks.keys);
+        let start = out.len();
+        let seams = self.rewrite(text, &finds, out);
+        if !blocks.bare || finds.is_empty() {
+            return used;
         }
-        out.extend_from_slice(&judged[written..]);
-        found.used
+        let Some(used) = self.read_again((blocks, seams), more, out, start) else { return used };
+        out.truncate(start);
+        self.scrub_part(&text[..used], More::None, out);
+        used
+    }
+
+    /// Reads the blocks again in what was written from `start` on, until no new key shows.
+    ///
+    /// Returns where the text has to be cut if a key now goes on beyond its end.
+    ///
+    /// A line that stood in a key's way may be mostly a marker by now. Without this a second
+    /// scrubbing could read on where the first had to stop.
+    fn read_again(
+        &self,
+        first: (Blocks, Seams),
+        more: More,
+        out: &mut Vec<u8>,
+        start: usize,
+    ) -> Option<usize> {
+        let mut passes = vec![first];
+        for _ in 0..MAX_PASSES {
+            let text = &out[start..];
+            let blocks = block::find(text, more);
+            if let Some(open) = blocks.open {
+                let passes = passes.iter().rev();
+                return Some(passes.fold(open, |at, (read, seams)| read.cut(seams.origin(at))));
+            }
+            if blocks.keys.is_empty() {
+                break;
+            }
+            let keys = blocks.keys.iter().cloned().map(Find::key);
+            let finds = around(keys.collect(), &mark::all(text), text);
+            let text = out.split_off(start);
+            let seams = self.rewrite(&text, &finds, out);
+            passes.push((blocks, seams));
+        }
+        None
     }
 
     /// Finds all secrets in `text`, in order and apart from each other and from markers.
-    fn find(&self, text: &[u8], more: More) -> Found<'_> {
-        let mut found = scan::scan(text, more);
-        let judged = &text[..found.used];
-        for place in self.known.find(judged) {
-            found.finds.push(Find { place, kind: "env-value", rank: rank::VALUE });
+    fn find(&self, text: &[u8], keys: &[Range<usize>]) -> Vec<Find<'_>> {
+        let Found { mut finds, marks } = scan::scan(text);
+        finds.extend(keys.iter().cloned().map(Find::key));
+        for place in self.known.find(text) {
+            finds.push(Find { place, kind: "env-value", rank: rank::VALUE });
         }
-        self.patterns.find(judged, &mut found.finds);
-        found.finds.retain(|find| find.place.end <= judged.len() && !find.place.is_empty());
-        let finds = apart(found.finds).into_iter().flat_map(|find| {
-            let pieces = outside(&find.place, &found.marks, judged);
-            pieces.into_iter().map(move |place| Find { place, ..find.clone() })
-        });
-        Found { finds: finds.collect(), ..found }
+        self.patterns.find(text, &mut finds);
+        finds.retain(|find| !find.place.is_empty());
+        around(apart(finds), &marks, text)
+    }
+
+    /// Writes `text` with markers for `finds`.
+    fn rewrite(&self, text: &[u8], finds: &[Find<'_>], out: &mut Vec<u8>) -> Seams {
+        let start = out.len();
+        let mut seams = Seams::default();
+        let mut lines = Lines::new(text);
+        let (mut written, mut next) = (0, 0);
+        while let Some(first) = finds.get(next) {
+            // The lines from the one where a secret begins to the one where the last of them ends.
+            let mut stretch = lines.around(first.place.start);
+            let from = next;
+            while let Some(find) = finds.get(next).filter(|f| f.place.start < stretch.end) {
+                stretch.end = stretch.end.max(lines.around(find.place.end - 1).end);
+                next += 1;
+            }
+            out.extend_from_slice(&text[written..stretch.start]);
+            let mut part = Vec::with_capacity(stretch.len() + 64);
+            if self.write(text, stretch.clone(), &finds[from..next], &mut part) {
+                part = self.settle(part);
+            }
+            let to = out.len() - start..out.len() - start + part.len();
+            out.extend_from_slice(&part);
+            written = stretch.end;
+            seams.0.push((stretch, to));
+        }
+        out.extend_from_slice(&text[written..]);
+        seams
     }
 
     /// Writes `stretch` of `text` with markers for `finds`; returns whether there were any.
@@ -187,18 +240,47 @@ impl Scrubber {
     /// Looks again at lines that got markers, until nothing new is found.
     ///
     /// A marker may free what stands beside it from the word it was read as a part of, so that
-    /// only then it shows. Without this a second scrubbing could find what the first left.
+    /// only then it shows. Without this a second scrubbing could find what the first left. Key
+    /// blocks are not looked for: they may go on beyond these lines.
     fn settle(&self, mut part: Vec<u8>) -> Vec<u8> {
         for _ in 0..MAX_PASSES {
-            let found = self.find(&part, More::None);
+            let finds = self.find(&part, &[]);
             let mut next = Vec::with_capacity(part.len());
-            if !self.write(&part, 0..part.len(), &found.finds, &mut next) {
+            if !self.write(&part, 0..part.len(), &finds, &mut next) {
                 break;
             }
             part = next;
         }
         part
     }
+}
+
+/// Which stretches of a text were rewritten: where they stood, and where they stand now.
+#[derive(Debug, Default)]
+struct Seams(Vec<(Range<usize>, Range<usize>)>);
+
+impl Seams {
+    /// Returns where the text before `end` came from, up to the stretch that `end` is in.
+    fn origin(&self, end: usize) -> usize {
+        let before = self.0.partition_point(|(_, to)| to.start < end);
+        match before.checked_sub(1).map(|last| &self.0[last]) {
+            None => end,
+            Some((from, to)) if end < to.end => from.start,
+            Some((from, to)) => from.end + (end - to.end),
+        }
+    }
+}
+
+/// Leaves of each find what is outside of `marks`.
+fn around<'k>(finds: Vec<Find<'k>>, marks: &[Range<usize>], text: &[u8]) -> Vec<Find<'k>> {
+    if marks.is_empty() {
+        return finds;
+    }
+    let pieces = finds.into_iter().flat_map(|find| {
+        let pieces = outside(&find.place, marks, text);
+        pieces.into_iter().map(move |place| Find { place, ..find.clone() })
+    });
+    pieces.collect()
 }
 
 /// Puts the finds in order and joins those that overlap.
@@ -225,7 +307,11 @@ fn outside(place: &Range<usize>, marks: &[Range<usize>], text: &[u8]) -> Vec<Ran
     }
     let starts = std::iter::once(place.start).chain(inside.iter().map(|mark| mark.end));
     let ends = inside.iter().map(|mark| mark.start).chain(std::iter::once(place.end));
-    let pieces = starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| start..end);
+    let pieces = starts.zip(ends).map(|(start, end)| {
+        let piece = text[start..end.max(start)].trim_ascii_start();
+        let start = end - piece.len();
+        start..start + piece.trim_ascii_end().len()
+    });
     let telling = |p: &Range<usize>| {
         text[p.clone()].iter().filter(|b| b.is_ascii_alphanumeric()).count() >= 4
     };

@@ -1,33 +1,30 @@
-//! Finds the secrets in a block of text, line by line.
+//! Finds the secrets in a text, line by line.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::block::{self, Block};
 use super::line::{Find, Line, rank};
 use super::lines::Lines;
 use super::table;
 use super::trigger::Triggers;
 use super::{assign, command, header, mark, phrase, url};
 
-/// Whether more text may follow the block.
+/// Whether more text may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum More {
-    /// The block is the end of the text.
+    /// This is the end of the text.
     None,
-    /// More may come: the unfinished last line is left for later.
+    /// More may come: an unfinished line or key is left for later.
     Maybe,
 }
 
-/// What a block holds.
+/// What the lines of a text hold.
 #[derive(Debug)]
 pub(super) struct Found<'k> {
     /// The secrets in no order, overlaps and all.
     pub(super) finds: Vec<Find<'k>>,
     /// The markers of an earlier scrubbing, which stay.
     pub(super) marks: Vec<Range<usize>>,
-    /// How much of the block has been judged.
-    pub(super) used: usize,
 }
 
 /// What to do where a trigger is found.
@@ -43,7 +40,6 @@ enum Act {
     Oracle,
     Pgpass,
     Phrase,
-    Begin,
     Mark,
 }
 
@@ -85,7 +81,6 @@ const WORDS: &[(&str, Act)] = &[
     ("SecureString ", Act::Phrase),
     ("mnemonic", Act::Phrase),
     ("phrase", Act::Phrase),
-    ("-----BEGIN ", Act::Begin),
     ("[secret:", Act::Mark),
 ];
 
@@ -117,14 +112,9 @@ fn triggers() -> &'static Triggers<Act> {
     &TRIGGERS
 }
 
-/// Finds the secrets in `text`.
-pub(super) fn scan(text: &[u8], more: More) -> Found<'static> {
-    let used = match more {
-        More::None => text.len(),
-        More::Maybe => Lines::complete(text),
-    };
-    let text = &text[..used];
-    let mut found = Found { finds: Vec::new(), marks: Vec::new(), used };
+/// Finds the secrets in the lines of `text`.
+pub(super) fn scan(text: &[u8]) -> Found<'static> {
+    let mut found = Found { finds: Vec::new(), marks: Vec::new() };
     let mut lines = Lines::new(text);
     let mut line = Line::new(&[], 0);
     triggers().each(text, |hit, act| {
@@ -137,47 +127,18 @@ pub(super) fn scan(text: &[u8], more: More) -> Found<'static> {
         if cut || found.marks.last().is_some_and(|mark| hit.start < mark.end) {
             return;
         }
-        match act {
-            Act::Begin => look_block(text, hit.start, more, &mut line, &mut found),
-            Act::Mark => {
-                let len = mark::len(&text[hit.start..place.end]);
-                found.marks.extend(len.map(|len| hit.start..hit.start + len));
-            }
-            _ => {
-                let known = found.finds.len();
-                look(
-                    act,
-                    &mut line,
-                    hit.start - place.start..hit.end - place.start,
-                    &mut found.finds,
-                );
-                for find in &mut found.finds[known..] {
-                    find.place = find.place.start + place.start..find.place.end + place.start;
-                }
-            }
+        if let Act::Mark = act {
+            let len = mark::len(&text[hit.start..place.end]);
+            found.marks.extend(len.map(|len| hit.start..hit.start + len));
+            return;
+        }
+        let known = found.finds.len();
+        look(act, &mut line, hit.start - place.start..hit.end - place.start, &mut found.finds);
+        for find in &mut found.finds[known..] {
+            find.place = find.place.start + place.start..find.place.end + place.start;
         }
     });
     found
-}
-
-/// Reads the key block that may begin at `at`.
-fn look_block(text: &[u8], at: usize, more: More, line: &mut Line<'_>, found: &mut Found<'_>) {
-    if !line.has_patience() {
-        return;
-    }
-    match block::read(text, at, more == More::None) {
-        // A block that has been scrubbed before is not whole any more.
-        Block::Key(place) if has_mark(&text[place.clone()]) => {}
-        Block::Key(place) => {
-            found.finds.push(Find { place, kind: "private-key", rank: rank::PLACE });
-        }
-        Block::Other => {}
-        Block::Open => found.used = found.used.min(line.base),
-    }
-}
-
-fn has_mark(text: &[u8]) -> bool {
-    memchr::memmem::find_iter(text, mark::OPEN).any(|at| mark::len(&text[at..]).is_some())
 }
 
 /// Lets the right judge look at the `hit` in `line`.
@@ -201,6 +162,6 @@ fn look(act: Act, line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'
         Act::Oracle => url::look_oracle(line, hit, finds),
         Act::Pgpass => url::look_pgpass(line, hit, finds),
         Act::Phrase => phrase::look(line, hit, finds),
-        Act::Begin | Act::Mark => {}
+        Act::Mark => {}
     }
 }

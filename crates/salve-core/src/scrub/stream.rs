@@ -1,11 +1,17 @@
 //! Scrubbing text that arrives in pieces.
 
 use super::Scrubber;
+use super::lines::LINE_MAX;
+use super::scan::More;
+
+/// The most that is held back. Only in a hostile text do keys follow one another on one line for
+/// so long; it is then cut.
+const HELD_MAX: usize = 16 * LINE_MAX;
 
 /// Scrubs a stream chunk by chunk; however it is cut, the output is that of the whole text.
 ///
 /// Complete lines come out at once. What is held back is bounded: the unfinished last line (cut
-/// at `LINE_MAX` bytes) and a private key block whose end has not arrived.
+/// at `LINE_MAX` bytes) and a private key block whose end has not arrived, a megabyte at most.
 #[derive(Debug)]
 pub struct ScrubStream<'a> {
     scrubber: &'a Scrubber,
@@ -24,12 +30,16 @@ impl<'a> ScrubStream<'a> {
         self.held.extend_from_slice(chunk);
         let fresh = &self.held[self.seen..];
         let wait = memchr::memchr2(b'\n', b'\r', fresh).is_none();
-        if wait && self.held.len() < super::lines::LINE_MAX {
+        if wait && self.held.len() < LINE_MAX {
             self.seen = self.held.len();
             return;
         }
-        let used = self.scrubber.scrub_part(&self.held, super::scan::More::Maybe, out);
+        let used = self.scrubber.scrub_part(&self.held, More::Maybe, out);
         self.held.drain(..used);
+        if self.held.len() > HELD_MAX {
+            self.scrubber.scrub_part(&self.held, More::None, out);
+            self.held.clear();
+        }
         self.seen = self.held.len();
     }
 
@@ -40,6 +50,6 @@ impl<'a> ScrubStream<'a> {
 
     /// Ends the stream and appends the rest to `out`.
     pub fn finish(self, out: &mut Vec<u8>) {
-        self.scrubber.scrub_part(&self.held, super::scan::More::None, out);
+        self.scrubber.scrub_part(&self.held, More::None, out);
     }
 }

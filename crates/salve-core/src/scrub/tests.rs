@@ -39,6 +39,33 @@ fn every_row_finds_its_hits_and_leaves_its_misses() {
 }
 
 #[test]
+fn what_stands_between_marks_in_a_key_goes() {
+    let lines: Vec<_> = (0..6).map(|seed| fill("{b64}", seed)).collect();
+    let mark = "[secret:token:12345678]";
+    for at in 0..lines.len() {
+        for column in [0, 1, 30, 63, 64] {
+            let mut marked = lines.clone();
+            marked[at].insert_str(column, mark);
+            for ends in ["\n", "\r\n", "\\n", "\napp_1  | "] {
+                let key = format!("PRIVATE KEY-----{ends}{}{ends}", marked.join(ends));
+                for text in [
+                    format!("key: -----BEGIN RSA {key}-----END RSA PRIVATE KEY----- done"),
+                    format!("key: -----BEGIN EC {key}"),
+                ] {
+                    let once = scrubber().scrub(&text);
+                    assert!(once.as_str().contains(mark), "{text} became {once}");
+                    for line in lines.iter().flat_map(|line| line.as_bytes().chunks(16)) {
+                        let left = memchr::memmem::find(once.as_str().as_bytes(), line);
+                        assert_eq!(left, None, "{text} became {once}");
+                    }
+                    assert_eq!(once, scrubber().scrub(once.as_str()), "{text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_table_can_be_read_and_knows_eighty_kinds() {
     let text = include_str!("../../data/scrub.toml");
     let table = table::parse(text).unwrap();
