@@ -1,0 +1,112 @@
+//! What one server wrote: passed on, kept for evidence, logged.
+//!
+//! Bytes go through untouched, or line by line behind the server's name when several share one
+//! terminal. The newest lines stay in memory, and the log is written from there by a thread of
+//! its own, which may fall behind a flood and then says how much it left out.
+
+mod outlet;
+mod pump;
+mod tail;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+pub use outlet::Outlet;
+pub(super) use pump::{Pump, Stream};
+pub use tail::Side;
+
+use self::tail::{LONGEST, Tail};
+use super::lock;
+
+/// How many lines [`Capture::tail`] returns unless told otherwise.
+pub const LINES: usize = 500;
+
+/// How a server's output looks among others'.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Byte for byte as it came.
+    Plain,
+    /// Line by line, each behind this text.
+    Prefixed(String),
+}
+
+/// What one server writes, over all its restarts.
+pub struct Capture {
+    outlet: Arc<Outlet>,
+    look: Look,
+    lines: usize,
+    tail: Mutex<Tail>,
+}
+
+impl Capture {
+    /// Returns a capture that passes on to `outlet` and keeps the last lines.
+    pub fn new(outlet: Arc<Outlet>, look: Look) -> Capture {
+        Capture { outlet, look, lines: LINES, tail: Mutex::default() }
+    }
+
+    /// Returns it keeping another number of lines.
+    #[must_use]
+    pub fn with_lines(self, lines: usize) -> Capture {
+        Capture { lines, ..self }
+    }
+
+    /// Returns the last lines of the present run of the process, as it wrote them.
+    pub fn tail(&self) -> String {
+        let bytes = lock(&self.tail).last(self.lines);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Marks that a new process writes from here on.
+    pub fn mark_start(&self) {
+        lock(&self.tail).mark_start();
+    }
+
+    /// Keeps what was read.
+    fn keep(&self, side: Side, bytes: &[u8]) {
+        lock(&self.tail).push(side, bytes);
+    }
+
+    /// Passes on what was read; `open` holds a prefixed line until it ends.
+    fn pass(&self, side: Side, bytes: &[u8], open: &mut Vec<u8>) {
+        match &self.look {
+            Look::Plain => self.outlet.write(side, bytes),
+            Look::Prefixed(prefix) => {
+                let text = prefixed(prefix, bytes, open);
+                self.outlet.write(side, &text);
+            }
+        }
+    }
+
+    /// Passes on a line that will not end any more.
+    fn pass_rest(&self, side: Side, open: &mut Vec<u8>) {
+        if !open.is_empty() {
+            self.pass(side, b"\n", open);
+        }
+    }
+}
+
+/// Returns the lines of `open` and `bytes` that have ended, each behind `prefix`.
+fn prefixed(prefix: &str, bytes: &[u8], open: &mut Vec<u8>) -> Vec<u8> {
+    let mut text = Vec::with_capacity(open.len() + bytes.len() + prefix.len());
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        let is_long = open.len() + line.len() > LONGEST;
+        let has_ended = line.last() == Some(&b'\n');
+        if !has_ended && !is_long {
+            open.extend_from_slice(line);
+            continue;
+        }
+        text.extend_from_slice(prefix.as_bytes());
+        text.append(open);
+        text.extend_from_slice(line);
+        if !has_ended {
+            text.push(b'\n');
+        }
+    }
+    text
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capture").field("look", &self.look).finish_non_exhaustive()
+    }
+}

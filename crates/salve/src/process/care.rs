@@ -1,0 +1,260 @@
+//! The care of all processes that one worker starts.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::process::{Pid, PidfdFlags};
+use salve_core::event::{Exit, Process};
+use uuid::Uuid;
+
+use super::capture::{Pump, Stream};
+use super::launch::{self, Input, SpawnError, Spec};
+use super::tree::{self, Found};
+use super::{family, lock, reaper};
+
+/// Takes care of the servers and commands of one run of Salve.
+///
+/// Starting it makes this process the one that orphans fall to. Children belong to the process,
+/// so several of them share one thread that waits and one table.
+#[derive(Clone, Debug)]
+pub struct Care {
+    run: Uuid,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// Why no care can be taken.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot supervise processes on this system")]
+pub struct CareError(#[from] io::Error);
+
+/// One process that was started, whether it still runs or not.
+#[derive(Clone, Debug)]
+pub struct Running {
+    pub(super) life: Arc<Life>,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// By which code or signal.
+    pub exit: Exit,
+    /// How long it ran.
+    pub uptime: Duration,
+}
+
+/// What ending a family took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndReport {
+    /// How many processes were asked to end.
+    pub asked: usize,
+    /// How many had to be killed.
+    pub killed: usize,
+    /// Those that even that did not end: the system holds them.
+    pub left: Vec<Found>,
+}
+
+/// What is called when a process has ended.
+pub(super) type Then = Box<dyn FnOnce(Ended) + Send>;
+
+/// What the caller's threads and the reaper share: all children of this process.
+pub(super) struct Shared {
+    pub(super) epoll: OwnedFd,
+    pub(super) pump: Pump,
+    pub(super) table: Mutex<Table>,
+}
+
+/// Who is alive, and whose name was ever used.
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) alive: HashMap<u32, Alive>,
+    /// Each server that was ever started.
+    pub(super) origins: Vec<Origin>,
+}
+
+/// A process that has not been reaped.
+pub(super) struct Alive {
+    pub(super) life: Arc<Life>,
+    pub(super) then: Option<Then>,
+    pub(super) streams: Vec<Arc<Stream>>,
+}
+
+/// A server, over all its restarts.
+pub(super) struct Origin {
+    pub(super) run: Uuid,
+    pub(super) server: String,
+    pub(super) brand: u64,
+    /// The sessions its processes led; a number may come back only when all of it has gone.
+    pub(super) sessions: Vec<u32>,
+}
+
+/// One process from its start to its end.
+#[derive(Debug)]
+pub(super) struct Life {
+    pub(super) pid: Pid,
+    pub(super) pidfd: OwnedFd,
+    pub(super) process: Process,
+    pub(super) server: String,
+    /// The place of its server among the origins.
+    pub(super) origin: usize,
+    pub(super) since: Instant,
+    /// What keeps its input open.
+    pub(super) input: Mutex<Option<OwnedFd>>,
+    pub(super) ended: Mutex<Option<Ended>>,
+    pub(super) has_ended: Condvar,
+}
+
+impl Care {
+    /// Makes this process the one that orphans fall to, and starts to wait for children.
+    pub fn start(run: Uuid) -> Result<Care, CareError> {
+        static SHARED: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
+        let mut known = lock(&SHARED);
+        if let Some(shared) = known.upgrade() {
+            return Ok(Care { run, shared });
+        }
+        let me = rustix::process::getpid();
+        rustix::process::set_child_subreaper(Some(me)).map_err(io::Error::from)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
+        let shared = Shared { epoll, pump: Pump::start()?, table: Mutex::default() };
+        let shared = Arc::new(shared);
+        reaper::start(&shared)?;
+        *known = Arc::downgrade(&shared);
+        Ok(Care { run, shared })
+    }
+
+    /// Starts a process in a session of its own.
+    ///
+    /// `then` is called once, on another thread, when the process has ended and been reaped, and
+    /// its last output kept. It must not wait for anything: every other exit waits behind it.
+    pub fn spawn(
+        &self,
+        spec: &Spec,
+        then: Box<dyn FnOnce(Ended) + Send>,
+    ) -> Result<Running, SpawnError> {
+        self.spawn_with(spec, Input::Open, then)
+    }
+
+    pub(super) fn spawn_with(
+        &self,
+        spec: &Spec,
+        input: Input,
+        then: Then,
+    ) -> Result<Running, SpawnError> {
+        let (origin, brand) = self.origin(&spec.server);
+        spec.output.mark_start();
+        let launched = launch::launch(spec, input, self.run, brand)?;
+        self.adopt(spec, origin, launched, then).map_err(|source| {
+            let program = spec.argv.first().map(|word| word.to_string_lossy().into_owned());
+            SpawnError::System { program: program.unwrap_or_default(), source }
+        })
+    }
+
+    fn adopt(
+        &self,
+        spec: &Spec,
+        origin: usize,
+        launched: launch::Launched,
+        then: Then,
+    ) -> io::Result<Running> {
+        let pid = launched.pid;
+        let raw = pid.as_raw_nonzero().get().unsigned_abs();
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        let started = tree::stat(raw).map_or(0, |stat| stat.started);
+        let process = Process { pid: raw, started, host: tree::host() };
+        let life = Arc::new(Life {
+            pid,
+            pidfd,
+            process,
+            server: spec.server.clone(),
+            origin,
+            since: launched.since,
+            input: Mutex::new(launched.input),
+            ended: Mutex::default(),
+            has_ended: Condvar::new(),
+        });
+        for stream in &launched.streams {
+            self.shared.pump.add(stream)?;
+        }
+        let alive = Alive { life: Arc::clone(&life), then: Some(then), streams: launched.streams };
+        {
+            let mut table = lock(&self.shared.table);
+            if let Some(origin) = table.origins.get_mut(origin) {
+                origin.sessions.push(raw);
+            }
+            table.alive.insert(raw, alive);
+        }
+        let key = epoll::EventData::new_u64(u64::from(raw));
+        epoll::add(&self.shared.epoll, &life.pidfd, key, epoll::EventFlags::IN)?;
+        Ok(Running { life })
+    }
+
+    /// Returns the place and the brand of a server, the same at every restart.
+    fn origin(&self, server: &str) -> (usize, u64) {
+        let mut table = lock(&self.shared.table);
+        let known = |origin: &Origin| origin.run == self.run && origin.server == server;
+        if let Some(place) = table.origins.iter().position(known) {
+            return (place, table.origins[place].brand);
+        }
+        let place = table.origins.len();
+        let brand = launch::brand(self.run, u16::try_from(place + 1).unwrap_or(u16::MAX));
+        let (run, server) = (self.run, server.to_owned());
+        table.origins.push(Origin { run, server, brand, sessions: Vec::new() });
+        (place, brand)
+    }
+
+    /// Ends a process and all that came from it: asks, waits for `grace`, then kills.
+    ///
+    /// Returns when nothing of it is left. Of a process that has ended already, this ends what it
+    /// left behind.
+    pub fn end(&self, running: &Running, grace: Duration) -> EndReport {
+        family::end(&self.shared, &running.life, grace)
+    }
+
+    /// Returns what lives of that server besides its main process.
+    pub fn leftovers(&self, running: &Running) -> Vec<Found> {
+        let members = family::members(&self.shared, &running.life);
+        let main = running.life.process.pid;
+        members.iter().filter(|stat| stat.pid != main).filter_map(tree::found).collect()
+    }
+}
+
+impl Running {
+    /// Returns which process it is.
+    pub fn process(&self) -> &Process {
+        &self.life.process
+    }
+
+    /// Returns the server's name.
+    pub fn server(&self) -> &str {
+        &self.life.server
+    }
+
+    /// Returns how it ended, once it has.
+    pub fn ended(&self) -> Option<Ended> {
+        lock(&self.life.ended).clone()
+    }
+
+    /// Waits until it has ended, at most for `limit`.
+    pub fn wait(&self, limit: Duration) -> Option<Ended> {
+        self.life.wait(limit)
+    }
+}
+
+impl Life {
+    /// Waits until it has been reaped, at most for `limit`.
+    pub(super) fn wait(&self, limit: Duration) -> Option<Ended> {
+        let ended = lock(&self.ended);
+        let waited = self.has_ended.wait_timeout_while(ended, limit, |ended| ended.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,190 @@
+//! Who belongs to a server, and the end of them all.
+//!
+//! Everything a server starts descends from us: while its parents live it hangs below the main
+//! process, and when they die it falls to us. An orphan is told by its session, its group, its
+//! brand or its marks. One that shows none of them is its server's if only one could have been
+//! its origin, and is ended with the last server otherwise.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use super::care::{EndReport, Life, Origin, Shared, Table};
+use super::tree::{self, Stat};
+use super::{launch, lock, reaper};
+
+/// How long the system may take to carry out a kill.
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+
+/// Returns the living processes of the server that `life` is of, its main process included.
+pub(super) fn members(shared: &Shared, life: &Life) -> Vec<Stat> {
+    if !reaper::has_children() {
+        return Vec::new();
+    }
+    let Some(me) = tree::own() else { return Vec::new() };
+    let all = tree::descendants(me.pid);
+    let mut roots = Vec::new();
+    for child in all.iter().filter(|stat| stat.parent == me.pid) {
+        if child.is_dead && reaper::is_orphan(shared, &me, child) {
+            reaper::reap(child);
+        } else if belongs(shared, &me, child, life) {
+            roots.push(*child);
+        }
+    }
+    let mut family = Vec::new();
+    for root in roots {
+        family.push(root);
+        family.extend(tree::below(root.pid, &all));
+    }
+    family.retain(|stat| !stat.is_dead);
+    family
+}
+
+/// Returns whether a child of ours is of that server.
+fn belongs(shared: &Shared, me: &Stat, child: &Stat, life: &Life) -> bool {
+    let table = lock(&shared.table);
+    if let Some(alive) = table.alive.get(&child.pid) {
+        return alive.life.pid == life.pid;
+    }
+    if child.session == me.session {
+        return false;
+    }
+    match origin(&table, child) {
+        Some(origin) => origin == life.origin,
+        None => {
+            table.origins.len() == 1
+                || table.alive.values().all(|alive| alive.life.origin == life.origin)
+        }
+    }
+}
+
+/// Returns the place of the server that an orphan came from, as far as it shows.
+fn origin(table: &Table, orphan: &Stat) -> Option<usize> {
+    let place = |is_it: &dyn Fn(&Origin) -> bool| table.origins.iter().position(is_it);
+    let leads = |origin: &Origin| {
+        origin.sessions.contains(&orphan.session) || origin.sessions.contains(&orphan.group)
+    };
+    let branded = || {
+        let brand = launch::brand_of(orphan.pid)?;
+        place(&|origin| origin.brand == brand)
+    };
+    let marked = |origin: &Origin| tree::is_marked(orphan.pid, origin.run, &origin.server);
+    place(&leads).or_else(branded).or_else(|| place(&marked))
+}
+
+/// Ends the whole family; returns when nothing of it is left.
+pub(super) fn end(shared: &Shared, life: &Life, grace: Duration) -> EndReport {
+    let mut report = EndReport::default();
+    if !grace.is_zero() {
+        ask(shared, life, Instant::now() + grace, &mut report);
+    }
+    kill(shared, life, &mut report);
+    if report.left.is_empty() {
+        // Nothing of it lives, so its exit is being handed out.
+        life.wait(KILL_LIMIT);
+    }
+    report
+}
+
+/// Asks everyone to end and waits for it; those who come later are asked when they are orphans.
+fn ask(shared: &Shared, life: &Life, deadline: Instant, report: &mut EndReport) {
+    let mut asked: Vec<Stat> = Vec::new();
+    loop {
+        let family = members(shared, life);
+        if family.is_empty() {
+            return;
+        }
+        let is_new = |stat: &&Stat| !asked.iter().any(|old| is_same(old, stat));
+        let new: Vec<Stat> = family.iter().filter(is_new).copied().collect();
+        signal_all(shared, life, &new, Signal::TERM);
+        // Someone who was stopped acts on nothing before being continued.
+        signal_all(shared, life, &new, Signal::CONT);
+        report.asked += new.len();
+        asked.extend(new);
+        for stat in &family {
+            if !wait_for(stat, deadline) {
+                return;
+            }
+        }
+    }
+}
+
+/// Kills everyone, stopping them all first so that none can start another meanwhile.
+fn kill(shared: &Shared, life: &Life, report: &mut EndReport) {
+    let deadline = Instant::now() + KILL_LIMIT;
+    loop {
+        let mut stopped: Vec<Stat> = Vec::new();
+        loop {
+            let mut new = members(shared, life);
+            new.retain(|stat| !stopped.iter().any(|old| is_same(old, stat)));
+            if new.is_empty() {
+                break;
+            }
+            signal_all(shared, life, &new, Signal::STOP);
+            stopped.extend(new);
+        }
+        if stopped.is_empty() {
+            return;
+        }
+        signal_all(shared, life, &stopped, Signal::KILL);
+        report.killed += stopped.len();
+        let are_gone = stopped.iter().all(|stat| wait_for(stat, deadline));
+        if !are_gone {
+            report.left = members(shared, life).iter().filter_map(tree::found).collect();
+            return;
+        }
+    }
+}
+
+fn is_same(one: &Stat, other: &Stat) -> bool {
+    one.pid == other.pid && one.started == other.started
+}
+
+/// Sends a signal to each of `stats`, and to the main process's whole group at once.
+fn signal_all(shared: &Shared, life: &Life, stats: &[Stat], signal: Signal) {
+    let main = life.process.pid;
+    let mut is_sent = false;
+    if stats.iter().any(|stat| stat.group == main) {
+        // Until it is reaped, which takes this lock, the group's number is nobody else's.
+        let table = lock(&shared.table);
+        if table.alive.contains_key(&main) {
+            is_sent = rustix::process::kill_process_group(life.pid, signal).is_ok();
+        }
+    }
+    for stat in stats.iter().filter(|stat| !(is_sent && stat.group == main)) {
+        if let Some(pidfd) = open(stat) {
+            // It may end in this very moment.
+            let _ = rustix::process::pidfd_send_signal(&pidfd, signal);
+        }
+    }
+}
+
+/// Returns a descriptor of this very process, unless it has ended.
+pub(super) fn open(stat: &Stat) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(stat.pid).ok()?)?;
+    let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    tree::is_still(stat).then_some(pidfd)
+}
+
+/// Waits until a process has ended; returns whether it has by `deadline`.
+pub(super) fn wait_for(stat: &Stat, deadline: Instant) -> bool {
+    open(stat).is_none_or(|pidfd| wait_until(&pidfd, deadline))
+}
+
+/// Waits until a descriptor is readable, as a process's is when it has ended.
+fn wait_until(fd: impl AsFd, deadline: Instant) -> bool {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        let mut ready = [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)];
+        match rustix::event::poll(&mut ready, Some(&left)) {
+            Ok(0) => return false,
+            Ok(_) => return true,
+            Err(Errno::INTR) => {}
+            Err(_) => return true,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Starts one process: its own session, its pipes or terminal, its marks.
+//!
+//! Besides the two variables, every process carries a brand that no environment can wash off: a
+//! limit on real-time computing so high that it never bites, whose low bits name the run and the
+//! server. Limits pass on to every descendant, through `setsid`, double forks and `env -i`.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use process_wrap::std::{CommandWrap, ProcessSession};
+use rustix::fs::OFlags;
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, Resource, Rlimit};
+use uuid::Uuid;
+
+use super::capture::{Capture, Side, Stream};
+use super::{lock, tree};
+
+/// How much a pipe holds, if the system lets it.
+const PIPE: usize = 256 << 10;
+/// Makes a brand higher than any limit one would set.
+const BRAND: u64 = 1 << 62;
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// The directory it starts in.
+    pub dir: PathBuf,
+    /// Variables added to our own environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The server's name.
+    pub server: String,
+    /// What it is connected to.
+    pub terminal: Terminal,
+    /// What takes its output.
+    pub output: Arc<Capture>,
+}
+
+/// What a process's standard files are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terminal {
+    /// Pipes; its input stays open and empty.
+    Pipes,
+    /// A terminal of its own with this size.
+    Pty {
+        /// Its height in lines.
+        rows: u16,
+        /// Its width in columns.
+        cols: u16,
+    },
+}
+
+/// What a process reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// Nothing comes, and it does not end: many watchers stop when their input does.
+    Open,
+    /// The end, at once.
+    Ended,
+}
+
+/// Why a process could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// There is no command at all.
+    #[error("no command is given")]
+    Empty,
+    /// The program is not there.
+    #[error("`{program}` was not found")]
+    NotFound {
+        /// The program as it was named.
+        program: String,
+    },
+    /// The program is there and must not or cannot be run.
+    #[error("`{program}` cannot be run")]
+    NotExecutable {
+        /// The program as it was named.
+        program: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The directory to start in is not there.
+    #[error("cannot start in {}", dir.display())]
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The system is short of something.
+    #[error("cannot start `{program}`")]
+    System {
+        /// The program as it was named.
+        program: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A process that has just been started.
+pub(super) struct Launched {
+    pub(super) pid: Pid,
+    pub(super) since: Instant,
+    pub(super) streams: Vec<Arc<Stream>>,
+    /// What keeps its input open: the pipe's other end, or the terminal's.
+    pub(super) input: Option<OwnedFd>,
+}
+
+/// Starts `spec` for `run`, branded with `brand`.
+pub(super) fn launch(
+    spec: &Spec,
+    input: Input,
+    run: Uuid,
+    brand: u64,
+) -> Result<Launched, SpawnError> {
+    let program = spec.argv.first().ok_or(SpawnError::Empty)?;
+    let mut command = Command::new(program);
+    command.args(&spec.argv[1..]).current_dir(&spec.dir);
+    command.envs(spec.env.iter().map(|(name, value)| (name, value)));
+    command.env(tree::RUN_MARK, run.to_string()).env(tree::SERVER_MARK, &spec.server);
+    let started = match spec.terminal {
+        Terminal::Pipes => with_pipes(command, input, brand, &spec.output),
+        Terminal::Pty { rows, cols } => with_terminal(command, (rows, cols), brand, &spec.output),
+    };
+    started.map_err(|source| explain(source, program.to_string_lossy().into_owned(), &spec.dir))
+}
+
+/// Says which part of the command an error is about; the system's own word is the same for all.
+fn explain(source: io::Error, program: String, dir: &Path) -> SpawnError {
+    if let Err(source) = std::fs::read_dir(dir).map(drop)
+        && source.kind() != io::ErrorKind::PermissionDenied
+    {
+        return SpawnError::Directory { dir: dir.to_owned(), source };
+    }
+    match source.kind() {
+        // A script whose interpreter is missing is there itself.
+        io::ErrorKind::NotFound if dir.join(&program).is_file() => {
+            SpawnError::NotExecutable { program, source }
+        }
+        io::ErrorKind::NotFound => SpawnError::NotFound { program },
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ExecutableFileBusy => {
+            SpawnError::NotExecutable { program, source }
+        }
+        _ if source.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+            SpawnError::NotExecutable { program, source }
+        }
+        _ => SpawnError::System { program, source },
+    }
+}
+
+fn with_pipes(
+    mut command: Command,
+    input: Input,
+    brand: u64,
+    output: &Arc<Capture>,
+) -> io::Result<Launched> {
+    let (out, out_writer) = pipe()?;
+    let (err, err_writer) = pipe()?;
+    let held = match input {
+        Input::Open => {
+            let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+            command.stdin(Stdio::from(reader));
+            Some(writer)
+        }
+        Input::Ended => {
+            command.stdin(Stdio::null());
+            None
+        }
+    };
+    command.stdout(Stdio::from(out_writer)).stderr(Stdio::from(err_writer));
+    let mut command = CommandWrap::from(command);
+    command.wrap(ProcessSession);
+    let since = Instant::now();
+    let child = branded(brand, || command.spawn())?;
+    let streams = [(out, Side::Out), (err, Side::Err)];
+    let streams = streams.map(|(fd, side)| Stream::new(fd, side, Arc::clone(output)));
+    Ok(Launched { pid: pid_of(child.id())?, since, streams: streams.into(), input: held })
+}
+
+fn with_terminal(
+    command: Command,
+    (rows, cols): (u16, u16),
+    brand: u64,
+    output: &Arc<Capture>,
+) -> io::Result<Launched> {
+    let (master, slave) = pty_process::blocking::open().map_err(io::Error::other)?;
+    master.resize(pty_process::Size::new(rows, cols)).map_err(io::Error::other)?;
+    let mut command = pty_process::blocking::Command::from(command);
+    let since = Instant::now();
+    let child = branded(brand, || match command.spawn_borrowed(&slave) {
+        Ok(child) => Ok(child),
+        Err(pty_process::Error::Io(error)) => Err(error),
+        Err(error) => Err(io::Error::other(error)),
+    })?;
+    let master = OwnedFd::from(master);
+    let reader = master.try_clone()?;
+    unblock(&reader)?;
+    let stream = Stream::new(reader, Side::Out, Arc::clone(output));
+    Ok(Launched { pid: pid_of(child.id())?, since, streams: vec![stream], input: Some(master) })
+}
+
+fn pid_of(id: u32) -> io::Result<Pid> {
+    let raw = i32::try_from(id).map_err(io::Error::other)?;
+    Pid::from_raw(raw).ok_or_else(|| io::Error::other("a process without an id"))
+}
+
+/// Returns a pipe whose read end never blocks.
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    // A smaller pipe does as well, only slower.
+    let _ = rustix::pipe::fcntl_setpipe_size(&reader, PIPE);
+    unblock(&reader)?;
+    Ok((reader, writer))
+}
+
+fn unblock(fd: impl AsFd) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(&fd)?;
+    Ok(rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
+}
+
+/// Returns the brand of the `index`th server of `run`.
+pub(super) fn brand(run: Uuid, index: u16) -> u64 {
+    BRAND | run_brand(run) | u64::from(index)
+}
+
+/// Returns what the brands of one run have in common.
+fn run_brand(run: Uuid) -> u64 {
+    // The last bits of any uuid are random; the first of some are the time.
+    (run.as_u128() as u64 & 0x3fff_ffff_ffff) << 16
+}
+
+/// Runs `spawn` while this process carries `brand`, so that the child inherits it.
+fn branded<T>(brand: u64, spawn: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = lock(&ONE_AT_A_TIME);
+    let before = rustix::process::getrlimit(Resource::Rttime);
+    if before.current.is_some() || before.maximum.is_some_and(|maximum| maximum < brand) {
+        // Someone limits it already: the other marks have to do.
+        return spawn();
+    }
+    let limit = Rlimit { current: Some(brand), maximum: before.maximum };
+    let is_set = rustix::process::setrlimit(Resource::Rttime, limit).is_ok();
+    let result = spawn();
+    if is_set {
+        // Lifting a soft limit to its hard one is always allowed.
+        let _ = rustix::process::setrlimit(Resource::Rttime, before);
+    }
+    result
+}
+
+/// Returns the brand of `pid`, if it carries one.
+pub(super) fn brand_of(pid: u32) -> Option<u64> {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+    let soft: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    (soft & BRAND != 0).then_some(soft)
+}
+
+/// Returns whether `brand` is one of `run`'s.
+pub(super) fn is_of_run(brand: u64, run: Uuid) -> bool {
+    brand & !0xffff == BRAND | run_brand(run)
+}

@@ -1,0 +1,88 @@
+//! Processes: which one this is, which others are there, and the care of those Salve starts.
+//!
+//! [`Care`] starts servers and remedies, hands out how they ended, and ends whole families. It
+//! runs in the worker, which is a sub-reaper: whatever a server leaves behind falls to us, and
+//! nothing of it survives, whether it left its session, its parents or its environment.
+
+mod capture;
+mod care;
+mod command;
+mod family;
+mod launch;
+mod reaper;
+pub mod strays;
+#[cfg(test)]
+mod tests;
+pub mod tree;
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use capture::{Capture, LINES, Look, Outlet, Side};
+pub use care::{Care, CareError, EndReport, Ended, Running};
+pub use command::{CommandEnd, run_command};
+pub use launch::{SpawnError, Spec, Terminal};
+use rustix::process::Pid;
+use salve_core::event::Process;
+use salve_core::scrub::Scrubber;
+pub use tree::Found;
+
+/// The variable that marks the processes of an agent that Salve started.
+pub const AGENT_MARK: &str = "SALVE_AGENT";
+/// How much stack our own threads get.
+const STACK: usize = 256 << 10;
+
+/// Returns what tells this process apart from any other.
+pub fn this(scrubber: &Scrubber) -> Process {
+    let host = rustix::system::uname();
+    Process {
+        pid: std::process::id(),
+        started: tree::own().map_or(0, |stat| stat.started),
+        host: scrubber.scrub(&host.nodename().to_string_lossy()),
+    }
+}
+
+/// Returns whether that very process has ended; of another machine's nothing is known.
+pub fn is_gone(process: &Process, scrubber: &Scrubber) -> bool {
+    if process.host != this(scrubber).host {
+        return false;
+    }
+    match tree::stat(process.pid) {
+        Some(stat) => stat.started != process.started || stat.is_dead,
+        // Without /proc only the pid can be asked for.
+        None => i32::try_from(process.pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .is_none_or(|pid| rustix::process::test_kill_process(pid).is_err()),
+    }
+}
+
+/// Returns whether an agent that Salve started is behind this process: it, or any process that
+/// led to it, carries the mark. Taking the mark out of the environment of a child does not help.
+pub fn is_agents() -> bool {
+    if std::env::var_os(AGENT_MARK).is_some_and(|mark| !mark.is_empty()) {
+        return true;
+    }
+    let mut pid = tree::own().map(|stat| stat.parent);
+    while let Some(ancestor) = pid.filter(|&pid| pid > 1) {
+        if carries_mark(ancestor) {
+            return true;
+        }
+        pid = tree::stat(ancestor).map(|stat| stat.parent);
+    }
+    false
+}
+
+fn carries_mark(pid: u32) -> bool {
+    tree::variable(pid, AGENT_MARK).is_some_and(|mark| !mark.is_empty())
+}
+
+/// Locks `mutex`; a thread that died while holding it left nothing half done here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a thread with a small stack; it ends with the process.
+fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(run).map(drop)
+}

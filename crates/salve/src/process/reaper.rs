@@ -1,0 +1,135 @@
+//! Waits for every child that is ours to wait for, without ever polling.
+//!
+//! Children that other code starts and waits for by itself stay in our session, so they are told
+//! from orphans, which left it with their server.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Weak};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus};
+use salve_core::event::Exit;
+use signal_hook::consts::SIGCHLD;
+
+use super::care::{Ended, Shared};
+use super::tree::{self, Stat};
+use super::{lock, thread};
+
+/// The key of the event that some child changed.
+const CHILD: u64 = u64::MAX;
+
+/// Starts the thread that hands out how processes ended.
+pub(super) fn start(shared: &Arc<Shared>) -> io::Result<()> {
+    let (changes, notify) = UnixStream::pair()?;
+    changes.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
+    let key = epoll::EventData::new_u64(CHILD);
+    epoll::add(&shared.epoll, &changes, key, epoll::EventFlags::IN)?;
+    let epoll = shared.epoll.try_clone()?;
+    let shared = Arc::downgrade(shared);
+    thread("salve-reaper", move || run(&epoll, &changes, &shared))
+}
+
+fn run(epoll: &impl AsFd, changes: &UnixStream, shared: &Weak<Shared>) {
+    let mut events = Vec::with_capacity(64);
+    loop {
+        events.clear();
+        match epoll::wait(epoll, spare_capacity(&mut events), None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+        let Some(shared) = shared.upgrade() else { return };
+        let mut has_changed = false;
+        for event in &events {
+            match event.data.u64() {
+                CHILD => has_changed = true,
+                pid => hand_out(&shared, u32::try_from(pid).unwrap_or_default()),
+            }
+        }
+        if has_changed {
+            while matches!(rustix::io::read(changes, &mut [0u8; 64]), Ok(1..)) {}
+            reap_orphans(&shared);
+        }
+    }
+}
+
+/// Reaps a process that we started and tells who asked for it.
+fn hand_out(shared: &Shared, pid: u32) {
+    let mut table = lock(&shared.table);
+    let Some(alive) = table.alive.get(&pid) else { return };
+    let id = WaitId::PidFd(alive.life.pidfd.as_fd());
+    let exit = match rustix::process::waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+        Ok(Some(status)) => exit_of(&status),
+        Ok(None) | Err(Errno::INTR) => return,
+        // Someone else has taken its status: it has ended, and more cannot be known.
+        Err(_) => Exit::Code(-1),
+    };
+    let Some(alive) = table.alive.remove(&pid) else { return };
+    drop(table);
+    let uptime = alive.life.since.elapsed();
+    // Removed by hand because the descriptor lives on in `Running`.
+    let _ = epoll::delete(&shared.epoll, &alive.life.pidfd);
+    for stream in &alive.streams {
+        stream.drain();
+    }
+    shared.pump.wake();
+    lock(&alive.life.input).take();
+    let ended = Ended { exit, uptime };
+    *lock(&alive.life.ended) = Some(ended.clone());
+    alive.life.has_ended.notify_all();
+    if let Some(then) = alive.then {
+        then(ended);
+    }
+}
+
+fn exit_of(status: &WaitIdStatus) -> Exit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Code(-1),
+    }
+}
+
+/// Reaps what fell to us and has ended.
+pub(super) fn reap_orphans(shared: &Shared) {
+    if !is_any_dead() {
+        return;
+    }
+    let Some(me) = tree::own() else { return };
+    for stat in tree::children(me.pid) {
+        if stat.is_dead && is_orphan(shared, &me, &stat) {
+            reap(&stat);
+        }
+    }
+}
+
+/// Returns whether a child of ours is neither a main process nor another's business.
+pub(super) fn is_orphan(shared: &Shared, me: &Stat, child: &Stat) -> bool {
+    child.session != me.session && !lock(&shared.table).alive.contains_key(&child.pid)
+}
+
+/// Reaps one child that has ended.
+pub(super) fn reap(stat: &Stat) {
+    let pid = i32::try_from(stat.pid).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        // Another thread may have been faster.
+        let _ = rustix::process::waitid(WaitId::Pid(pid), options);
+    }
+}
+
+/// Returns whether some child has ended and waits to be reaped.
+fn is_any_dead() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(rustix::process::waitid(WaitId::All, options), Ok(Some(_)))
+}
+
+/// Returns whether there is any child at all.
+pub(super) fn has_children() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(rustix::process::waitid(WaitId::All, options), Err(Errno::CHILD))
+}

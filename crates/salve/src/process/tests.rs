@@ -1,0 +1,246 @@
+//! Real processes, started, ended and outlived.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use salve_core::event::Exit;
+use salve_core::scrub::Key;
+use uuid::Uuid;
+
+use super::*;
+
+/// Longer than anything here takes, on however busy a machine.
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_process_is_gone_when_it_ended_or_its_pid_is_anothers() {
+    let scrubber = Scrubber::new(Key::new([1; 32]));
+    let me = this(&scrubber);
+    assert!(!is_gone(&me, &scrubber));
+    assert!(is_gone(&Process { started: me.started + 1, ..me.clone() }, &scrubber));
+    let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let started = tree::stat(child.id()).unwrap().started;
+    let process = Process { pid: child.id(), started, ..me.clone() };
+    assert!(!is_gone(&process, &scrubber));
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert!(is_gone(&process, &scrubber));
+}
+
+/// A server under test.
+struct Server {
+    care: Care,
+    spec: Spec,
+}
+
+impl Server {
+    fn new(argv: &[&str], dir: &Path) -> Server {
+        let output = Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain));
+        Server {
+            care: Care::start(Uuid::new_v4()).unwrap(),
+            spec: Spec {
+                argv: argv.iter().map(OsString::from).collect(),
+                dir: dir.to_owned(),
+                env: Vec::new(),
+                server: "web".to_owned(),
+                terminal: Terminal::Pipes,
+                output,
+            },
+        }
+    }
+
+    fn shell(script: &str, dir: &Path) -> Server {
+        Server::new(&["sh", "-c", script], dir)
+    }
+
+    fn start(&self) -> (Running, Receiver<Ended>) {
+        let (tell, told) = mpsc::channel();
+        let then = Box::new(move |ended| tell.send(ended).unwrap());
+        (self.care.spawn(&self.spec, then).unwrap(), told)
+    }
+
+    /// Waits until the server has written `text`.
+    #[track_caller]
+    fn wait_for(&self, text: &str) {
+        wait_until(|| self.spec.output.tail().contains(text));
+    }
+}
+
+/// Waits until `is_so`, looking now and then.
+#[track_caller]
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it did not come to pass");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Returns the number a process wrote to `path` in `dir`.
+fn number(dir: &Path, path: &str) -> u32 {
+    let mut number = None;
+    wait_until(|| {
+        let text = fs::read_to_string(dir.join(path)).unwrap_or_default();
+        number = text.strip_suffix('\n').and_then(|text| text.trim().parse().ok());
+        number.is_some()
+    });
+    number.unwrap()
+}
+
+fn is_alive(pid: u32) -> bool {
+    tree::stat(pid).is_some_and(|stat| !stat.is_dead)
+}
+
+#[test]
+fn how_it_ended_and_its_last_words_are_handed_out() {
+    let home = tempfile::tempdir().unwrap();
+    for (script, exit) in [
+        ("echo out; echo err >&2; printf last; exit 3", Exit::Code(3)),
+        ("echo out; echo err >&2; printf last; kill -SEGV $$", Exit::Signal(11)),
+    ] {
+        let server = Server::shell(script, home.path());
+        let (running, told) = server.start();
+        let ended = told.recv_timeout(LONG).unwrap();
+        assert_eq!(ended.exit, exit);
+        assert_eq!(running.ended(), Some(ended));
+        let tail = server.spec.output.tail();
+        for word in ["out\n", "err\n", "last"] {
+            assert!(tail.contains(word), "{tail}");
+        }
+        assert_eq!(server.care.end(&running, LONG), EndReport::default());
+    }
+}
+
+#[test]
+fn a_server_leads_a_session_and_carries_its_marks() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::shell("echo ready; exec sleep 600", home.path());
+    let (running, _told) = server.start();
+    server.wait_for("ready");
+    let stat = tree::stat(running.process().pid).unwrap();
+    assert_eq!((stat.session, stat.group), (stat.pid, stat.pid));
+    assert_eq!(tree::variable(stat.pid, tree::SERVER_MARK).unwrap(), b"web");
+    assert_eq!(tree::cwd(stat.pid).unwrap(), home.path().canonicalize().unwrap());
+    server.care.end(&running, LONG);
+    assert!(!is_alive(stat.pid));
+}
+
+#[test]
+fn what_cannot_be_started_says_why() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("plain");
+    fs::write(&file, "no program").unwrap();
+    let spawn = |argv: &[&str], dir: &Path| {
+        let server = Server::new(argv, dir);
+        server.care.spawn(&server.spec, Box::new(|_| {})).unwrap_err()
+    };
+    assert!(matches!(spawn(&[], home.path()), SpawnError::Empty));
+    let error = spawn(&["no-such-program"], home.path());
+    assert_eq!(error.to_string(), "`no-such-program` was not found");
+    let error = spawn(&["./plain"], home.path());
+    assert!(matches!(error, SpawnError::NotExecutable { .. }), "{error:?}");
+    let gone = home.path().join("gone");
+    let error = spawn(&["true"], &gone);
+    assert!(matches!(error, SpawnError::Directory { .. }), "{error:?}");
+}
+
+#[test]
+fn a_grandchild_that_left_everything_is_ended() {
+    let home = tempfile::tempdir().unwrap();
+    // Two forks, a session of its own, an empty environment, deaf to TERM, holding our pipes.
+    let script = "(setsid env -i /bin/sh -c 'trap \"\" TERM; (trap \"\" TERM; \
+        echo $$ > pid; while :; do sleep 600; done) & wait' &) ; echo ready; exec sleep 600";
+    let server = Server::shell(script, home.path());
+    let (running, _told) = server.start();
+    server.wait_for("ready");
+    let stray = number(home.path(), "pid");
+    let report = server.care.end(&running, Duration::from_millis(200));
+    assert!(report.killed > 0, "{report:?}");
+    assert_eq!(report.left, []);
+    assert!(!is_alive(stray));
+    assert_eq!(server.care.leftovers(&running), []);
+}
+
+#[test]
+fn what_a_crashed_server_leaves_is_found_and_ended() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "setsid env -i sh -c 'echo $$ > pid; exec sleep 600' & \
+        while ! [ -s pid ]; do :; done; exit 1";
+    let server = Server::shell(script, home.path());
+    let (running, told) = server.start();
+    assert_eq!(told.recv_timeout(LONG).unwrap().exit, Exit::Code(1));
+    let stray = number(home.path(), "pid");
+    let found = server.care.leftovers(&running);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].process.pid, &*found[0].command), (stray, "sleep 600"));
+    let report = server.care.end(&running, LONG);
+    assert_eq!((report.asked, report.killed), (1, 0));
+    assert!(!is_alive(stray));
+}
+
+#[test]
+fn of_two_servers_only_the_ended_ones_grandchild_goes() {
+    let home = tempfile::tempdir().unwrap();
+    let script = |name| {
+        format!("(setsid env -i sh -c 'echo $$ > {name}; exec sleep 600' &); exec sleep 600")
+    };
+    let web = Server::shell(&script("web"), home.path());
+    let mut api = Server::shell(&script("api"), home.path());
+    api.care = web.care.clone();
+    api.spec.server = "api".to_owned();
+    let (web_runs, _told) = web.start();
+    let (api_runs, _told_too) = api.start();
+    let (of_web, of_api) = (number(home.path(), "web"), number(home.path(), "api"));
+    web.care.end(&web_runs, LONG);
+    assert!(!is_alive(of_web) && is_alive(of_api));
+    assert!(api_runs.ended().is_none());
+    api.care.end(&api_runs, LONG);
+    assert!(!is_alive(of_api));
+}
+
+#[test]
+fn a_server_that_goes_on_forking_ends() {
+    let home = tempfile::tempdir().unwrap();
+    // Each generation leaves the session and starts the next one; none hears TERM. There is a last
+    // one, in case nobody ends them.
+    fs::write(
+        home.path().join("chain"),
+        "trap '' TERM; [ $1 -gt 0 ] && { setsid sh ./chain $(($1 - 1)) & }; exec sleep 60",
+    )
+    .unwrap();
+    let server = Server::new(&["sh", "./chain", "150"], home.path());
+    let (running, _told) = server.start();
+    wait_until(|| server.care.leftovers(&running).len() > 20);
+    let report = server.care.end(&running, Duration::from_millis(1));
+    assert_eq!(report.left, []);
+    assert_eq!(server.care.leftovers(&running), []);
+}
+
+#[test]
+fn children_of_others_are_left_to_them() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::shell("exec sleep 600", home.path());
+    let (running, _told) = server.start();
+    let mut bystander = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    server.care.end(&running, LONG);
+    assert!(is_alive(bystander.id()));
+    drop(bystander.stdin.take());
+    assert!(bystander.wait().unwrap().success());
+}
+
+#[test]
+fn a_command_is_bounded_and_leaves_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let quick = Server::shell("cat; echo done; sleep 600 & echo $! > pid; exit 4", home.path());
+    let end = run_command(&quick.care, &quick.spec, LONG).unwrap();
+    assert_eq!((end.exit, &*end.output), (Exit::Code(4), "done\n"));
+    assert!(!is_alive(number(home.path(), "pid")));
+    let slow = Server::shell("echo begun; sleep 600", home.path());
+    let end = run_command(&slow.care, &slow.spec, Duration::from_millis(300)).unwrap();
+    assert_eq!((end.exit, &*end.output), (Exit::TimedOut, "begun\n"));
+}
