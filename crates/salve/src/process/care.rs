@@ -146,7 +146,10 @@ impl Care {
     ) -> Result<Running, SpawnError> {
         let (origin, brand) = self.origin(&spec.server);
         spec.output.mark_start();
+        let mut mains = reaper::mains();
         let launched = launch::launch(spec, input, self.run, brand)?;
+        mains.insert(launched.pid.as_raw_nonzero().get().unsigned_abs());
+        drop(mains);
         self.adopt(spec, origin, launched, then).map_err(|source| {
             let program = spec.argv.first().map(|word| word.to_string_lossy().into_owned());
             SpawnError::System { program: program.unwrap_or_default(), source }

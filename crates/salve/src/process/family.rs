@@ -27,13 +27,19 @@ pub(super) fn members(shared: &Shared, life: &Life) -> Vec<Stat> {
     let Some(me) = tree::own() else { return Vec::new() };
     let all = tree::descendants(me.pid);
     let mut roots = Vec::new();
+    let mains = reaper::mains();
     for child in all.iter().filter(|stat| stat.parent == me.pid) {
-        if child.is_dead && reaper::is_orphan(shared, &me, child) {
+        if child.is_dead && reaper::is_orphan(&mains, &me, child) {
             reaper::reap(child);
+        } else if mains.contains(&child.pid) {
+            if child.pid == life.process.pid {
+                roots.push(*child);
+            }
         } else if belongs(shared, &me, child, life) {
             roots.push(*child);
         }
     }
+    drop(mains);
     let mut family = Vec::new();
     for root in roots {
         family.push(root);
@@ -43,17 +49,16 @@ pub(super) fn members(shared: &Shared, life: &Life) -> Vec<Stat> {
     family
 }
 
-/// Returns whether a child of ours is of that server.
+/// Returns whether a child of ours that is no main process is of the server that `life` is of.
 fn belongs(shared: &Shared, me: &Stat, child: &Stat, life: &Life) -> bool {
     let table = lock(&shared.table);
-    if let Some(alive) = table.alive.get(&child.pid) {
-        return alive.life.pid == life.pid;
-    }
     if child.session == me.session {
         return false;
     }
     match origin(&table, child) {
         Some(origin) => origin == life.origin,
+        // It carries the brand of a run that is not this one.
+        None if launch::brand_of(child.pid).is_some() => false,
         None => {
             table.origins.len() == 1
                 || table.alive.values().all(|alive| alive.life.origin == life.origin)

@@ -3,10 +3,11 @@
 //! Children that other code starts and waits for by itself stay in our session, so they are told
 //! from orphans, which left it with their server.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
@@ -21,6 +22,17 @@ use super::{lock, thread};
 
 /// The key of the event that some child changed.
 const CHILD: u64 = u64::MAX;
+
+/// The main processes that have not been reaped, whoever in this process takes care of them.
+///
+/// Whoever starts one holds the lock from before the start until it is listed, so that no reaper
+/// takes a process that ends at once for an orphan.
+static MAIN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// Returns the list of main processes, to be held while one is started.
+pub(super) fn mains() -> MutexGuard<'static, BTreeSet<u32>> {
+    lock(&MAIN)
+}
 
 /// Starts the thread that hands out how processes ended.
 pub(super) fn start(shared: &Arc<Shared>) -> io::Result<()> {
@@ -52,7 +64,7 @@ fn run(epoll: &impl AsFd, changes: &UnixStream, shared: &Weak<Shared>) {
         }
         if has_changed {
             while matches!(rustix::io::read(changes, &mut [0u8; 64]), Ok(1..)) {}
-            reap_orphans(&shared);
+            reap_orphans();
         }
     }
 }
@@ -70,6 +82,7 @@ fn hand_out(shared: &Shared, pid: u32) {
     };
     let Some(alive) = table.alive.remove(&pid) else { return };
     drop(table);
+    mains().remove(&pid);
     let uptime = alive.life.since.elapsed();
     // Removed by hand because the descriptor lives on in `Running`.
     let _ = epoll::delete(&shared.epoll, &alive.life.pidfd);
@@ -95,21 +108,22 @@ fn exit_of(status: &WaitIdStatus) -> Exit {
 }
 
 /// Reaps what fell to us and has ended.
-pub(super) fn reap_orphans(shared: &Shared) {
+pub(super) fn reap_orphans() {
     if !is_any_dead() {
         return;
     }
     let Some(me) = tree::own() else { return };
+    let mains = mains();
     for stat in tree::children(me.pid) {
-        if stat.is_dead && is_orphan(shared, &me, &stat) {
+        if stat.is_dead && is_orphan(&mains, &me, &stat) {
             reap(&stat);
         }
     }
 }
 
 /// Returns whether a child of ours is neither a main process nor another's business.
-pub(super) fn is_orphan(shared: &Shared, me: &Stat, child: &Stat) -> bool {
-    child.session != me.session && !lock(&shared.table).alive.contains_key(&child.pid)
+pub(super) fn is_orphan(mains: &BTreeSet<u32>, me: &Stat, child: &Stat) -> bool {
+    child.session != me.session && !mains.contains(&child.pid)
 }
 
 /// Reaps one child that has ended.

@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_and_spaces_hides_no_field() {
-        let line = b"4711 (a) S 1 (b)) Z 12 13 14 0 -1 4 5 6 7 8 9 10 11 12 13 20 0 1 0 987 1 2\n";
+        let line = b"4711 (a) S 1 (b)) Z 12 13 14 0 -1 4 5 6 7 8 9 10 11 12 20 0 1 0 987 1 2\n";
         let want =
             Stat { pid: 4711, parent: 12, group: 13, session: 14, started: 987, is_dead: true };
         assert_eq!(parse_stat(line), Some(want));
