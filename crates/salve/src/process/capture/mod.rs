@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 pub use outlet::Outlet;
 pub(super) use pump::{Pump, Stream};
+use salve_core::server::{LocalUrl, UrlFinder};
 pub use tail::Side;
 
 use self::tail::{LONGEST, Tail};
@@ -36,12 +37,13 @@ pub struct Capture {
     look: Look,
     lines: usize,
     tail: Mutex<Tail>,
+    finder: Mutex<UrlFinder>,
 }
 
 impl Capture {
     /// Returns a capture that passes on to `outlet` and keeps the last lines.
     pub fn new(outlet: Arc<Outlet>, look: Look) -> Capture {
-        Capture { outlet, look, lines: LINES, tail: Mutex::default() }
+        Capture { outlet, look, lines: LINES, tail: Mutex::default(), finder: Mutex::default() }
     }
 
     /// Returns it keeping another number of lines.
@@ -56,14 +58,25 @@ impl Capture {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Returns the first address on this machine that the present run of the process told.
+    pub fn url(&self) -> Option<LocalUrl> {
+        let finder = lock(&self.finder);
+        finder.url().cloned().or_else(|| finder.url_when_quiet())
+    }
+
     /// Marks that a new process writes from here on.
     pub fn mark_start(&self) {
         lock(&self.tail).mark_start();
+        *lock(&self.finder) = UrlFinder::default();
     }
 
     /// Keeps what was read.
     fn keep(&self, side: Side, bytes: &[u8]) {
         lock(&self.tail).push(side, bytes);
+        let mut finder = lock(&self.finder);
+        if !finder.is_done() {
+            finder.push(bytes);
+        }
     }
 
     /// Passes on what was read; `open` holds a prefixed line until it ends.
