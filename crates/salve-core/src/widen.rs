@@ -28,6 +28,8 @@ pub enum Bearing {
     None,
     /// Being off.
     Off,
+    /// Being on.
+    On,
     /// A smaller number.
     Lower,
     /// A larger number.
@@ -44,8 +46,17 @@ pub enum Bearing {
 
 /// Every setting and its bearing, sorted by name.
 pub const BEARINGS: &[(&str, Bearing)] = &[
+    ("agent.autostart", Bearing::Off),
+    ("agent.command", Bearing::Unset),
     ("agent.engage_timeout_ms", Bearing::Lower),
+    ("agent.idle_limit_ms", Bearing::Lower),
+    ("agent.max_cents", Bearing::Lower),
+    ("agent.max_tokens", Bearing::Lower),
+    ("agent.model", Bearing::Unset),
+    ("agent.on_failure", Bearing::Earlier(&["undo", "keep"])),
     ("agent.repair", Bearing::Off),
+    ("agent.runtime", Bearing::Unset),
+    ("agent.wall_limit_ms", Bearing::Lower),
     ("agent.write_timeout_ms", Bearing::Lower),
     ("auto_heal.clusters", Bearing::Fewer),
     ("auto_heal.enabled", Bearing::Off),
@@ -72,6 +83,23 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("repair.max_loc", Bearing::Lower),
     ("repair.quiet_period_ms", Bearing::None),
     ("scrub.patterns", Bearing::None),
+    ("server.crash_log_days", Bearing::None),
+    ("server.flap_window_ms", Bearing::Higher),
+    ("server.health.body", Bearing::Unset),
+    ("server.health.path", Bearing::Unset),
+    ("server.health.soak_ms", Bearing::Higher),
+    ("server.health.status", Bearing::Unset),
+    ("server.liveness", Bearing::On),
+    ("server.liveness_grace_ms", Bearing::Lower),
+    ("server.liveness_interval_ms", Bearing::Lower),
+    ("server.log_files", Bearing::None),
+    ("server.log_kb", Bearing::None),
+    ("server.log_lines", Bearing::None),
+    ("server.pty", Bearing::None),
+    ("server.startup_timeout_ms", Bearing::Lower),
+    ("server.stop_grace_ms", Bearing::None),
+    ("server.url", Bearing::Unset),
+    ("servers", Bearing::Fewer),
     ("version", Bearing::None),
     ("webhooks.on_config_change", Bearing::None),
     ("webhooks.on_escalation", Bearing::None),
@@ -156,6 +184,7 @@ fn is_wider(bearing: Bearing, old: &Term, new: &Term) -> bool {
     match (bearing, old, new) {
         (Bearing::None, _, _) => false,
         (Bearing::Off, Term::Flag(old), Term::Flag(new)) => *new && !*old,
+        (Bearing::On, Term::Flag(old), Term::Flag(new)) => *old && !*new,
         (Bearing::Lower, Term::Number(old), Term::Number(new)) => new > old,
         (Bearing::Higher, Term::Number(old), Term::Number(new)) => new < old,
         (Bearing::Fewer, Term::List(old), Term::List(new)) => !is_subset(new, old),
@@ -176,6 +205,7 @@ fn stricter(bearing: Bearing, old: &Term, new: &Term) -> Term {
     match (bearing, old, new) {
         (Bearing::None, _, new) => new.clone(),
         (Bearing::Off, Term::Flag(old), Term::Flag(new)) => Term::Flag(*old && *new),
+        (Bearing::On, Term::Flag(old), Term::Flag(new)) => Term::Flag(*old || *new),
         (Bearing::Lower, Term::Number(old), Term::Number(new)) => Term::Number(*old.min(new)),
         (Bearing::Higher, Term::Number(old), Term::Number(new)) => Term::Number(*old.max(new)),
         (Bearing::Fewer, Term::List(old), Term::List(new)) => {

@@ -18,7 +18,7 @@ fn word(word: &'static str) -> Term {
 /// Any value that a setting with this bearing may have.
 fn term(bearing: Bearing) -> BoxedStrategy<Term> {
     match bearing {
-        Bearing::Off => any::<bool>().prop_map(Term::Flag).boxed(),
+        Bearing::Off | Bearing::On => any::<bool>().prop_map(Term::Flag).boxed(),
         Bearing::Lower | Bearing::Higher | Bearing::None => {
             (0..4u64).prop_map(Term::Number).boxed()
         }
@@ -157,6 +157,9 @@ fn each_bearing_knows_its_wider_side() {
     check("agent.repair", Term::Flag(false), Term::Flag(true));
     check("repair.max_files", Term::Number(8), Term::Number(80));
     check("repair.cooldown_ms", Term::Number(600_000), Term::Number(0));
+    check("agent.autostart", Term::Flag(false), Term::Flag(true));
+    check("server.liveness", Term::Flag(true), Term::Flag(false));
+    check("servers", list(&["web = npm start"]), list(&["web = npm start", "api = x"]));
     check("auto_heal.vpn_script", Term::Unset, word("./vpn"));
 }
 

@@ -105,7 +105,16 @@ fn check_text(schema: &Json, text: &str, origin: &Origin, path: &str, problems: 
 }
 
 fn fits(schema: &Json, value: &Value) -> bool {
-    match (kind(schema), value) {
+    match schema.get("type") {
+        Some(Json::Array(kinds)) => {
+            kinds.iter().filter_map(Json::as_str).any(|kind| is_of(kind, value))
+        }
+        Some(_) | None => is_of(kind(schema), value),
+    }
+}
+
+fn is_of(kind: &str, value: &Value) -> bool {
+    match (kind, value) {
         ("boolean", Value::Bool(_)) | ("integer", Value::Integer(_)) => true,
         ("string", Value::Text(_)) | ("array", Value::List(_)) => true,
         ("object", Value::Table(_)) | ("number", Value::Integer(_) | Value::Float(_)) => true,
@@ -116,6 +125,11 @@ fn fits(schema: &Json, value: &Value) -> bool {
 /// Returns the type that a part of the schema asks for.
 pub(super) fn kind(schema: &Json) -> &str {
     schema.get("type").and_then(Json::as_str).unwrap_or_default()
+}
+
+/// Returns whether a part of the schema takes text or a list of it.
+pub(super) fn takes_list(schema: &Json) -> bool {
+    schema.get("type").is_some_and(Json::is_array)
 }
 
 /// Returns in words what a part of the schema asks for.
@@ -132,6 +146,7 @@ pub(super) fn expected(schema: &Json) -> String {
         "number" => "a number".into(),
         "array" => format!("a list of {}", expected(&schema["items"])),
         "object" => "a table".into(),
+        "" if takes_list(schema) => "text or a list of text".into(),
         _ => match schema.get("enum").and_then(Json::as_array) {
             Some(choices) if choices.len() > 8 => {
                 format!("one of the {} words in the schema", choices.len())

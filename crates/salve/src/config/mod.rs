@@ -6,25 +6,33 @@
 //! (`schema`), and is laid over the one below; the merged tree becomes [`Settings`].
 
 mod check;
+mod command;
 mod live;
 mod load;
 mod parse;
 mod problem;
+mod procfile;
 mod read;
+mod rows;
 mod rules;
 mod schema;
+mod servers;
 mod settings;
 #[cfg(test)]
 mod tests;
 pub mod tree;
 mod valid;
+mod valid_servers;
 mod words;
 
+pub use command::CommandLine;
 pub use live::{Live, LiveError, Reload, in_force};
 pub use load::{Config, DEFAULTS, LoadError, Sources, defaults, load, load_file};
 pub use problem::Problem;
+pub use procfile::{PROCFILES, ProcfileError, procfile};
 pub use read::{ReadError, read, read_from};
 pub use schema::{Key, keys, with_defaults};
+pub use servers::{Health, HealthEntry, Server, ServerEntry, ServerSettings};
 pub use settings::*;
 pub use words::{Environment, unknown_key};
 

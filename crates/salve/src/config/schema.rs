@@ -56,6 +56,7 @@ fn simplify(schema: &mut Value, within: Within) {
             object.insert("type".into(), kind);
         }
     }
+    take_the_one(object);
     list_choices(object);
     if let Some(Value::Object(properties)) = object.get_mut("properties") {
         properties.values_mut().for_each(|property| simplify(property, within));
@@ -65,6 +66,16 @@ fn simplify(schema: &mut Value, within: Within) {
     }
     if let Some(items) = object.get_mut("items") {
         simplify(items, Within::Row);
+    }
+}
+
+/// Puts what may be left out in the place of "this or null".
+fn take_the_one(object: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = object.remove("anyOf") else { return };
+    let not_null = |choice: &Value| choice.get("type").is_none_or(|kind| kind != "null");
+    let Some(Value::Object(one)) = choices.into_iter().find(not_null) else { return };
+    for (name, value) in one {
+        object.entry(name).or_insert(value);
     }
 }
 

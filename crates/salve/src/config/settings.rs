@@ -8,11 +8,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use salve_core::class::Class;
 use salve_core::fingerprint::{AnchorRow, ClassRow};
 use salve_core::gate::{self, RawPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
+
+use super::command::CommandLine;
+use super::rows::{AnchorSchema, ClassSchema};
+use super::servers::{Server, ServerEntry};
 
 /// Every setting of Salve.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -25,6 +28,10 @@ pub struct Settings {
     pub recovery: Recovery,
     /// How a crashed dev server is brought back
     pub repair: Repair,
+    /// How dev servers are cared for
+    pub server: Server,
+    /// Dev servers by name; each has its command, and what differs from [server]
+    pub servers: BTreeMap<String, ServerEntry>,
     /// How a coding agent takes part in repairs
     pub agent: Agent,
     /// Remedies that ship with Salve
@@ -153,6 +160,75 @@ pub struct Agent {
     #[serde(rename = "write_timeout_ms", deserialize_with = "milliseconds")]
     #[schemars(with = "u64", range(max = 86_400_000), extend("x-env" = "AGENT_WRITE_TIMEOUT_MS"))]
     pub write_timeout: Duration,
+    /// Whether Salve starts an agent by itself when none is there
+    pub autostart: bool,
+    /// Which agent that is
+    pub runtime: Option<AgentRuntime>,
+    /// Command of the agent, for the runtime "command"
+    pub command: Option<CommandLine>,
+    /// Model that the agent is asked to use
+    pub model: Option<String>,
+    /// Milliseconds that a started agent may take for one repair
+    #[serde(rename = "wall_limit_ms", deserialize_with = "milliseconds")]
+    #[schemars(with = "u64", range(min = 1, max = 86_400_000))]
+    pub wall_limit: Duration,
+    /// Milliseconds that a started agent may show no sign of work
+    #[serde(rename = "idle_limit_ms", deserialize_with = "milliseconds")]
+    #[schemars(with = "u64", range(min = 1, max = 86_400_000))]
+    pub idle_limit: Duration,
+    /// Tokens that agents may use for one incident
+    #[schemars(range(max = 1_000_000_000))]
+    pub max_tokens: u64,
+    /// Money that agents may cost for one incident, in cents
+    #[schemars(range(max = 10_000_000))]
+    pub max_cents: u64,
+    /// What becomes of a change that did not help
+    pub on_failure: OnFailure,
+}
+
+/// An agent that Salve can start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentRuntime {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+    /// The command in `agent.command`.
+    Command,
+}
+
+impl AgentRuntime {
+    /// Returns the word for it in the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Command => "command",
+        }
+    }
+}
+
+/// What becomes of a change that did not help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// It is undone before the next attempt.
+    Undo,
+    /// It stays.
+    Keep,
+}
+
+impl From<OnFailure> for salve_core::event::OnFailure {
+    fn from(on_failure: OnFailure) -> Self {
+        match on_failure {
+            OnFailure::Undo => Self::Undo,
+            OnFailure::Keep => Self::Keep,
+        }
+    }
 }
 
 /// Remedies that ship with Salve.
@@ -249,75 +325,6 @@ pub struct Fingerprint {
     pub classes: Vec<ClassRow>,
 }
 
-/// A failure known by the shape of a line; what [`AnchorRow`] looks like to editors.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is used")]
-struct AnchorSchema {
-    /// Stable dotted name; it is part of the signature
-    id: String,
-    /// Class of the failure
-    #[schemars(extend("enum" = class_names()))]
-    class: String,
-    /// What people call it
-    error_type: Option<String>,
-    /// Lines that name it: literal text with holes such as {port:port}
-    shapes: Vec<String>,
-    /// Holes that tell one such failure from another, in this order
-    identify: Option<Vec<String>>,
-    /// Shapes of lines around that add holes
-    near: Option<Vec<String>>,
-    /// Texts that must all occur somewhere in the output
-    require: Option<Vec<String>>,
-    /// How surely the line names the failure: wrappers 10 to 20, root causes 70 and more
-    weight: Option<u8>,
-    /// Whether upper and lower case are the same
-    fold: Option<bool>,
-    /// Whether the topmost function of the project joins the identity
-    frame: Option<bool>,
-    /// Texts that it must recognise
-    examples: Option<Vec<ExampleSchema>>,
-    /// Texts that it must not match
-    counter: Option<Vec<String>>,
-}
-
-/// A text that an anchor must recognise.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is used")]
-struct ExampleSchema {
-    /// Output, of one line or several
-    text: String,
-    /// Values of the identifying holes
-    holes: Option<Vec<String>>,
-}
-
-/// A rule that classifies; what [`ClassRow`] looks like to editors.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is used")]
-struct ClassSchema {
-    /// What the rule is called in messages
-    name: String,
-    /// Class that it gives
-    #[schemars(extend("enum" = class_names()))]
-    class: String,
-    /// Words of which one must occur
-    any: Vec<String>,
-    /// Words of which one must occur, too
-    also: Option<Vec<String>>,
-    /// Words of which none may occur
-    never: Option<Vec<String>>,
-    /// Lines that must get this class
-    examples: Option<Vec<String>>,
-    /// Lines to which the rule must not apply
-    counter: Option<Vec<String>>,
-}
-
-fn class_names() -> Vec<&'static str> {
-    Class::ALL.iter().map(|class| class.as_str()).collect()
-}
-
-fn milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+pub(super) fn milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     u64::deserialize(from).map(Duration::from_millis)
 }

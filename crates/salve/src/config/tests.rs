@@ -136,7 +136,11 @@ fn the_defaults_are_the_specs_and_cover_every_setting() {
     let defaults = defaults().unwrap();
     let config = load(&Sources::default()).unwrap();
     assert_eq!(config.warnings(), []);
-    let optional = |name: &str| name.starts_with("webhooks.") || name == "auto_heal.vpn_script";
+    let optional = |name: &str| {
+        let without =
+            ["url", "path", "status", "body", "runtime", "command", "model", "vpn_script"];
+        name.starts_with("webhooks.") || without.contains(&name.rsplit('.').next().unwrap())
+    };
     for key in keys() {
         assert_eq!(defaults.get(key.name).is_none(), optional(key.name), "{}", key.name);
     }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::check::{expected, kind};
+use super::check::{expected, kind, takes_list};
 use super::problem::{Problem, nearest, shown};
 use super::schema::{Key, keys};
 use super::tree::{Node, Origin, Value};
 
 /// Variables that Salve reads but that set nothing.
-const NOT_SETTINGS: [&str; 3] = ["SALVE_PROJECT", "SALVE_AGENT", "SALVE_USER"];
+const NOT_SETTINGS: [&str; 5] =
+    ["SALVE_PROJECT", "SALVE_AGENT", "SALVE_USER", "SALVE_RUN", "SALVE_SERVER"];
 
 /// The environment variables that may be settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,6 +118,9 @@ fn read(key: Key, text: &str, origin: Origin) -> Result<Node, Problem> {
         },
         "integer" => text.trim().parse().ok().map(Value::Integer),
         "string" => Some(Value::Text(text.to_owned())),
+        _ if takes_list(key.schema) && !text.trim_start().starts_with('[') => {
+            Some(Value::Text(text.to_owned()))
+        }
         _ => toml::de::ValueDeserializer::parse(text)
             .and_then(serde_json::Value::deserialize)
             .ok()
