@@ -12,6 +12,7 @@ pub mod id;
 pub mod incident;
 pub mod memory;
 pub mod near;
+pub mod playbook;
 pub mod scrub;
 pub mod server;
 pub mod widen;

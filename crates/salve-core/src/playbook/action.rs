@@ -1,0 +1,149 @@
+//! What a remedy does, step by step.
+
+use std::time::Duration;
+
+use super::facts::LockHold;
+use crate::event::Process;
+
+/// What a remedy does: its steps in order. If one fails, what was set aside comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// The steps, in order; none means only to run the subject again.
+    pub steps: Vec<Step>,
+}
+
+/// One step of an action. Paths are relative to the project's root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Moves something derived out of the way; it comes back if a later step fails.
+    SetAside {
+        /// What to move.
+        path: String,
+    },
+    /// Deletes something derived that the subject makes anew.
+    Clear {
+        /// What to delete.
+        path: String,
+    },
+    /// Removes a lock whose holder is proven to be gone; the proof is made again right before.
+    Unlock {
+        /// The lock.
+        path: String,
+        /// What was known of it.
+        hold: LockHold,
+    },
+    /// Ends processes of this project that nobody looks after any more.
+    End {
+        /// The processes, the eldest first.
+        family: Vec<Process>,
+        /// The port they hold, if that is why.
+        port: Option<u16>,
+    },
+    /// Runs a program, confined to the project.
+    Run {
+        /// The program and its arguments.
+        argv: Vec<String>,
+        /// Where, relative to the root; empty for the root itself.
+        dir: String,
+        /// How long it may take.
+        limit: Duration,
+        /// Whether it may change a file that git tracks.
+        edits: Edits,
+    },
+}
+
+/// Which files a command may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edits {
+    /// Derived files only.
+    Derived,
+    /// This lockfile too, relative to the root.
+    Lockfile(String),
+    /// Whatever the project's own command changes.
+    Anything,
+}
+
+impl Action {
+    /// Returns the action that only runs the subject again.
+    pub fn restart() -> Self {
+        Self { steps: Vec::new() }
+    }
+
+    /// Returns whether it only runs the subject again.
+    pub fn is_restart(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Returns whether a step may change a file that git tracks.
+    pub fn edits_tracked(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Run { edits, .. } => match edits {
+                Edits::Derived => false,
+                Edits::Lockfile(_) | Edits::Anything => true,
+            },
+            Step::SetAside { .. } | Step::Clear { .. } | Step::Unlock { .. } | Step::End { .. } => {
+                false
+            }
+        })
+    }
+
+    /// Returns the action as a person would type it.
+    pub fn text(&self) -> String {
+        if self.is_restart() {
+            return "restart".to_owned();
+        }
+        let steps: Vec<String> = self.steps.iter().map(Step::text).collect();
+        steps.join(" && ")
+    }
+}
+
+impl Step {
+    /// Returns the step as a person would type it.
+    pub fn text(&self) -> String {
+        match self {
+            Step::SetAside { path } | Step::Clear { path } => format!("rm -rf {}", quoted(path)),
+            Step::Unlock { path, .. } => format!("rm {}", quoted(path)),
+            Step::End { family, .. } => {
+                let pids: Vec<String> = family.iter().map(|one| one.pid.to_string()).collect();
+                format!("kill {}", pids.join(" "))
+            }
+            Step::Run { argv, dir, .. } => {
+                let words: Vec<String> = argv.iter().map(|word| quoted(word)).collect();
+                let command = words.join(" ");
+                if dir.is_empty() {
+                    return command;
+                }
+                format!("(cd {} && {command})", quoted(dir))
+            }
+        }
+    }
+}
+
+/// Quotes a word for a shell where that is needed.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,~".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_reads_as_a_person_would_type_it() {
+        let run = |dir: &str| Step::Run {
+            argv: vec!["npm".into(), "run".into(), "a b".into()],
+            dir: dir.into(),
+            limit: Duration::from_secs(1),
+            edits: Edits::Derived,
+        };
+        let aside = Step::SetAside { path: "node_modules".into() };
+        let action = Action { steps: vec![aside, run(""), run("it's")] };
+        let want = r"rm -rf node_modules && npm run 'a b' && (cd 'it'\''s' && npm run 'a b')";
+        assert_eq!(action.text(), want);
+        assert_eq!(Action::restart().text(), "restart");
+    }
+}

@@ -1,0 +1,257 @@
+//! What the text of a failure speaks of: modules, paths, ports, programs, processes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+/// The sort of thing that a rule's pattern catches; a named group of the pattern says which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// What JavaScript imports: a package, a part of one, or a file.
+    Module,
+    /// The file that imports it.
+    From,
+    /// A Node package.
+    Package,
+    /// A Python module.
+    Import,
+    /// A file or directory.
+    Path,
+    /// A port.
+    Port,
+    /// A program.
+    Program,
+    /// A process id.
+    Pid,
+    /// A variable of the environment.
+    Variable,
+    /// A host, or host and port.
+    Host,
+    /// A script of `package.json`.
+    Script,
+    /// A version or range that is asked for.
+    Wanted,
+    /// A version that is there.
+    Present,
+    /// A command that the text itself advises.
+    Advice,
+    /// Whatever else a person should read.
+    Detail,
+}
+
+/// Every kind with the name of its group.
+const KINDS: [(Kind, &str); 15] = [
+    (Kind::Module, "module"),
+    (Kind::From, "from"),
+    (Kind::Package, "package"),
+    (Kind::Import, "import"),
+    (Kind::Path, "path"),
+    (Kind::Port, "port"),
+    (Kind::Program, "program"),
+    (Kind::Pid, "pid"),
+    (Kind::Variable, "variable"),
+    (Kind::Host, "host"),
+    (Kind::Script, "script"),
+    (Kind::Wanted, "wanted"),
+    (Kind::Present, "present"),
+    (Kind::Advice, "advice"),
+    (Kind::Detail, "detail"),
+];
+
+impl Kind {
+    /// Returns the name of the group.
+    pub fn name(self) -> &'static str {
+        KINDS.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl FromStr for Kind {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        KINDS.iter().find(|(_, own)| *own == name).map(|(kind, _)| *kind).ok_or(())
+    }
+}
+
+/// What one rule caught in a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Caught(BTreeMap<Kind, String>);
+
+impl Caught {
+    /// Returns the value of `kind`.
+    pub(super) fn get(&self, kind: Kind) -> Option<&str> {
+        self.0.get(&kind).map(String::as_str)
+    }
+
+    /// Returns everything caught.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Kind, &str)> {
+        self.0.iter().map(|(kind, value)| (*kind, value.as_str()))
+    }
+
+    /// Keeps a value unless there is one already.
+    pub(super) fn keep(&mut self, kind: Kind, value: &str) {
+        let value = value.trim();
+        if !value.is_empty() {
+            self.0.entry(kind).or_insert_with(|| value.to_owned());
+        }
+    }
+
+    /// Adds what follows from what was caught: of a module the package or the file it means, of a
+    /// path in `node_modules` the package that owns it, of an address its port.
+    pub(super) fn complete(&mut self) {
+        if let Some(module) = self.get(Kind::Module).map(plain_module) {
+            if module.starts_with(['.', '/']) {
+                let path = match self.get(Kind::From) {
+                    Some(from) if module.starts_with('.') => join(parent(from), &module),
+                    Some(_) | None => module,
+                };
+                self.keep(Kind::Path, &path);
+            } else if let Some(package) = package_of(&module) {
+                self.keep(Kind::Package, package);
+            }
+        }
+        for kind in [Kind::Path, Kind::From] {
+            if let Some(package) = self.get(kind).and_then(owner).map(str::to_owned) {
+                self.keep(Kind::Package, &package);
+            }
+        }
+    }
+}
+
+/// The things whose state a diagnosis wants to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clues {
+    /// Paths, as the text names them.
+    pub paths: BTreeSet<String>,
+    /// Ports.
+    pub ports: BTreeSet<u16>,
+    /// Processes.
+    pub pids: BTreeSet<u32>,
+    /// Programs.
+    pub programs: BTreeSet<String>,
+    /// Node packages.
+    pub packages: BTreeSet<String>,
+    /// Python modules.
+    pub imports: BTreeSet<String>,
+}
+
+impl Clues {
+    /// Adds what a rule caught.
+    pub(super) fn add(&mut self, caught: &Caught) {
+        for (kind, value) in caught.iter() {
+            match kind {
+                Kind::Path | Kind::From => drop(self.paths.insert(value.to_owned())),
+                Kind::Port => self.ports.extend(value.parse::<u16>().ok()),
+                Kind::Pid => self.pids.extend(value.parse::<u32>().ok()),
+                Kind::Program => {
+                    self.programs.insert(value.to_owned());
+                    if value.contains('/') {
+                        self.paths.insert(value.to_owned());
+                    }
+                }
+                Kind::Package => drop(self.packages.insert(value.to_owned())),
+                Kind::Import => drop(self.imports.insert(value.to_owned())),
+                Kind::Host => {
+                    let port: Option<u16> =
+                        value.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+                    self.ports.extend(port);
+                }
+                Kind::Module
+                | Kind::Variable
+                | Kind::Script
+                | Kind::Wanted
+                | Kind::Present
+                | Kind::Advice
+                | Kind::Detail => {}
+            }
+        }
+    }
+}
+
+/// Returns a module's name without the decorations some tools give it.
+fn plain_module(module: &str) -> String {
+    let module = module.strip_prefix("file://").unwrap_or(module);
+    module
+        .split(['?', '#'])
+        .next()
+        .filter(|_| !module.starts_with('#'))
+        .unwrap_or(module)
+        .to_owned()
+}
+
+/// Returns the package that a bare import belongs to.
+pub(super) fn package_of(module: &str) -> Option<&str> {
+    if module.starts_with("node:") || module.starts_with(['#', '~', '$']) || module.contains(':') {
+        return None;
+    }
+    let slashes = if module.starts_with('@') { 2 } else { 1 };
+    let end = module.match_indices('/').nth(slashes - 1).map_or(module.len(), |(at, _)| at);
+    let name = &module[..end];
+    let scoped = !module.starts_with('@') || name.contains('/');
+    (scoped && !name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
+}
+
+/// Returns the package in `node_modules` that owns a path.
+pub(super) fn owner(path: &str) -> Option<&str> {
+    let (_, rest) = path.rsplit_once("node_modules/")?;
+    package_of(rest).filter(|name| !name.starts_with('.'))
+}
+
+/// Returns the directory of a path.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(dir, _)| dir)
+}
+
+/// Joins a relative path to a directory, resolving `.` and `..` by name.
+fn join(dir: &str, relative: &str) -> String {
+    let mut parts: Vec<&str> = dir.split('/').collect();
+    for part in relative.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_a_package_or_a_file() {
+        let rows = [
+            ("express", Some("express")),
+            ("lodash/fp", Some("lodash")),
+            ("@acme/core/util", Some("@acme/core")),
+            ("@acme", None),
+            ("node:fs", None),
+            ("#internal", None),
+            ("virtual:pwa", None),
+        ];
+        for (module, want) in rows {
+            assert_eq!(package_of(module), want, "{module}");
+        }
+        assert_eq!(owner("/p/node_modules/a/node_modules/@b/c/x.js"), Some("@b/c"));
+        assert_eq!(owner("/p/node_modules/.prisma/client"), None);
+        assert_eq!(owner("/p/src/a.js"), None);
+    }
+
+    #[test]
+    fn a_relative_module_is_beside_the_file_that_imports_it() {
+        let mut caught = Caught::default();
+        caught.keep(Kind::Module, "../lib/tool");
+        caught.keep(Kind::From, "/p/src/deep/app.js");
+        caught.complete();
+        assert_eq!(caught.get(Kind::Path), Some("/p/src/lib/tool"));
+        assert_eq!(caught.get(Kind::Package), None);
+    }
+
+    #[test]
+    fn every_kind_has_a_name_of_its_own() {
+        for (kind, name) in KINDS {
+            assert_eq!(kind.name(), name);
+            assert_eq!(name.parse(), Ok(kind));
+        }
+    }
+}

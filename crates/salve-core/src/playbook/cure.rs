@@ -1,0 +1,301 @@
+//! The cures that rules name, as steps in this very project.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::action::{Action, Edits, Step};
+use super::catch::Kind;
+use super::condition::{View, cache};
+use super::facts::{Agreement, Holder, NodeProject, PortState, PythonManager, PythonProject};
+use super::fill::{self, Values};
+use super::rule::{RuleRow, Touch};
+
+/// How long installing and building may take.
+const LONG: Duration = Duration::from_secs(600);
+
+/// How long anything else may take.
+const SHORT: Duration = Duration::from_secs(180);
+
+/// A cure, as rules name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+pub enum Cure {
+    /// Runs the subject again and changes nothing.
+    #[serde(rename = "restart")]
+    Restart,
+    /// Installs Node packages: exactly the locked ones where the lockfile allows.
+    #[serde(rename = "node.install")]
+    Install,
+    /// Brings the lockfile into agreement with the manifest, then installs.
+    #[serde(rename = "node.relock")]
+    Relock,
+    /// Builds the native parts of a package again.
+    #[serde(rename = "node.rebuild")]
+    Rebuild,
+    /// Adds the part of an installed package that its platform needs.
+    #[serde(rename = "node.add_part")]
+    AddPart,
+    /// Builds the project.
+    #[serde(rename = "node.build")]
+    Build,
+    /// Runs the script that generates code.
+    #[serde(rename = "node.generate")]
+    Generate,
+    /// Runs the rule's command as a program of an installed package.
+    #[serde(rename = "node.exec")]
+    Exec,
+    /// Runs the rule's command.
+    #[serde(rename = "command")]
+    Command,
+    /// Deletes the cache that the path named is in.
+    #[serde(rename = "cache.clear")]
+    ClearCache,
+    /// Deletes the derived directories that the rule lists.
+    #[serde(rename = "clear")]
+    Clear,
+    /// Removes the lock or pid file named.
+    #[serde(rename = "lock.remove")]
+    Unlock,
+    /// Ends whoever holds the port or lock named.
+    #[serde(rename = "holder.end")]
+    EndHolder,
+    /// Makes the virtual environment anew and installs what the project declares.
+    #[serde(rename = "venv.create")]
+    VenvCreate,
+    /// Installs what the project declares into the virtual environment.
+    #[serde(rename = "venv.install")]
+    VenvInstall,
+}
+
+/// What a cure is made from.
+pub(super) struct Ground<'a> {
+    pub(super) row: &'a RuleRow,
+    pub(super) view: View<'a>,
+    pub(super) values: &'a Values,
+}
+
+impl Cure {
+    /// Returns whether it needs a command of the rule's own.
+    pub(super) fn needs_command(self) -> bool {
+        matches!(self, Cure::Command | Cure::Exec)
+    }
+
+    /// Returns the steps; nothing if the facts do not tell enough.
+    pub(super) fn action(self, ground: &Ground<'_>) -> Option<Action> {
+        let node = ground.view.facts.node.as_ref();
+        let python = ground.view.facts.python.as_ref();
+        let steps = match self {
+            Cure::Restart => Vec::new(),
+            Cure::Install => install(node?)?,
+            Cure::Relock => relock(node?)?,
+            Cure::Rebuild => vec![rebuild(node?, ground)?],
+            Cure::AddPart => vec![add_part(node?, ground)?],
+            Cure::Build => build(node?, ground)?,
+            Cure::Generate => {
+                let node = node?;
+                vec![script(node, node.generate_script()?)?]
+            }
+            Cure::Exec => {
+                let node = node?;
+                let mut argv = node.manager?.words().exec.clone();
+                argv.extend(command(ground));
+                vec![run(argv, &node.dir, SHORT)]
+            }
+            Cure::Command => vec![Step::Run {
+                argv: command(ground),
+                dir: ground.view.facts.dir.clone(),
+                limit: LONG,
+                edits: match ground.row.touches {
+                    Touch::Derived => Edits::Derived,
+                    Touch::Lockfile => Edits::Lockfile(ground.row.lockfile.clone()),
+                    Touch::Anything => Edits::Anything,
+                },
+            }],
+            Cure::ClearCache => {
+                let path = ground.view.path()?.inside.as_deref()?;
+                vec![Step::Clear { path: cache(path)?.to_owned() }]
+            }
+            Cure::Clear => {
+                let paths = ground.row.clear.iter();
+                paths
+                    .map(|path| Step::Clear { path: below(&ground.view.facts.dir, path) })
+                    .collect()
+            }
+            Cure::Unlock => {
+                let state = ground.view.path()?;
+                vec![Step::Unlock { path: state.inside.clone()?, hold: state.hold.clone() }]
+            }
+            Cure::EndHolder => vec![end(ground)?],
+            Cure::VenvCreate => venv_create(python?)?,
+            Cure::VenvInstall => venv_install(python?)?,
+        };
+        Some(Action { steps })
+    }
+}
+
+fn run(argv: Vec<String>, dir: &str, limit: Duration) -> Step {
+    Step::Run { argv, dir: dir.to_owned(), limit, edits: Edits::Derived }
+}
+
+fn below(dir: &str, path: &str) -> String {
+    if dir.is_empty() { path.to_owned() } else { format!("{dir}/{path}") }
+}
+
+fn words<const N: usize>(argv: [&str; N]) -> Vec<String> {
+    argv.map(str::to_owned).to_vec()
+}
+
+/// Fills the rule's own command in.
+fn command(ground: &Ground<'_>) -> Vec<String> {
+    ground.row.command.iter().map(|word| fill::fill(word, ground.values)).collect()
+}
+
+/// Installs exactly what is locked where lockfile and manifest agree; otherwise what is locked and
+/// what the lockfile lacks, without writing it if the manager can.
+fn install(node: &NodeProject) -> Option<Vec<Step>> {
+    let words = node.manager?.words();
+    let Some(lockfile) = node.lockfile() else {
+        return Some(vec![run(words.unlocked.clone(), &node.top, LONG)]);
+    };
+    if node.agreement == Agreement::Differs {
+        let edits = if words.loose_writes {
+            Edits::Lockfile(below(&node.top, lockfile))
+        } else {
+            Edits::Derived
+        };
+        let (argv, dir) = (words.loose.clone(), node.top.clone());
+        return Some(vec![Step::Run { argv, dir, limit: LONG, edits }]);
+    }
+    Some(fresh(node, words.exact.clone()))
+}
+
+/// Installs from scratch, keeping the old packages until it has worked.
+fn fresh(node: &NodeProject, argv: Vec<String>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if node.has_modules {
+        steps.push(Step::SetAside { path: below(&node.top, "node_modules") });
+    }
+    steps.push(run(argv, &node.top, LONG));
+    steps
+}
+
+fn relock(node: &NodeProject) -> Option<Vec<Step>> {
+    let words = node.manager?.words();
+    let lockfile = node.lockfile()?;
+    let mut steps = vec![Step::Run {
+        argv: words.relock.clone(),
+        dir: node.top.clone(),
+        limit: LONG,
+        edits: Edits::Lockfile(below(&node.top, lockfile)),
+    }];
+    steps.extend(fresh(node, words.exact.clone()));
+    Some(steps)
+}
+
+fn rebuild(node: &NodeProject, ground: &Ground<'_>) -> Option<Step> {
+    let manager = node.manager?.words();
+    let mut argv = manager.rebuild.clone();
+    let takes_names = argv.last().is_some_and(|word| word == "rebuild");
+    argv.extend(ground.view.caught.get(Kind::Package).filter(|_| takes_names).map(str::to_owned));
+    Some(run(argv, &node.top, LONG))
+}
+
+fn add_part(node: &NodeProject, ground: &Ground<'_>) -> Option<Step> {
+    let name = ground.view.caught.get(Kind::Package)?;
+    let (_, version) = ground.view.facts.packages.get(name)?.part_of.as_ref()?;
+    let mut argv = node.manager?.words().add.clone();
+    if argv.is_empty() {
+        return None;
+    }
+    argv.push(format!("{name}@{version}"));
+    Some(run(argv, &node.top, LONG))
+}
+
+fn script(node: &NodeProject, name: &str) -> Option<Step> {
+    let mut argv = node.manager?.words().run.clone();
+    argv.push(name.to_owned());
+    Some(run(argv, &node.dir, LONG))
+}
+
+/// Builds, after installing what the build needs and clearing the records that would make it do
+/// nothing.
+fn build(node: &NodeProject, ground: &Ground<'_>) -> Option<Vec<Step>> {
+    let mut steps =
+        if node.has_modules || node.declared.is_empty() { Vec::new() } else { install(node)? };
+    steps.extend(node.build_records.iter().map(|path| Step::Clear { path: path.clone() }));
+    let package = ground.view.caught.get(Kind::Package);
+    let state = package.and_then(|name| ground.view.facts.packages.get(name));
+    let mut step = script(node, node.build_script()?)?;
+    if let (Step::Run { dir, .. }, Some(own)) = (&mut step, state.and_then(|s| s.workspace.clone()))
+    {
+        *dir = own;
+    }
+    steps.push(step);
+    Some(steps)
+}
+
+/// Ends the holder's family; who holds it is looked up in the order lock, process, port.
+fn end(ground: &Ground<'_>) -> Option<Step> {
+    let view = &ground.view;
+    let locked = view.path().and_then(|path| path.hold.holders.first());
+    let pid = view.pid();
+    let named = pid.and_then(|pid| view.facts.processes.get(&pid));
+    let (holder, port): (&Holder, Option<u16>) = match locked.or(named) {
+        Some(holder) => (holder, None),
+        None => {
+            let port = view.port()?;
+            match view.facts.ports.get(&port)? {
+                PortState::Held(holder) => (holder, Some(port)),
+                PortState::Free | PortState::Hidden { .. } => return None,
+            }
+        }
+    };
+    Some(Step::End { family: holder.family.clone(), port })
+}
+
+/// Makes the environment anew, keeping the old one until it has worked.
+fn venv_create(python: &PythonProject) -> Option<Vec<Step>> {
+    let venv = python.venv.as_ref()?;
+    let mut steps = Vec::new();
+    if venv.exists {
+        steps.push(Step::SetAside { path: venv.path.clone() });
+    }
+    if python.manager == PythonManager::Pip {
+        let (interpreter, _) = python.interpreter.as_ref()?;
+        let argv = words([interpreter, "-m", "venv", &venv.path]);
+        steps.push(run(argv, "", SHORT));
+    }
+    steps.extend(venv_install(python)?);
+    Some(steps)
+}
+
+/// Installs what the project declares, by whoever the project says.
+fn venv_install(python: &PythonProject) -> Option<Vec<Step>> {
+    let venv = python.venv.as_ref()?;
+    let (program, dir) = (python.manager.program(), &python.dir);
+    let argv = match python.manager {
+        PythonManager::Uv => words([program, "sync", "--frozen"]),
+        PythonManager::Poetry => words([program, "install", "--no-interaction", "--no-ansi"]),
+        PythonManager::Pipenv => words([program, "sync", "--dev"]),
+        PythonManager::Pip => {
+            let up = if dir.is_empty() { 0 } else { dir.split('/').count() };
+            let venv = format!("{}{}", "../".repeat(up), venv.path);
+            let mut argv = words([
+                &format!("{venv}/bin/python"),
+                "-m",
+                "pip",
+                "install",
+                "--no-input",
+                "--disable-pip-version-check",
+            ]);
+            for source in &python.sources {
+                match source.as_str() {
+                    "pyproject.toml" | "setup.py" => argv.extend(words(["-e", "."])),
+                    file => argv.extend(words(["-r", file])),
+                }
+            }
+            argv
+        }
+    };
+    (!python.sources.is_empty()).then(|| vec![run(argv, dir, LONG)])
+}

@@ -1,0 +1,361 @@
+//! The state of the world that a decision rests on, as values.
+//!
+//! Paths are relative to the project's root unless a field says otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::manager::NodeManager;
+use crate::event::Process;
+
+/// What the caller found out about the project and about the things a failure speaks of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The project's root, absolute.
+    pub root: String,
+    /// Where the subject runs, relative to the root; empty for the root.
+    pub dir: String,
+    /// The command that failed, as the user wrote it.
+    pub command: String,
+    /// Who Salve runs as.
+    pub user: User,
+    /// The Node project the subject belongs to.
+    pub node: Option<NodeProject>,
+    /// The Python project the subject belongs to.
+    pub python: Option<PythonProject>,
+    /// Files of other ecosystems that are there, by name: `Cargo.toml`, `go.mod`, `Gemfile`, ….
+    pub manifests: BTreeSet<Manifest>,
+    /// Compose files and the services in them.
+    pub compose: Option<Compose>,
+    /// The port that the subject would use, from its command, its environment or its framework.
+    pub expected_port: Option<u16>,
+    /// Free bytes and inodes of the project's file system, and where it is mounted.
+    pub disk: Option<Disk>,
+    /// What is at the paths the failure names, by the path as it is named there.
+    pub paths: BTreeMap<String, PathState>,
+    /// Who holds the ports it names.
+    pub ports: BTreeMap<u16, PortState>,
+    /// The processes it names; absent ones are gone.
+    pub processes: BTreeMap<u32, Holder>,
+    /// Whether the programs it names are on the `PATH`.
+    pub programs: BTreeMap<String, bool>,
+    /// The state of the Node packages it names.
+    pub packages: BTreeMap<String, PackageState>,
+    /// Python modules it names that the virtual environment has.
+    pub in_venv: BTreeSet<String>,
+    /// Names that `.env.example` or its like has.
+    pub example_variables: BTreeSet<String>,
+    /// The example's file name, if there is one.
+    pub example_file: Option<String>,
+    /// Whether a `.env` is there.
+    pub has_env_file: bool,
+}
+
+/// A user of the system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// The name, or the number where there is none.
+    pub name: String,
+    /// The number.
+    pub uid: u32,
+}
+
+/// The file that makes a directory a project of some ecosystem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Manifest {
+    /// `Cargo.toml`.
+    Cargo,
+    /// `Cargo.lock`.
+    CargoLock,
+    /// `go.mod`.
+    Go,
+    /// `Gemfile.lock`.
+    GemfileLock,
+    /// Gems are installed below the project, as `.bundle/config` says.
+    BundleInside,
+    /// `composer.json`.
+    Composer,
+    /// `composer.lock`.
+    ComposerLock,
+    /// `manage.py`.
+    Django,
+    /// `bin/rails`.
+    Rails,
+    /// `prisma/schema.prisma`, or where the package says.
+    Prisma,
+}
+
+/// The services of a compose file, by the port each publishes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compose {
+    /// The file.
+    pub file: String,
+    /// Published port → service.
+    pub services: BTreeMap<u16, String>,
+}
+
+/// Room on a file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// A path on it.
+    pub at: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What is free for this user, in bytes.
+    pub free: u64,
+    /// Free inodes.
+    pub inodes: u64,
+}
+
+/// A Node project: the nearest `package.json` above the subject, and the lockfile that governs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeProject {
+    /// Where `package.json` is.
+    pub dir: String,
+    /// Where installing happens: where the lockfile is, else `dir`.
+    pub top: String,
+    /// The manager, if it is certain.
+    pub manager: Option<NodeManager>,
+    /// Whether the manager is on the `PATH`.
+    pub manager_found: bool,
+    /// The lockfiles at `top`.
+    pub lockfiles: Vec<String>,
+    /// Whether the lockfile says what the manifest says.
+    pub agreement: Agreement,
+    /// Whether there is a `node_modules` with packages in it.
+    pub has_modules: bool,
+    /// Packages whose installed version is not the locked one: name, installed, locked.
+    pub stale: Vec<(String, String, String)>,
+    /// Declared dependencies of every kind, with their ranges.
+    pub declared: BTreeMap<String, String>,
+    /// Programs that locked packages bring: program → package.
+    pub locked_bins: BTreeMap<String, String>,
+    /// Programs linked in `node_modules/.bin`.
+    pub linked_bins: BTreeSet<String>,
+    /// The scripts.
+    pub scripts: BTreeMap<String, String>,
+    /// The Node versions the project asks for, as written, and where.
+    pub wanted: Option<(String, String)>,
+    /// The Node version that is there.
+    pub present: Option<String>,
+    /// Build records of TypeScript that would make a build do nothing.
+    pub build_records: Vec<String>,
+    /// Framework caches that are there, from the subject's directory.
+    pub caches: Vec<String>,
+}
+
+impl NodeProject {
+    /// Returns the lockfile in force, if there is exactly one that fits the manager.
+    pub fn lockfile(&self) -> Option<&str> {
+        let manager = self.manager?;
+        let fits = |file: &&String| manager.words().lockfiles.contains(file);
+        self.lockfiles.iter().find(fits).map(String::as_str)
+    }
+}
+
+/// Whether a lockfile says what its manifest says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Agreement {
+    /// It does.
+    Agrees,
+    /// It does not.
+    Differs,
+    /// It could not be told.
+    #[default]
+    Unknown,
+}
+
+/// What is known of one Node package.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PackageState {
+    /// The range in the manifest.
+    pub declared: Option<String>,
+    /// The version in the lockfile.
+    pub locked: Option<String>,
+    /// The version in `node_modules`.
+    pub installed: Option<String>,
+    /// Whether its files are plainly damaged: no readable manifest, or an entry that is missing or
+    /// empty.
+    pub damaged: bool,
+    /// An installed package that asks for this one as an optional part of itself: its name and the
+    /// exact version it asks for.
+    pub part_of: Option<(String, String)>,
+    /// Whether it is a package of this very workspace, and where.
+    pub workspace: Option<String>,
+}
+
+/// A Python project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PythonProject {
+    /// Where it is.
+    pub dir: String,
+    /// Who installs.
+    pub manager: PythonManager,
+    /// Whether that program is on the `PATH`.
+    pub manager_found: bool,
+    /// The files that say what to install, the surest first.
+    pub sources: Vec<String>,
+    /// Declared distributions, normalised.
+    pub declared: BTreeSet<String>,
+    /// The virtual environment that is there or that the command wants.
+    pub venv: Option<Venv>,
+    /// An interpreter to make an environment with, and its version.
+    pub interpreter: Option<(String, String)>,
+    /// The Python version the project asks for, and where.
+    pub wanted: Option<(String, String)>,
+    /// Whether the interpreter is what the project asks for.
+    pub interpreter_fits: bool,
+}
+
+/// Who installs a Python project's packages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PythonManager {
+    /// pip, from requirement files or `pyproject.toml`.
+    #[default]
+    Pip,
+    /// uv, from `uv.lock`.
+    Uv,
+    /// Poetry, from `poetry.lock`.
+    Poetry,
+    /// Pipenv, from `Pipfile.lock`.
+    Pipenv,
+}
+
+impl PythonManager {
+    /// Returns the program's name.
+    pub const fn program(self) -> &'static str {
+        match self {
+            PythonManager::Pip => "pip",
+            PythonManager::Uv => "uv",
+            PythonManager::Poetry => "poetry",
+            PythonManager::Pipenv => "pipenv",
+        }
+    }
+}
+
+/// A virtual environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Venv {
+    /// Where it is.
+    pub path: String,
+    /// Whether it is there at all.
+    pub exists: bool,
+    /// What is wrong with it, if something is.
+    pub broken: Option<String>,
+    /// Whether git ignores it, or it holds `pyvenv.cfg` and git does not track it.
+    pub derived: bool,
+    /// Whether the failing command used it.
+    pub used: bool,
+    /// Whether the project itself was installed in it for editing.
+    pub editable: bool,
+}
+
+/// What is at a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathState {
+    /// The path relative to the root, if it is inside.
+    pub inside: Option<String>,
+    /// What is there.
+    pub kind: PathKind,
+    /// Whether git tracks it, or something below it.
+    pub tracked: bool,
+    /// Whether git ignores it; without git, whether its name is that of derived files.
+    pub ignored: bool,
+    /// The nearest thing that exists: the path itself or a directory above it.
+    pub nearest: String,
+    /// Its owner's name.
+    pub owner: String,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Who holds it as a lock.
+    pub hold: LockHold,
+}
+
+/// What sort of thing is at a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathKind {
+    /// Nothing.
+    #[default]
+    Missing,
+    /// A file of this many bytes.
+    File(u64),
+    /// A directory.
+    Directory,
+    /// Something else.
+    Other,
+}
+
+/// What is known of a file that serves as a lock or holds a process id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockHold {
+    /// When it was last written, in seconds since 1970.
+    pub written: u64,
+    /// How long ago that was, in seconds.
+    pub age: u64,
+    /// The process id written in it.
+    pub pid: Option<u32>,
+    /// Living processes that hold it: by the id in it, by a lock on it, or by having it open.
+    pub holders: Vec<Holder>,
+    /// Whether a program that makes such locks runs in the project, holding it or not.
+    pub busy: bool,
+}
+
+/// Who holds a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// Nobody.
+    Free,
+    /// This process.
+    Held(Holder),
+    /// Somebody this user may not look at.
+    Hidden {
+        /// The user the socket belongs to.
+        owner: String,
+    },
+}
+
+/// A living process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Which process.
+    pub process: Process,
+    /// Its command line.
+    pub command: String,
+    /// Its working directory, absolute.
+    pub cwd: String,
+    /// Whether that is the project or inside it.
+    pub inside: bool,
+    /// Whether it belongs to Salve's own user.
+    pub same_user: bool,
+    /// Whether someone may still look after it: a terminal, or a parent that is not a mere reaper.
+    pub attended: Option<String>,
+    /// The mark that Salve put on it.
+    pub mark: Mark,
+    /// It and its relatives that would have to end with it, the eldest first.
+    pub family: Vec<Process>,
+}
+
+/// The mark of a Salve run on a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Mark {
+    /// None.
+    #[default]
+    None,
+    /// Of this run: the server's name.
+    Ours(String),
+    /// Of another run that is still there: the server's name.
+    Living(String),
+    /// Of a run that is over: the server's name.
+    Dead(String),
+}
+
+impl Holder {
+    /// Returns whether it is this project's own and nobody looks after it any more.
+    pub fn is_orphan(&self) -> bool {
+        let forsaken = match &self.mark {
+            Mark::Dead(_) => true,
+            Mark::None => self.attended.is_none(),
+            Mark::Ours(_) | Mark::Living(_) => false,
+        };
+        self.inside && self.same_user && forsaken
+    }
+}

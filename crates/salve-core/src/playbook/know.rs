@@ -1,0 +1,89 @@
+//! What follows from the facts about a project.
+
+use super::facts::{NodeProject, PythonProject};
+
+/// Scripts that build, the usual name first.
+const BUILDS: &[&str] = &["build", "compile"];
+
+/// Scripts that generate code.
+const GENERATES: &[&str] =
+    &["codegen", "generate", "gen", "graphql:codegen", "proto", "proto:gen", "prebuild", "prepare"];
+
+/// Words in a script that reach beyond the project.
+const OUTWARD: &[&str] =
+    &["deploy", "publish", "git push", "docker push", "ssh ", "scp ", "rsync "];
+
+/// Programs whose package has another name.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("tsc", "typescript"),
+    ("ng", "@angular/cli"),
+    ("nest", "@nestjs/cli"),
+    ("vue-cli-service", "@vue/cli-service"),
+    ("remix", "@remix-run/dev"),
+    ("react-router", "@react-router/dev"),
+    ("svelte-kit", "@sveltejs/kit"),
+    ("webpack", "webpack-cli"),
+    ("babel", "@babel/cli"),
+    ("babel-node", "@babel/node"),
+    ("playwright", "@playwright/test"),
+    ("tailwindcss", "@tailwindcss/cli"),
+    ("biome", "@biomejs/biome"),
+    ("nuxi", "nuxt"),
+    ("run-p", "npm-run-all"),
+    ("run-s", "npm-run-all"),
+    ("graphql-codegen", "@graphql-codegen/cli"),
+    ("swc", "@swc/cli"),
+];
+
+impl NodeProject {
+    /// Returns the script that builds the project and reaches no further.
+    pub fn build_script(&self) -> Option<&str> {
+        self.script(BUILDS)
+    }
+
+    /// Returns the script that generates code and reaches no further.
+    pub fn generate_script(&self) -> Option<&str> {
+        self.script(GENERATES)
+    }
+
+    fn script(&self, names: &[&'static str]) -> Option<&'static str> {
+        let harmless = |name: &str| {
+            self.scripts.get(name).is_some_and(|text| !OUTWARD.iter().any(|w| text.contains(w)))
+        };
+        names.iter().copied().find(|name| harmless(name))
+    }
+
+    /// Returns whether a declared or locked package brings the program.
+    pub fn provides(&self, program: &str) -> bool {
+        let named = PROGRAMS.iter().find(|(own, _)| *own == program).map(|(_, package)| *package);
+        self.locked_bins.contains_key(program)
+            || self.declared.contains_key(program)
+            || named.is_some_and(|package| self.declared.contains_key(package))
+    }
+}
+
+/// Distributions whose module has another name: module, distributions.
+const DISTRIBUTIONS: &str = include_str!("../../data/playbook/distributions.txt");
+
+impl PythonProject {
+    /// Returns whether a declared distribution has the module.
+    pub fn declares(&self, module: &str) -> bool {
+        let top = module.split('.').next().unwrap_or(module);
+        let plain = normal(top);
+        if [plain.clone(), format!("python-{plain}"), format!("py{plain}")]
+            .iter()
+            .any(|name| self.declared.contains(name))
+        {
+            return true;
+        }
+        let mut known = DISTRIBUTIONS.lines().filter_map(|line| line.split_once(' '));
+        known.any(|(own, names)| {
+            own == top && names.split(' ').any(|name| self.declared.contains(name))
+        })
+    }
+}
+
+/// Returns a distribution's name as the index compares it.
+pub(super) fn normal(name: &str) -> String {
+    name.to_ascii_lowercase().replace(['_', '.'], "-")
+}

@@ -1,0 +1,357 @@
+//! One rule of the playbook, as it is written and compiled.
+
+use regex_automata::meta::Regex;
+use regex_automata::util::syntax;
+use serde::Deserialize;
+
+use super::Nature;
+use super::catch::{Caught, Kind};
+use super::condition::Condition;
+use super::cure::Cure;
+use super::fill;
+use crate::class::Class;
+use crate::event::Exit;
+
+/// Whether a remedy may run unattended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// Under `playbook.auto = "safe"` it may.
+    #[default]
+    Safe,
+    /// A person decides.
+    Ask,
+}
+
+/// Where a rule's patterns are looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// In the line that names the failure, then in the lines around it.
+    #[default]
+    Near,
+    /// Anywhere in the output, for texts that nothing else would write.
+    Anywhere,
+}
+
+/// Whether a rule is asked with the others or only when no other knows the failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Turn {
+    /// With the others.
+    #[default]
+    First,
+    /// When no other rule knows it.
+    Last,
+}
+
+/// What a rule's own command may change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Touch {
+    /// Derived files.
+    #[default]
+    Derived,
+    /// The rule's lockfile too.
+    Lockfile,
+    /// Whatever it likes.
+    Anything,
+}
+
+/// One rule as it is written in TOML.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleRow {
+    /// Its name.
+    pub id: String,
+    /// What sort of trouble it knows.
+    pub nature: Nature,
+    /// Regular expressions that name the failure; one has to match. Named groups catch values.
+    #[serde(default, rename = "match")]
+    pub patterns: Vec<String>,
+    /// Expressions that catch more values from the lines around; none has to match.
+    #[serde(default)]
+    pub also: Vec<String>,
+    /// Expressions that must not match in the lines around.
+    #[serde(default)]
+    pub unless: Vec<String>,
+    /// The classes it is about; any if empty.
+    #[serde(default)]
+    pub class: Vec<Class>,
+    /// The exit codes it is about; any if empty.
+    #[serde(default)]
+    pub exit: Vec<i32>,
+    /// Where the patterns are looked for.
+    #[serde(default)]
+    pub place: Place,
+    /// When the rule is asked.
+    #[serde(default)]
+    pub turn: Turn,
+    /// What must be true; a leading `!` says that it must not be.
+    #[serde(default)]
+    pub when: Vec<String>,
+    /// The cures, the smallest first.
+    #[serde(default, rename = "do")]
+    pub cures: Vec<Cure>,
+    /// A command of its own for [`Cure::Command`] and [`Cure::Exec`], with values in braces.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// What the command may change.
+    #[serde(default)]
+    pub touches: Touch,
+    /// The lockfile that it may change.
+    #[serde(default)]
+    pub lockfile: String,
+    /// Derived directories for [`Cure::Clear`], from the subject's directory.
+    #[serde(default)]
+    pub clear: Vec<String>,
+    /// Whether the cures may run unattended.
+    #[serde(default)]
+    pub gate: Gate,
+    /// Why they should help, with values in braces.
+    #[serde(default)]
+    pub why: String,
+    /// What a person should know, with values in braces.
+    #[serde(default)]
+    pub finding: String,
+    /// What a person can do, with values in braces.
+    #[serde(default)]
+    pub next: String,
+    /// Failures that this rule must be chosen for.
+    pub examples: Vec<Case>,
+    /// Failures that it must not be chosen for.
+    #[serde(default)]
+    pub counter: Vec<Case>,
+}
+
+/// A failure in a state.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// The output.
+    pub text: String,
+    /// The conditions that hold; all others do not.
+    #[serde(default)]
+    pub holds: Vec<Condition>,
+    /// The exit code.
+    #[serde(default = "one")]
+    pub exit: i32,
+}
+
+fn one() -> i32 {
+    1
+}
+
+/// Why a rule cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// The table cannot be read.
+    #[error("the table of rules: {0}")]
+    Table(String),
+    /// A pattern cannot be read.
+    #[error("rule `{rule}`: pattern `{pattern}`: {reason}")]
+    Pattern {
+        /// The rule.
+        rule: String,
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A condition does not exist.
+    #[error("rule `{rule}`: unknown condition `{condition}`")]
+    Condition {
+        /// The rule.
+        rule: String,
+        /// The condition.
+        condition: String,
+    },
+    /// A text asks for a value that does not exist.
+    #[error("rule `{rule}`: unknown value `{{{value}}}`")]
+    Value {
+        /// The rule.
+        rule: String,
+        /// The value.
+        value: String,
+    },
+    /// A rule does nothing and says nothing, or has two of something that excludes another.
+    #[error("rule `{rule}`: {reason}")]
+    Shape {
+        /// The rule.
+        rule: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// An example chooses another rule.
+    #[error("rule `{rule}`: its example `{text}` chooses {got}")]
+    Example {
+        /// The rule.
+        rule: String,
+        /// The example.
+        text: String,
+        /// The rule that was chosen.
+        got: String,
+    },
+    /// A counter-example chooses the rule.
+    #[error("rule `{rule}`: it is chosen for its counter-example `{text}`")]
+    Counter {
+        /// The rule.
+        rule: String,
+        /// The counter-example.
+        text: String,
+    },
+}
+
+/// A compiled rule.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) row: RuleRow,
+    patterns: Vec<Regex>,
+    also: Vec<Regex>,
+    unless: Vec<Regex>,
+    when: Vec<(Condition, Wish)>,
+}
+
+/// Whether a condition must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Holds,
+    Fails,
+}
+
+impl Rule {
+    /// Compiles a row.
+    pub(super) fn compile(row: RuleRow) -> Result<Self, RuleError> {
+        let compile = |list: &[String]| -> Result<Vec<Regex>, RuleError> {
+            list.iter().map(|source| pattern(&row.id, source)).collect()
+        };
+        let patterns = compile(&row.patterns)?;
+        let also = compile(&row.also)?;
+        let unless = compile(&row.unless)?;
+        let when = row.when.iter().map(|text| {
+            let (name, wish) = match text.strip_prefix('!') {
+                Some(name) => (name, Wish::Fails),
+                None => (text.as_str(), Wish::Holds),
+            };
+            let unknown = || RuleError::Condition { rule: row.id.clone(), condition: text.clone() };
+            Condition::parse(name).map(|condition| (condition, wish)).ok_or_else(unknown)
+        });
+        let when = when.collect::<Result<_, _>>()?;
+        let texts = [&row.why, &row.finding, &row.next].into_iter().chain(&row.command);
+        for value in texts.flat_map(|text| fill::holes(text)) {
+            if !fill::is_known(value) {
+                return Err(RuleError::Value { rule: row.id.clone(), value: value.to_owned() });
+            }
+        }
+        check_shape(&row)?;
+        Ok(Self { row, patterns, also, unless, when })
+    }
+
+    /// Returns whether the rule is about such an exit and such a class.
+    pub(super) fn concerns(&self, exit: &Exit, class: Class) -> bool {
+        let exits = match exit {
+            Exit::Code(code) => self.row.exit.is_empty() || self.row.exit.contains(code),
+            Exit::Signal(signal) => {
+                self.row.exit.is_empty() || self.row.exit.contains(&(128 + signal))
+            }
+            Exit::TimedOut | Exit::Hung => self.row.exit.is_empty(),
+        };
+        exits && (self.row.class.is_empty() || self.row.class.contains(&class))
+    }
+
+    /// Returns what it catches if one of its patterns matches in `text`; `near` is searched for
+    /// the rest.
+    pub(super) fn catch(&self, text: &str, near: &str) -> Option<Caught> {
+        let mut caught = Caught::default();
+        let fits = self.patterns.iter().any(|regex| keep(regex, text, &mut caught));
+        if !(fits || self.patterns.is_empty())
+            || self.unless.iter().any(|regex| regex.is_match(near))
+        {
+            return None;
+        }
+        for regex in &self.also {
+            keep(regex, near, &mut caught);
+        }
+        caught.complete();
+        Some(caught)
+    }
+
+    /// Returns whether every condition is as wished.
+    pub(super) fn fits(&self, holds: impl Fn(Condition) -> bool) -> bool {
+        self.when.iter().all(|(condition, wish)| match wish {
+            Wish::Holds => holds(*condition),
+            Wish::Fails => !holds(*condition),
+        })
+    }
+}
+
+/// Refuses a rule that makes no sense.
+fn check_shape(row: &RuleRow) -> Result<(), RuleError> {
+    let wrong = |reason| Err(RuleError::Shape { rule: row.id.clone(), reason });
+    if row.patterns.is_empty() && row.class.is_empty() {
+        return wrong("it has neither a pattern nor a class");
+    }
+    if row.examples.is_empty() {
+        return wrong("it has no example");
+    }
+    if row.cures.is_empty() && row.finding.is_empty() {
+        return wrong("it neither does nor says anything");
+    }
+    if row.cures.is_empty() != row.why.is_empty() {
+        return wrong("a cure needs a reason, and only a cure has one");
+    }
+    if row.finding.is_empty() != row.next.is_empty() {
+        return wrong("a finding needs a next step, and only a finding has one");
+    }
+    if row.cures.iter().any(|cure| cure.needs_command()) == row.command.is_empty() {
+        return wrong("the cures `command` and `node.exec` need a command, and only they have one");
+    }
+    if row.cures.contains(&Cure::Clear) == row.clear.is_empty() {
+        return wrong("the cure `clear` needs directories, and only it has some");
+    }
+    if (row.touches == Touch::Lockfile) == row.lockfile.is_empty() {
+        return wrong("a command that may change a lockfile names it");
+    }
+    let heavier = row.cures.iter().any(|cure| *cure != Cure::Restart);
+    if heavier && row.nature != Nature::Infrastructure {
+        return wrong("only failures of the infrastructure get more than a restart");
+    }
+    if row.touches == Touch::Anything && row.gate == Gate::Safe {
+        return wrong("a command that may change anything asks a person");
+    }
+    Ok(())
+}
+
+/// Keeps the values of the first match; returns whether there was one.
+fn keep(regex: &Regex, text: &str, caught: &mut Caught) -> bool {
+    let mut groups = regex.create_captures();
+    regex.captures(text, &mut groups);
+    if !groups.is_match() {
+        return false;
+    }
+    for (index, name) in groups.group_info().pattern_names(0.into()).enumerate() {
+        let kind = name.and_then(|name| name.parse::<Kind>().ok());
+        if let (Some(kind), Some(span)) = (kind, groups.get_group(index)) {
+            caught.keep(kind, &text[span.range()]);
+        }
+    }
+    true
+}
+
+/// Compiles a pattern; its named groups must be kinds.
+fn pattern(rule: &str, source: &str) -> Result<Regex, RuleError> {
+    let bad = |reason: String| RuleError::Pattern {
+        rule: rule.to_owned(),
+        pattern: source.to_owned(),
+        reason,
+    };
+    let config = Regex::config().nfa_size_limit(Some(1 << 21));
+    let lines = syntax::Config::new().multi_line(true);
+    let regex = Regex::builder().configure(config).syntax(lines).build(source);
+    let regex = regex.map_err(|error| bad(error.to_string()))?;
+    let info = regex.group_info();
+    for name in info.pattern_names(0.into()).flatten() {
+        name.parse::<Kind>().map_err(|()| bad(format!("unknown group `{name}`")))?;
+    }
+    Ok(regex)
+}

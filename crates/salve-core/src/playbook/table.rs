@@ -1,0 +1,251 @@
+//! The rules in force and how one of them is chosen.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::catch::{Caught, Clues};
+use super::condition::{Condition, View};
+use super::cure::Ground;
+use super::facts::Facts;
+use super::fill::{Values, fill};
+use super::place;
+use super::rule::{Case, Place, Rule, RuleError, RuleRow, Turn};
+use super::{Diagnosis, Finding, Prescription, Seen, remedy};
+use crate::event::Exit;
+use crate::fingerprint::{Fingerprint, Hints, Rules, clean};
+use crate::scrub::Scrubber;
+
+/// The shipped tables, in the order in which they are asked.
+const FILES: &[&str] = &[
+    include_str!("../../data/playbook/system.toml"),
+    include_str!("../../data/playbook/node.toml"),
+    include_str!("../../data/playbook/frontend.toml"),
+    include_str!("../../data/playbook/python.toml"),
+    include_str!("../../data/playbook/other.toml"),
+    include_str!("../../data/playbook/code.toml"),
+];
+
+/// How many lines before and after the line that names the failure belong to it.
+const BEFORE: usize = 14;
+const AFTER: usize = 50;
+
+/// How much of the end of an output is looked at.
+const WINDOW: usize = 96 * 1024;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    rule: Vec<RuleRow>,
+}
+
+/// The rules in force.
+#[derive(Debug)]
+pub struct Playbook {
+    rules: Vec<Rule>,
+}
+
+static BUILT_IN: LazyLock<Playbook> = LazyLock::new(|| {
+    // A test proves that every shipped rule loads, so nothing is lost here.
+    let rows = FILES.iter().filter_map(|text| parse(text).ok()).flatten();
+    Playbook { rules: rows.filter_map(|row| Rule::compile(row).ok()).collect() }
+});
+
+fn parse(text: &str) -> Result<Vec<RuleRow>, RuleError> {
+    let file: Result<File, _> = toml::from_str(text);
+    file.map(|file| file.rule).map_err(|error| RuleError::Table(error.to_string()))
+}
+
+impl Playbook {
+    /// Returns the rules that ship with Salve.
+    pub fn built_in() -> &'static Playbook {
+        &BUILT_IN
+    }
+
+    /// Reads rules and checks that each keeps the promise of its examples.
+    ///
+    /// # Errors
+    /// Names every rule that cannot be used.
+    pub fn parse(tables: &[&str]) -> Result<Self, Vec<RuleError>> {
+        let mut errors = Vec::new();
+        let mut rules = Vec::new();
+        for table in tables {
+            match parse(table) {
+                Ok(rows) => {
+                    for row in rows {
+                        Rule::compile(row).map_or_else(|e| errors.push(e), |r| rules.push(r));
+                    }
+                }
+                Err(error) => errors.push(error),
+            }
+        }
+        let playbook = Self { rules };
+        errors.extend(playbook.check());
+        if errors.is_empty() { Ok(playbook) } else { Err(errors) }
+    }
+
+    /// Reads the shipped tables with every check.
+    ///
+    /// # Errors
+    /// Names every rule that cannot be used.
+    pub fn shipped() -> Result<Self, Vec<RuleError>> {
+        Self::parse(FILES)
+    }
+
+    /// Returns the names of the rules, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.row.id.as_str())
+    }
+
+    /// Returns the things that the failure speaks of and whose state [`Playbook::diagnose`] wants.
+    pub fn clues(&self, seen: &Seen<'_>) -> Clues {
+        let mut clues = Clues::default();
+        if *seen.exit == Exit::Code(0) {
+            return clues;
+        }
+        let story = Story::new(seen.output, seen.fingerprint);
+        for rule in &self.rules {
+            if rule.concerns(seen.exit, seen.fingerprint.class) {
+                for text in story.texts(rule.row.place) {
+                    rule.catch(text, story.near()).iter().for_each(|caught| clues.add(caught));
+                }
+            }
+        }
+        clues
+    }
+
+    /// Returns what to make of the failure in this state of the world.
+    pub fn diagnose(&self, seen: &Seen<'_>, facts: &Facts, scrubber: &Scrubber) -> Diagnosis {
+        if *seen.exit == Exit::Code(0) {
+            return Diagnosis::unknown();
+        }
+        let story = Story::new(seen.output, seen.fingerprint);
+        let holds = |condition: Condition, caught: &Caught| condition.holds(caught, facts);
+        let Some((rule, caught)) = self.choose(&story, seen, holds) else {
+            return Diagnosis::unknown();
+        };
+        let mut values = Values::new(&caught, facts, seen.fingerprint);
+        values.set_where(place::told(story.near(), &story.whole, facts));
+        let row = &rule.row;
+        let ground = Ground { row, view: View { caught: &caught, facts }, values: &values };
+        let prescribe = |action| {
+            let text = scrubber.scrub(&super::Action::text(&action));
+            Prescription {
+                rule: row.id.clone(),
+                gate: row.gate,
+                remedy: remedy(&action, text),
+                why: scrubber.scrub(&fill(&row.why, &values)),
+                action,
+            }
+        };
+        let remedies = row.cures.iter().filter_map(|cure| cure.action(&ground)).map(prescribe);
+        let finding = Finding {
+            what: scrubber.scrub(&fill(&row.finding, &values)),
+            next: scrubber.scrub(&fill(&row.next, &values)),
+        };
+        Diagnosis {
+            nature: row.nature,
+            rule: Some(row.id.clone()),
+            remedies: remedies.collect(),
+            findings: if row.finding.is_empty() { Vec::new() } else { vec![finding] },
+        }
+    }
+
+    /// Chooses the rule: one that knows the line that names the failure before one that knows a
+    /// line nearby, that before one that knows a line anywhere, and the last resorts at the end.
+    fn choose(
+        &self,
+        story: &Story,
+        seen: &Seen<'_>,
+        holds: impl Fn(Condition, &Caught) -> bool,
+    ) -> Option<(&Rule, Caught)> {
+        let about = |rule: &&Rule| rule.concerns(seen.exit, seen.fingerprint.class);
+        for turn in [Turn::First, Turn::Last] {
+            for reach in 0..3 {
+                for rule in self.rules.iter().filter(|rule| rule.row.turn == turn).filter(about) {
+                    let text = story.texts(rule.row.place).nth(reach);
+                    let caught = text.and_then(|text| rule.catch(text, story.near()));
+                    if let Some(caught) = caught
+                        && rule.fits(|condition| holds(condition, &caught))
+                    {
+                        return Some((rule, caught));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Checks every example and counter-example.
+    fn check(&self) -> Vec<RuleError> {
+        let mut errors = Vec::new();
+        for rule in &self.rules {
+            let id = &rule.row.id;
+            let chosen = |case: &Case| self.chosen(case).unwrap_or_else(|| "none".to_owned());
+            for case in &rule.row.examples {
+                let got = chosen(case);
+                if got != *id {
+                    let (rule, text) = (id.clone(), case.text.clone());
+                    errors.push(RuleError::Example { rule, text, got });
+                }
+            }
+            for case in rule.row.counter.iter().filter(|case| chosen(case) == *id) {
+                errors.push(RuleError::Counter { rule: id.clone(), text: case.text.clone() });
+            }
+        }
+        errors
+    }
+
+    /// Returns the rule that is chosen for a case.
+    fn chosen(&self, case: &Case) -> Option<String> {
+        let hints = Hints { exit_code: Some(case.exit), ..Hints::default() };
+        let fingerprint = Rules::built_in().fingerprint(&case.text, &hints);
+        let exit = Exit::Code(case.exit);
+        let seen = Seen { fingerprint: &fingerprint, exit: &exit, output: &case.text };
+        let story = Story::new(&case.text, &fingerprint);
+        let holds = |condition: Condition, _: &Caught| case.holds.contains(&condition);
+        self.choose(&story, &seen, holds).map(|(rule, _)| rule.row.id.clone())
+    }
+}
+
+/// The end of an output, and what of it belongs to the line that names the failure.
+struct Story {
+    key: String,
+    whole: String,
+    near: Range<usize>,
+}
+
+impl Story {
+    fn new(output: &str, fingerprint: &Fingerprint) -> Self {
+        let mut start = output.len().saturating_sub(WINDOW);
+        while !output.is_char_boundary(start) {
+            start += 1;
+        }
+        let whole = clean(&output[start..]).into_owned();
+        let key = fingerprint.key_line.clone();
+        let head: String = key.chars().take(80).collect();
+        // Of a failure that was written several times the last one counts.
+        let at = whole.rfind(head.as_str()).filter(|_| !head.is_empty());
+        let near = at.map_or(0..whole.len(), |at| {
+            let before = whole[..at].rmatch_indices('\n').nth(BEFORE).map_or(0, |(at, _)| at + 1);
+            let after = whole[at..].match_indices('\n').nth(AFTER);
+            before..after.map_or(whole.len(), |(end, _)| at + end)
+        });
+        Self { key, whole, near }
+    }
+
+    fn near(&self) -> &str {
+        &self.whole[self.near.clone()]
+    }
+
+    /// Returns the texts in which a rule's patterns are looked for, the surest first.
+    fn texts(&self, place: Place) -> impl Iterator<Item = &str> {
+        let whole = match place {
+            Place::Near => None,
+            Place::Anywhere => Some(self.whole.as_str()),
+        };
+        [self.key.as_str(), self.near()].into_iter().chain(whole)
+    }
+}
