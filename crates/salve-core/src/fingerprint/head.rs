@@ -62,6 +62,7 @@ pub(crate) fn exception(text: &str) -> Option<&str> {
         || after.starts_with(':')
         || after.starts_with(" [")
         || after.starts_with(" (")
+        || after.starts_with(" - ")
         || coded.is_some_and(|(code, rest)| code.len() < 24 && rest.starts_with(':'));
     let name = full.rsplit(['.', '\\', '$']).next().unwrap_or(full);
     const ENDS: &[&str] = &[

@@ -9,6 +9,7 @@
 mod anchor;
 mod built_in;
 mod clean;
+mod essence;
 mod flat;
 mod frames;
 mod head;
@@ -23,6 +24,7 @@ mod stamp;
 mod table;
 #[cfg(test)]
 mod tables;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -271,7 +271,7 @@ fn plain_score(peeled: &Peeled<'_>, says: &[Says]) -> i32 {
             Says::Noise => return 0,
         }
     }
-    if wrapper || is_place(peeled.core) {
+    if wrapper || is_place(peeled.core) || is_field(peeled) {
         return WRAPPER;
     }
     let best = head::form(peeled).map_or(best, |form| form.max(best));
@@ -286,6 +286,12 @@ fn plain_score(peeled: &Peeled<'_>, says: &[Says]) -> i32 {
 /// Returns whether a message is only the place of an error, which the next lines name.
 fn is_place(core: &str) -> bool {
     core.contains(['/', '\\']) && !core.contains([' ', '\t', '\'', '"']) && !core.contains("://")
+}
+
+/// Returns whether a line is a field of npm's report, as in `code ENOENT`.
+fn is_field(peeled: &Peeled<'_>) -> bool {
+    const FIELDS: &[&str] = &["code ", "errno ", "syscall ", "path ", "command ", "cwd "];
+    peeled.level == Level::Error && FIELDS.iter().any(|field| peeled.body.starts_with(field))
 }
 
 /// Returns the candidate that names the failure.
