@@ -35,7 +35,6 @@ impl Frame<'_> {
             ".cargo/registry",
             ".cargo\\registry",
             ".cargo/git",
-            "/go/src/",
             "pkg/mod/",
             "/gems/",
             "/ruby/",
@@ -56,8 +55,29 @@ impl Frame<'_> {
         if self.file.is_empty() || FOREIGN.iter().any(|mark| self.file.contains(mark)) {
             return false;
         }
-        !is_library(self.function) && !is_node_core(self.file)
+        !is_library(self.function) && !is_runtime(self.file)
     }
+
+    /// Returns whether the frame is in anyone's code, and not in that of the language itself.
+    fn is_somebodys(&self) -> bool {
+        const RUNTIME: &[&str] =
+            &["<frozen", "<string>", "/rustc/", "node:", "internal/", "native", "<anonymous>"];
+        const SPEAKS: &[&str] = &["java.", "jdk.", "sun.", "core::", "std::", "runtime.", "panic("];
+        let standard = self.file.contains("/lib/python") && !self.file.contains("-packages");
+        !self.file.is_empty()
+            && !standard
+            && !RUNTIME.iter().any(|mark| self.file.contains(mark))
+            && !SPEAKS.iter().any(|start| self.function.starts_with(start))
+            && !is_runtime(self.file)
+    }
+}
+
+/// Returns whether a file is one of the language's own.
+fn is_runtime(file: &str) -> bool {
+    // In a workspace of old Go the user's own code lies under `src`, by the host it comes from.
+    let standard = |rest: &str| rest.split('/').next().is_some_and(|dir| !dir.contains('.'));
+    let go = file.split_once("/go/src/").is_some_and(|(_, rest)| standard(rest));
+    go || is_node_core(file)
 }
 
 /// Returns whether a function belongs to a well-known library or runtime.
@@ -228,22 +248,27 @@ fn go_frame<'l>(body: &'l str, next: &'l str) -> Option<Frame<'l>> {
     Some(Frame { function, file: next.split(' ').next().unwrap_or(next) })
 }
 
-/// Returns the first frame of the user's own code for the failure named on line `head`.
+/// Returns the first frame of the user's own code for the failure named on line `head`, or else
+/// the first one of a library.
 ///
 /// Most languages print frames below the head; Python prints them above, innermost last.
 pub(crate) fn top<'t>(text: &Text<'t>, head: usize) -> Option<Frame<'t>> {
     let below = head + 1..(head + 1 + REACH).min(text.len());
     let above = (head.saturating_sub(REACH)..head).rev();
-    let own = |number: usize| {
+    let frame = |number: usize| {
         let body = peel(text.line(number)).body;
-        parse(body, peel(text.line(number + 1)).body).filter(Frame::is_own)
+        parse(body, peel(text.line(number + 1)).body)
     };
+    let own = |number: usize| frame(number).filter(Frame::is_own);
+    let somebodys = |number: usize| frame(number).filter(Frame::is_somebodys);
     let python =
         (1..=4).any(|n| head >= n && peel(text.line(head - n)).body.starts_with("File \""));
     if python {
-        return above.clone().find_map(own).or_else(|| below.clone().find_map(own));
+        let found = above.clone().find_map(own).or_else(|| below.clone().find_map(own));
+        return found.or_else(|| above.clone().find_map(somebodys));
     }
-    below.clone().find_map(own)
+    // Where nothing is the user's own, a library still tells one failure from another.
+    below.clone().find_map(own).or_else(|| below.clone().find_map(somebodys))
 }
 
 #[cfg(test)]
@@ -289,6 +314,21 @@ mod tests {
         check("app.rb:3: undefined\n\tfrom app.rb:9:in `main'", 0, Some(("main", "app.rb")));
         check("PHP Fatal error: x\n#0 /app/a.php(3): run()", 0, Some(("run", "a.php")));
         check("Error: listen\n    at Server.listen (net.js:1452:7)", 0, None);
+        check(
+            "panic: boom\n\ngoroutine 1 [running]:\nmain.run(0x1)\n\t/home/me/go/src/github.com/me/x/run.go:3 +0x1",
+            0,
+            Some(("main.run", "run.go")),
+        );
+    }
+
+    #[test]
+    fn a_library_tells_where_nothing_is_the_users_own() {
+        check(
+            "TypeError: x\n    at Array.map (<anonymous>)\n    at lay (/app/node_modules/rail/i.js:1:2)",
+            0,
+            Some(("lay", "i.js")),
+        );
+        check("TypeError: x\n    at Array.map (<anonymous>)", 0, None);
     }
 
     #[test]

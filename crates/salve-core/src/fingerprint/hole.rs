@@ -36,7 +36,10 @@ impl Kind {
         match self {
             Kind::Any | Kind::Rest => !text.trim().is_empty(),
             Kind::Port => matches!(text.parse::<u32>(), Ok(1..=65535)) && text.len() <= 5,
-            Kind::Version => text.bytes().any(|b| b.is_ascii_digit()) || text == "*",
+            Kind::Version => {
+                let bare = text.trim_start_matches(['^', '~', '=', 'v', 'V']);
+                bare.starts_with(|c: char| c.is_ascii_digit()) || text == "*"
+            }
             Kind::Name | Kind::Module => text.chars().any(char::is_alphanumeric),
             Kind::Package => path::package(text).is_some(),
             Kind::Word | Kind::Num | Kind::Path | Kind::Dir | Kind::Host | Kind::Code => {

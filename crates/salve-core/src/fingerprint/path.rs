@@ -56,6 +56,11 @@ pub(crate) fn package(path: &str) -> Option<&str> {
         let (name, version) = rest[..segment(rest)].rsplit_once('-')?;
         return version.starts_with(|c: char| c.is_ascii_digit()).then_some(name);
     }
+    if let Some(rest) = after(&["git/checkouts/", "git\\checkouts\\"]) {
+        let (name, hash) = rest[..segment(rest)].rsplit_once('-')?;
+        let hashed = hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+        return hashed.then_some(name);
+    }
     let rest = after(&["pkg/mod/", "pkg\\mod\\"])?;
     rest.split_once('@').map(|(name, _)| name).filter(|name| !name.is_empty())
 }
@@ -72,6 +77,7 @@ mod tests {
             ("/v/lib/python3.9/site-packages/flask/app.py", Some("flask")),
             ("/v/lib/python3.9/site-packages/six.py", Some("six")),
             ("/h/.cargo/registry/src/index.host-6f17/time-core-0.3.34/src/a.rs", Some("time-core")),
+            ("/h/.cargo/git/checkouts/rail-core-1d67d4e24063428f/6cb9d30/a.rs", Some("rail-core")),
             ("/go/pkg/mod/github.com/a/b@v1.2.3/c.go", Some("github.com/a/b")),
             ("/srv/app/main.rs", None),
         ] {
