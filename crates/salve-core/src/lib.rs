@@ -4,6 +4,7 @@
 //! ids, file contents and settings come in as values, and what should happen goes out as data.
 //! That makes every decision replayable from the journal and testable over every path.
 
+pub mod agent;
 pub mod class;
 pub mod event;
 pub mod fingerprint;

@@ -72,8 +72,9 @@ pub(super) fn compare(
 
 /// Adds up.
 pub(super) fn total(changes: &[FileChange]) -> Change {
-    let lines = changes.iter().map(|change| change.lines);
-    let sum = lines.fold(Some(0_u32), |sum, lines| Some(sum?.saturating_add(lines?)));
+    let sum = changes
+        .iter()
+        .try_fold(0_u32, |sum, change| change.lines.map(|lines| sum.saturating_add(lines)));
     Change { files: Some(u32::try_from(changes.len()).unwrap_or(u32::MAX)), lines: sum }
 }
 

@@ -1,0 +1,65 @@
+//! Gemini CLI's `stream-json`.
+//!
+//! Facts this rests on: tokens are told once, in the `stats` of the `result` line, also when it
+//! failed; `total_tokens` includes thoughts and cached input. What the model says comes in pieces
+//! (`"delta":true`). Money is never told. An `error` line is a warning; a failed run ends with a
+//! `result` line of `"status":"error"`, or with none at all.
+
+use serde_json::Value;
+
+use super::{Sign, Stream, Trouble, Usage, Verdict, number, short, text};
+
+/// Returns what a line means; nothing if it is of an unknown type.
+pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
+    match text(value, "type")? {
+        "init" => {
+            let id = short(text(value, "session_id").unwrap_or_default());
+            Some(vec![Sign::Session { id }])
+        }
+        "message" => match text(value, "role") {
+            Some("assistant") => Some(stream.say(text(value, "content").unwrap_or_default())),
+            _ => Some(Vec::new()),
+        },
+        "tool_use" => {
+            let tool = short(text(value, "tool_name").unwrap_or("a tool"));
+            Some(vec![Sign::Used { tool }])
+        }
+        "tool_result" => Some(Vec::new()),
+        "error" => Some(vec![trouble(text(value, "message").unwrap_or("an error"))]),
+        "result" => Some(result(stream, value)),
+        _ => None,
+    }
+}
+
+fn result(stream: &mut Stream, value: &Value) -> Vec<Sign> {
+    if let Some(stats) = value.get("stats") {
+        stream.charge_total(tokens(stats));
+    }
+    if text(value, "status") == Some("success") {
+        let text = stream.last_said.clone();
+        return vec![Sign::Result { verdict: Verdict::Finished, text }];
+    }
+    let said = value.pointer("/error/message").and_then(Value::as_str).unwrap_or("it failed");
+    let kind = value.pointer("/error/type").and_then(Value::as_str).unwrap_or_default();
+    let tell = format!("{kind} {said}");
+    let trouble = Sign::Trouble { kind: Trouble::of(&tell), text: short(said) };
+    vec![trouble, Sign::Result { verdict: Verdict::Failed, text: short(said) }]
+}
+
+fn trouble(said: &str) -> Sign {
+    Sign::Trouble { kind: Trouble::of(said), text: short(said) }
+}
+
+fn tokens(stats: &Value) -> Usage {
+    let cached = number(stats, "cached");
+    let input = number(stats, "input_tokens");
+    Usage {
+        input: input.saturating_sub(cached),
+        cached,
+        // What is neither read nor an answer is thought.
+        output: number(stats, "total_tokens")
+            .saturating_sub(input)
+            .max(number(stats, "output_tokens")),
+        money_micros: 0,
+    }
+}

@@ -1,0 +1,270 @@
+//! What coding agents print while they work, and what they are told before.
+//!
+//! A [`Stream`] takes in one line after the other of a headless run and says what it means. It
+//! knows four dialects; what it does not know it counts and passes over, so that a newer release
+//! of an agent is never an error. Nothing here is believed about the repair itself: changes, tests
+//! and health are measured elsewhere.
+
+mod claude;
+mod codex;
+mod gemini;
+mod lines;
+mod prompt;
+mod trouble;
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::event::Amounts;
+
+pub use prompt::{Earlier, Repair, prompt};
+pub use trouble::Trouble;
+
+/// The longest text of an agent that is passed on, in bytes.
+const LONGEST_TEXT: usize = 2000;
+
+/// How many messages are told apart at once; the parts of one follow each other closely.
+const MESSAGES: usize = 1000;
+
+/// How an agent's output is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// `claude -p --output-format stream-json --verbose`.
+    Claude,
+    /// `codex exec --json`.
+    Codex,
+    /// `gemini -p … --output-format stream-json`.
+    Gemini,
+    /// Any program: text, with JSON lines of Salve's own shape among it.
+    Lines,
+}
+
+/// What one line means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// A session began.
+    Session {
+        /// What the agent calls it.
+        id: String,
+    },
+    /// The agent said something.
+    Said(String),
+    /// The agent used a tool.
+    Used {
+        /// The tool's name.
+        tool: String,
+    },
+    /// What the run has cost until now, in all.
+    Spent(Usage),
+    /// Something went wrong that the agent may still get over.
+    Trouble {
+        /// What kind of thing.
+        kind: Trouble,
+        /// What it says.
+        text: String,
+    },
+    /// The agent says that it has finished.
+    Result {
+        /// Whether it says that it succeeded.
+        verdict: Verdict,
+        /// What it says.
+        text: String,
+    },
+}
+
+/// How an agent judges its own run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It finished.
+    Finished,
+    /// It gave up or was stopped.
+    Failed,
+}
+
+/// Tokens and money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens read that were in no cache.
+    pub input: u64,
+    /// Tokens read from a cache.
+    pub cached: u64,
+    /// Tokens written, thoughts included.
+    pub output: u64,
+    /// Money in millionths; 0 where the agent tells none.
+    pub money_micros: u64,
+}
+
+impl Usage {
+    /// Returns what a budget is charged: tokens read and written anew, and money.
+    ///
+    /// Tokens from a cache are not counted: every turn reads the whole session again from there.
+    pub fn amounts(&self) -> Amounts {
+        Amounts {
+            tokens: self.input.saturating_add(self.output),
+            money_micros: self.money_micros,
+            ..Amounts::default()
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            cached: self.cached.saturating_add(other.cached),
+            output: self.output.saturating_add(other.output),
+            money_micros: self.money_micros.saturating_add(other.money_micros),
+        }
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self {
+            input: self.input.max(other.input),
+            cached: self.cached.max(other.cached),
+            output: self.output.max(other.output),
+            money_micros: self.money_micros.max(other.money_micros),
+        }
+    }
+}
+
+/// Reads one agent's output.
+///
+/// **Invariant:** what [`Stream::spent`] returns never falls.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    dialect: Dialect,
+    spent: Usage,
+    /// What each message cost that is known by a name of its own.
+    messages: HashMap<String, Usage>,
+    /// What the messages cost that are no longer told apart.
+    settled: Usage,
+    last_said: String,
+    unknown: u64,
+}
+
+impl Stream {
+    /// Begins to read.
+    pub fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            spent: Usage::default(),
+            messages: HashMap::new(),
+            settled: Usage::default(),
+            last_said: String::new(),
+            unknown: 0,
+        }
+    }
+
+    /// Takes one line in, without its line feed.
+    pub fn line(&mut self, line: &str) -> Vec<Sign> {
+        let line = line.trim();
+        if line.is_empty() {
+            return Vec::new();
+        }
+        let Some(value) = object(line) else {
+            return self.plain(line);
+        };
+        let before = self.spent;
+        let signs = match self.dialect {
+            Dialect::Claude => claude::read(self, &value),
+            Dialect::Codex => codex::read(self, &value),
+            Dialect::Gemini => gemini::read(self, &value),
+            Dialect::Lines => lines::read(self, &value),
+        };
+        let Some(mut signs) = signs else {
+            self.unknown += 1;
+            return Vec::new();
+        };
+        if self.spent != before {
+            // The cost comes first, so that a result is never taken in before what it cost.
+            signs.insert(0, Sign::Spent(self.spent));
+        }
+        signs
+    }
+
+    /// Returns what the run has cost so far.
+    pub fn spent(&self) -> Usage {
+        self.spent
+    }
+
+    /// Counts the lines that were not understood.
+    pub fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
+    fn plain(&mut self, line: &str) -> Vec<Sign> {
+        match self.dialect {
+            Dialect::Lines => self.say(line),
+            Dialect::Claude | Dialect::Codex | Dialect::Gemini => {
+                self.unknown += 1;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Remembers and passes on what the agent said.
+    fn say(&mut self, text: &str) -> Vec<Sign> {
+        let text = short(text);
+        if text.is_empty() {
+            return Vec::new();
+        }
+        self.last_said.clone_from(&text);
+        vec![Sign::Said(text)]
+    }
+
+    /// Takes in what one message cost; of two statements about it the larger counts.
+    fn charge_message(&mut self, id: &str, usage: Usage) {
+        let known = self.messages.entry(id.to_owned()).or_default();
+        *known = known.max(usage);
+        let sum = self.messages.values().fold(self.settled, |sum, usage| sum.plus(*usage));
+        self.spent = self.spent.max(sum);
+        if self.messages.len() >= MESSAGES {
+            self.settled = sum;
+            self.messages.clear();
+        }
+    }
+
+    /// Takes in what everything cost until now.
+    fn charge_total(&mut self, usage: Usage) {
+        self.spent = self.spent.max(usage);
+    }
+}
+
+/// Reads a JSON object.
+fn object(line: &str) -> Option<Value> {
+    if !line.starts_with('{') {
+        return None;
+    }
+    serde_json::from_str::<Value>(line).ok().filter(Value::is_object)
+}
+
+/// Returns a field's text, or none.
+fn text<'v>(value: &'v Value, field: &str) -> Option<&'v str> {
+    value.get(field)?.as_str()
+}
+
+/// Returns a field's number, or 0.
+fn number(value: &Value, field: &str) -> u64 {
+    value.get(field).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Returns a field's sum of dollars in millionths, or 0.
+fn micros(value: &Value, field: &str) -> u64 {
+    let dollars = value.get(field).and_then(Value::as_f64).unwrap_or(0.0);
+    // A float is cut to the range of the number it becomes; what is no number becomes 0.
+    (dollars * 1e6).round() as u64
+}
+
+/// Returns the beginning of a text.
+fn short(text: &str) -> String {
+    let text = text.trim();
+    let mut end = text.len().min(LONGEST_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Reads a whole run.
+fn read(dialect: Dialect, lines: &str) -> (Vec<Sign>, Stream) {
+    let mut stream = Stream::new(dialect);
+    let signs = lines.lines().flat_map(|line| stream.line(line)).collect();
+    (signs, stream)
+}
+
+fn used(tool: &str) -> Sign {
+    Sign::Used { tool: tool.into() }
+}
+
+fn said(text: &str) -> Sign {
+    Sign::Said(text.into())
+}
+
+fn result(verdict: Verdict, text: &str) -> Sign {
+    Sign::Result { verdict, text: text.into() }
+}
+
+fn trouble(kind: Trouble, text: &str) -> Sign {
+    Sign::Trouble { kind, text: text.into() }
+}
+
+#[test]
+fn a_run_of_claude_counts_each_answer_once() {
+    let (signs, stream) = read(
+        Dialect::Claude,
+        r#"
+{"type":"system","subtype":"init","session_id":"s1","model":"m","tools":["Read"],"mcp_servers":[]}
+{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"Looking."}],"usage":{"input_tokens":10,"cache_creation_input_tokens":100,"cache_read_input_tokens":5000,"output_tokens":7}},"session_id":"s1"}
+{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t","name":"Read","input":{}}],"usage":{"input_tokens":10,"cache_creation_input_tokens":100,"cache_read_input_tokens":5000,"output_tokens":7}},"session_id":"s1"}
+{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}}
+{"type":"a_new_thing"}
+{"type":"result","subtype":"success","is_error":false,"num_turns":2,"result":"Fixed.","total_cost_usd":0.012345,"usage":{"input_tokens":20,"cache_creation_input_tokens":150,"cache_read_input_tokens":9000,"output_tokens":30}}
+"#,
+    );
+    let first = Usage { input: 110, cached: 5000, output: 7, money_micros: 0 };
+    let all = Usage { input: 170, cached: 9000, output: 30, money_micros: 12_345 };
+    assert_eq!(
+        signs,
+        [
+            Sign::Session { id: "s1".into() },
+            Sign::Spent(first),
+            said("Looking."),
+            used("Read"),
+            Sign::Spent(all),
+            result(Verdict::Finished, "Fixed."),
+        ]
+    );
+    assert_eq!(stream.unknown(), 1);
+    assert_eq!(all.amounts().tokens, 200);
+    assert_eq!(all.amounts().money_micros, 12_345);
+}
+
+#[test]
+fn claude_without_a_login_or_over_its_limits() {
+    let (signs, _) = read(
+        Dialect::Claude,
+        r#"
+{"type":"assistant","message":{"id":"x","content":[{"type":"text","text":"Not logged in · Please run /login"}],"usage":{"input_tokens":0,"output_tokens":0}},"error":"authentication_failed"}
+{"type":"system","subtype":"api_retry","attempt":1,"error_status":529,"error":"overloaded"}
+{"type":"rate_limit_event","rate_limit_info":{"status":"allowed"}}
+{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}
+{"type":"result","subtype":"success","is_error":true,"result":"Not logged in · Please run /login","total_cost_usd":0}
+"#,
+    );
+    let text = "Not logged in · Please run /login";
+    assert_eq!(
+        signs,
+        [
+            said(text),
+            trouble(Trouble::Auth, text),
+            trouble(Trouble::Overloaded, "overloaded"),
+            trouble(Trouble::RateLimit, "the account's limit is reached"),
+            trouble(Trouble::Auth, text),
+            result(Verdict::Failed, text),
+        ]
+    );
+}
+
+#[test]
+fn a_run_of_codex_tells_totals_and_no_money() {
+    let (signs, stream) = read(
+        Dialect::Codex,
+        r#"
+{"type":"thread.started","thread_id":"th1"}
+{"type":"turn.started"}
+{"type":"item.started","item":{"id":"i0","type":"command_execution","command":"ls","status":"in_progress"}}
+{"type":"item.completed","item":{"id":"i0","type":"command_execution","command":"ls","exit_code":0,"status":"completed"}}
+{"type":"item.started","item":{"id":"i1","type":"mcp_tool_call","server":"salve","tool":"canvas_get_repair_task"}}
+{"type":"item.completed","item":{"id":"i2","type":"file_change","changes":[{"path":"a.js","kind":"update"}]}}
+{"type":"error","message":"Reconnecting... 1/5 (stream disconnected: 503 Service Unavailable)"}
+{"type":"item.completed","item":{"id":"i3","type":"agent_message","text":"Done."}}
+{"type":"turn.completed","usage":{"input_tokens":1000,"cached_input_tokens":900,"output_tokens":50,"reasoning_output_tokens":20}}
+"#,
+    );
+    let all = Usage { input: 100, cached: 900, output: 50, money_micros: 0 };
+    assert_eq!(signs[0], Sign::Session { id: "th1".into() });
+    assert_eq!(
+        signs[1..4],
+        [used("command_execution"), used("salve.canvas_get_repair_task"), used("file_change")]
+    );
+    assert!(matches!(&signs[4], Sign::Trouble { kind: Trouble::Overloaded, .. }), "{signs:?}");
+    assert_eq!(signs[5..], [said("Done."), Sign::Spent(all), result(Verdict::Finished, "Done.")]);
+    assert_eq!(stream.unknown(), 0);
+}
+
+#[test]
+fn codex_over_its_limit_fails() {
+    let line = r#"{"type":"turn.failed","error":{"message":"You've hit your usage limit."}}"#;
+    let text = "You've hit your usage limit.";
+    let (signs, _) = read(Dialect::Codex, line);
+    assert_eq!(signs, [trouble(Trouble::RateLimit, text), result(Verdict::Failed, text)]);
+}
+
+#[test]
+fn a_run_of_gemini_counts_thoughts_as_output() {
+    let (signs, stream) = read(
+        Dialect::Gemini,
+        r#"
+Loaded cached credentials.
+{"type":"init","timestamp":"2026-01-01T00:00:00Z","session_id":"g1","model":"gemini-pro"}
+{"type":"message","role":"user","content":"the task"}
+{"type":"tool_use","tool_name":"replace","tool_id":"r-1","parameters":{}}
+{"type":"tool_result","tool_id":"r-1","status":"success"}
+{"type":"message","role":"assistant","content":"Done.","delta":true}
+{"type":"result","status":"success","stats":{"total_tokens":1500,"input_tokens":1200,"output_tokens":100,"cached":1000,"input":200,"duration_ms":5,"tool_calls":1}}
+"#,
+    );
+    let all = Usage { input: 200, cached: 1000, output: 300, money_micros: 0 };
+    assert_eq!(
+        signs,
+        [
+            Sign::Session { id: "g1".into() },
+            used("replace"),
+            said("Done."),
+            Sign::Spent(all),
+            result(Verdict::Finished, "Done."),
+        ]
+    );
+    assert_eq!(stream.unknown(), 1, "the line that is no JSON");
+    let line = r#"{"type":"result","status":"error","error":{"type":"FatalAuthenticationError","message":"set GEMINI_API_KEY"},"stats":{"total_tokens":0}}"#;
+    let (signs, _) = read(Dialect::Gemini, line);
+    assert_eq!(signs[0], trouble(Trouble::Auth, "set GEMINI_API_KEY"));
+    assert_eq!(signs[1], result(Verdict::Failed, "set GEMINI_API_KEY"));
+}
+
+#[test]
+fn any_programs_text_is_what_it_says() {
+    let (signs, stream) = read(
+        Dialect::Lines,
+        "working\n{\"type\":\"spent\",\"tokens\":5,\"cost_usd\":0.5}\n{\"other\":1}\n\
+         {\"type\":\"spent\",\"tokens\":3}\n{\"type\":\"result\",\"ok\":true,\"text\":\"ok\"}",
+    );
+    let spent = Usage { input: 5, money_micros: 500_000, ..Usage::default() };
+    assert_eq!(
+        signs,
+        [
+            said("working"),
+            Sign::Spent(spent),
+            said("{\"other\":1}"),
+            result(Verdict::Finished, "ok"),
+        ]
+    );
+    assert_eq!(stream.spent(), spent, "what was spent never falls");
+}
+
+#[test]
+fn trouble_is_told_by_its_words() {
+    for (text, kind) in [
+        ("API Error: 401 Invalid API key", Trouble::Auth),
+        ("Credit balance is too low", Trouble::Billing),
+        ("RESOURCE_EXHAUSTED: Quota exceeded", Trouble::RateLimit),
+        ("Overloaded (529)", Trouble::Overloaded),
+        ("something else", Trouble::Other),
+    ] {
+        assert_eq!(Trouble::of(text), kind, "{text}");
+    }
+}
+
+fn dialects() -> impl Strategy<Value = Dialect> {
+    prop_oneof![
+        Just(Dialect::Claude),
+        Just(Dialect::Codex),
+        Just(Dialect::Gemini),
+        Just(Dialect::Lines)
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_comes_is_survived_and_costs_never_fall(
+        dialect in dialects(),
+        lines in prop::collection::vec(
+            prop_oneof![
+                ".{0,80}",
+                "\\{\"type\":\"(result|assistant|turn.completed|spent|error|item.completed)\",\"(usage|stats|tokens|message|total_cost_usd)\":(-?[0-9]{1,25}(e[0-9]{1,3})?|null|\\{\"input_tokens\":[0-9]{1,20}\\}|\"x\")\\}",
+            ],
+            0..20,
+        ),
+    ) {
+        let mut stream = Stream::new(dialect);
+        let mut last = Usage::default();
+        for line in &lines {
+            for sign in stream.line(line) {
+                if let Sign::Spent(usage) = sign {
+                    prop_assert_eq!(usage, last.max(usage));
+                    last = usage;
+                }
+            }
+        }
+        prop_assert_eq!(stream.spent(), last);
+    }
+}

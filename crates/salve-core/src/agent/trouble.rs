@@ -1,0 +1,98 @@
+//! What kinds of trouble agents report.
+
+/// Why an agent cannot work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Trouble {
+    /// It is not logged in, or its key is wrong.
+    Auth,
+    /// Its account has used up what it may use for now; it works again later.
+    RateLimit,
+    /// There is no money left.
+    Billing,
+    /// The model's service is overloaded or away; it works again soon.
+    Overloaded,
+    /// Anything else.
+    Other,
+}
+
+/// Words, in lower case, that tell a kind; the first row that has one decides.
+const WORDS: [(Trouble, &[&str]); 4] = [
+    (
+        Trouble::Billing,
+        &["billing", "credit balance", "insufficient_quota", "payment required", "out of credits"],
+    ),
+    (
+        Trouble::RateLimit,
+        &[
+            "rate limit",
+            "rate_limit",
+            "ratelimit",
+            "usage limit",
+            "usage_limit",
+            "session limit",
+            "weekly limit",
+            "resource_exhausted",
+            "too many requests",
+            "quota",
+            "429",
+        ],
+    ),
+    (
+        Trouble::Auth,
+        &[
+            "authentication",
+            "unauthorized",
+            "unauthenticated",
+            "not logged in",
+            "log in",
+            "login",
+            "api key",
+            "api_key",
+            "credential",
+            "oauth",
+            "auth method",
+            "401",
+            "403",
+        ],
+    ),
+    (
+        Trouble::Overloaded,
+        &[
+            "overloaded",
+            "unavailable",
+            "server_error",
+            "internal server error",
+            "529",
+            "503",
+            "502",
+        ],
+    ),
+];
+
+impl Trouble {
+    /// Tells the kind from what an agent says.
+    pub fn of(text: &str) -> Self {
+        let text = text.to_lowercase();
+        let tells = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        WORDS.iter().find(|(_, words)| tells(words)).map_or(Self::Other, |(kind, _)| *kind)
+    }
+
+    /// Returns whether trying again later may help without anybody doing anything.
+    pub fn is_transient(self) -> bool {
+        match self {
+            Self::RateLimit | Self::Overloaded => true,
+            Self::Auth | Self::Billing | Self::Other => false,
+        }
+    }
+
+    /// Returns what a person can do about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Auth => "log the agent in on this machine, or set its API key",
+            Self::RateLimit => "wait until the account's limit is renewed",
+            Self::Billing => "add credit to the agent's account",
+            Self::Overloaded => "try again in a while; the model's service is busy",
+            Self::Other => "run the agent by hand in the project to see what is wrong",
+        }
+    }
+}
