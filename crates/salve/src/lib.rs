@@ -2,6 +2,7 @@
 //!
 //! `cli` sends commands in and reads events out; `store` and `config` are leaves.
 
+pub mod agent;
 pub mod atomic;
 pub mod cli;
 pub mod config;

@@ -1,0 +1,306 @@
+//! One run from its first line to its end.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use salve_core::agent::{Dialect, Sign, Stream, Trouble, Verdict};
+use salve_core::event::{Amounts, Exit, Resource};
+use salve_core::scrub::Scrubber;
+
+use super::host::{Family, Started};
+use super::vitals::Vitals;
+use super::{Activity, AgentEvent, Bounds, End, Ending, needs_result};
+
+/// How many lines may wait to be read; an agent that prints faster has to wait.
+pub(super) const INBOX: usize = 64;
+/// The longest line that is read; longer ones are passed over.
+const LONGEST_LINE: usize = 4 << 20;
+/// How much of its complaints is kept.
+const COMPLAINTS: usize = 8 << 10;
+/// How long an agent may take to end by itself.
+const GRACE: Duration = Duration::from_secs(3);
+/// How long the rest of the output is waited for once the process has ended.
+const REST: Duration = Duration::from_secs(1);
+/// The shortest time between two activities that are told.
+const PACE: Duration = Duration::from_millis(100);
+/// The longest time between two looks at the processes.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What happens to a run.
+pub(super) enum Message {
+    /// It printed a line; nothing if the line was too long.
+    Line(Option<String>),
+    /// It has closed its output.
+    Closed,
+    /// Somebody wants it to stop.
+    Stop,
+}
+
+/// Whether more can be printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Open,
+    Closed,
+}
+
+/// What is known of a run.
+pub(super) struct Drive {
+    stream: Stream,
+    dialect: Dialect,
+    bounds: Bounds,
+    scrubber: Scrubber,
+    on: Box<dyn FnMut(AgentEvent) + Send>,
+    told: Option<Instant>,
+    charged: Amounts,
+    too_long: u64,
+    trouble: Option<(Trouble, String)>,
+    result: Option<(Verdict, String)>,
+}
+
+impl Drive {
+    pub(super) fn new(
+        dialect: Dialect,
+        bounds: Bounds,
+        scrubber: Scrubber,
+        on: Box<dyn FnMut(AgentEvent) + Send>,
+    ) -> Self {
+        Self {
+            stream: Stream::new(dialect),
+            dialect,
+            bounds,
+            scrubber,
+            on,
+            told: None,
+            charged: Amounts::default(),
+            too_long: 0,
+            trouble: None,
+            result: None,
+        }
+    }
+
+    /// Follows the run to its end.
+    pub(super) fn run(
+        mut self,
+        started: Started,
+        outbox: &SyncSender<Message>,
+        inbox: &Receiver<Message>,
+    ) -> Ending {
+        let begun = Instant::now();
+        let Started { family, output, errors } = started;
+        let complaints = Arc::new(Mutex::new(String::new()));
+        read_lines(output, outbox.clone());
+        read_complaints(errors, Arc::clone(&complaints));
+        let cut = self.follow(&*family, inbox, begun);
+        // Whatever it left behind ends with it.
+        family.end(if cut.is_some() { GRACE } else { Duration::ZERO });
+        self.drain(inbox);
+        let exit = family.wait(Duration::ZERO).unwrap_or(Exit::TimedOut);
+        let said = complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (end, text) = self.judge(cut, &exit, &said);
+        self.charge();
+        let ending = Ending {
+            end,
+            text: self.scrubber.scrub(&text),
+            spent: self.charged,
+            exit,
+            took: begun.elapsed(),
+            unknown: self.stream.unknown() + self.too_long,
+        };
+        (self.on)(AgentEvent::Ended(Box::new(ending.clone())));
+        ending
+    }
+
+    /// Takes messages in until the run is over; returns why it has to be ended, if it has.
+    fn follow(
+        &mut self,
+        family: &dyn Family,
+        inbox: &Receiver<Message>,
+        begun: Instant,
+    ) -> Option<End> {
+        let mut vitals = Vitals::new(family.pid(), begun);
+        let look = (self.bounds.idle / 4).clamp(Duration::from_millis(20), LOOK);
+        let (mut next_look, mut output, mut ended) = (begun + look, Output::Open, None);
+        loop {
+            let now = Instant::now();
+            if now.duration_since(begun) >= self.bounds.wall {
+                return Some(End::TimedOut);
+            }
+            if now >= next_look {
+                if ended.is_none() && family.wait(Duration::ZERO).is_some() {
+                    ended = Some(now);
+                }
+                if ended.is_some_and(|at: Instant| now.duration_since(at) >= REST) {
+                    return None;
+                }
+                if ended.is_none() && vitals.look(now) >= self.bounds.idle {
+                    return Some(End::Idle);
+                }
+                next_look = now + look;
+            }
+            let pause = next_look.saturating_duration_since(now);
+            if output == Output::Closed && family.wait(pause).is_some() {
+                return None;
+            }
+            let pause = if output == Output::Closed { Duration::ZERO } else { pause };
+            match inbox.recv_timeout(pause) {
+                Ok(Message::Line(line)) => {
+                    vitals.heard(Instant::now());
+                    if let Some(resource) = self.take(line.as_deref()) {
+                        return Some(End::OverBudget(resource));
+                    }
+                }
+                Ok(Message::Stop) => return Some(End::Stopped),
+                Ok(Message::Closed) | Err(RecvTimeoutError::Disconnected) => {
+                    output = Output::Closed;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Takes in what was printed before the end.
+    fn drain(&mut self, inbox: &Receiver<Message>) {
+        let until = Instant::now() + REST;
+        loop {
+            match inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Message::Line(line)) => _ = self.take(line.as_deref()),
+                Ok(Message::Stop) => {}
+                Ok(Message::Closed) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Takes one line in; returns what is used up, if anything is.
+    fn take(&mut self, line: Option<&str>) -> Option<Resource> {
+        let Some(line) = line else {
+            self.too_long += 1;
+            return None;
+        };
+        for sign in self.stream.line(line) {
+            let activity = match sign {
+                Sign::Spent(_) => continue,
+                Sign::Result { verdict, text } => {
+                    self.result = Some((verdict, text));
+                    continue;
+                }
+                Sign::Session { id } => Activity::Session(self.scrubber.scrub(&id)),
+                Sign::Said(text) => Activity::Said(self.scrubber.scrub(&text)),
+                Sign::Used { tool } => Activity::Used(self.scrubber.scrub(&tool)),
+                Sign::Trouble { kind, text } => {
+                    let activity = Activity::Trouble(kind, self.scrubber.scrub(&text));
+                    self.trouble = Some((kind, text));
+                    activity
+                }
+            };
+            self.tell(activity);
+        }
+        self.over()
+    }
+
+    /// Passes on what the agent does, but not faster than anybody can read.
+    fn tell(&mut self, activity: Activity) {
+        let now = Instant::now();
+        if self.told.is_none_or(|at| now.duration_since(at) >= PACE) {
+            self.told = Some(now);
+            (self.on)(AgentEvent::Activity(activity));
+            self.charge();
+        }
+    }
+
+    /// Passes on what the run has cost, if that has changed.
+    fn charge(&mut self) {
+        let spent = self.stream.spent().amounts();
+        if spent != self.charged {
+            self.charged = spent;
+            (self.on)(AgentEvent::Spent(spent));
+        }
+    }
+
+    /// Returns what is used up.
+    fn over(&self) -> Option<Resource> {
+        let spent = self.stream.spent().amounts();
+        let is_over = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent > limit);
+        if is_over(self.bounds.tokens, spent.tokens) {
+            Some(Resource::Tokens)
+        } else if is_over(self.bounds.money_micros, spent.money_micros) {
+            Some(Resource::MoneyMicros)
+        } else {
+            None
+        }
+    }
+
+    /// Says how it ended, and what its last word is.
+    fn judge(&self, cut: Option<End>, exit: &Exit, complaints: &str) -> (End, String) {
+        let last = complaints.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+        let said = self.result.as_ref().map_or(last, |(_, text)| text).to_owned();
+        if let Some(end) = cut {
+            return (end, said);
+        }
+        let failed = || match &self.trouble {
+            Some((kind, text)) => (End::Failed(*kind), text.clone()),
+            None => (End::Failed(Trouble::of(complaints)), said.clone()),
+        };
+        match (&self.result, exit) {
+            (Some((Verdict::Finished, _)), Exit::Code(0)) => (End::Finished, said),
+            (Some((Verdict::Finished, _)), _) => failed(),
+            (Some((Verdict::Failed, _)), _) => failed(),
+            (None, Exit::Code(0)) if needs_result(self.dialect) => (End::NoResult, said),
+            (None, Exit::Code(0)) => (End::Finished, said),
+            (None, _) => failed(),
+        }
+    }
+}
+
+/// Sends each line on, and that there are no more.
+fn read_lines(output: Box<dyn Read + Send>, outbox: SyncSender<Message>) {
+    let read = move || {
+        let mut output = BufReader::with_capacity(1 << 16, output);
+        let mut line = Vec::new();
+        while let Ok(Some(kept)) = next_line(&mut output, &mut line) {
+            let line = kept.then(|| String::from_utf8_lossy(&line).into_owned());
+            if outbox.send(Message::Line(line)).is_err() {
+                return;
+            }
+        }
+        let _ = outbox.send(Message::Closed);
+    };
+    // Without a thread to read it the output counts as closed, and the run ends by its limits.
+    let _ = std::thread::Builder::new().name("agent-output".into()).spawn(read);
+}
+
+/// Reads one line; tells whether it was kept, or nothing at the end.
+fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
+    line.clear();
+    let limit = LONGEST_LINE as u64;
+    if from.by_ref().take(limit).read_until(b'\n', line)? == 0 {
+        return Ok(None);
+    }
+    if line.last() == Some(&b'\n') || line.len() < LONGEST_LINE {
+        return Ok(Some(true));
+    }
+    loop {
+        line.clear();
+        let read = from.by_ref().take(limit).read_until(b'\n', line)?;
+        if read == 0 || line.last() == Some(&b'\n') {
+            return Ok(Some(false));
+        }
+    }
+}
+
+/// Keeps the end of what it complains about.
+fn read_complaints(mut errors: Box<dyn Read + Send>, kept: Arc<Mutex<String>>) {
+    let read = move || {
+        let mut buffer = [0; 4096];
+        let mut tail = Vec::new();
+        while let Ok(n @ 1..) = errors.read(&mut buffer) {
+            tail.extend(&buffer[..n]);
+            let extra = tail.len().saturating_sub(COMPLAINTS);
+            tail.drain(..extra);
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) =
+                String::from_utf8_lossy(&tail).into_owned();
+        }
+    };
+    let _ = std::thread::Builder::new().name("agent-errors".into()).spawn(read);
+}

@@ -1,0 +1,209 @@
+//! Running a coding agent without a person: bounded, watched and charged.
+//!
+//! [`start`] runs an agent by its profile, reads its stream, tells what it does and costs, and
+//! ends it when it is over its time, its budget, or shows no sign of life. How it ended is data,
+//! never an error: an agent that cannot work is a thing that happens.
+//!
+//! The agent and everything it starts carry `SALVE_AGENT` in their environment, by which Salve
+//! refuses them decisions. They are kept out of `.salve/` by the agents' own permissions and not by
+//! Landlock, whose rules would bind Salve's MCP server too, which the agent starts and which has to
+//! write the journal.
+
+mod drive;
+pub mod host;
+mod profile;
+#[cfg(test)]
+mod tests;
+mod vitals;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use salve_core::agent::{Dialect, Trouble};
+use salve_core::event::{Amounts, Exit, Resource};
+use salve_core::scrub::{Scrubbed, Scrubber};
+
+pub use host::Host;
+pub use profile::{Mcp, Profile, Runtime, own_mcp};
+
+use crate::process::AGENT_MARK;
+use drive::{Drive, Message};
+use host::Launch;
+
+/// What an agent is to do, and within which limits.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The name it is known by in the journal.
+    pub agent: String,
+    /// What it is told.
+    pub prompt: String,
+    /// The directory it works in.
+    pub dir: PathBuf,
+    /// How it reaches Salve.
+    pub mcp: Mcp,
+    /// The model, if not its own choice.
+    pub model: Option<String>,
+    /// Further variables.
+    pub env: Vec<(String, String)>,
+    /// How far it may go.
+    pub bounds: Bounds,
+}
+
+/// How far a run may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How long it may take.
+    pub wall: Duration,
+    /// How long it may show no sign of life.
+    pub idle: Duration,
+    /// How many tokens it may use; absent is no limit.
+    pub tokens: Option<u64>,
+    /// How much money it may cost, in millionths; absent is no limit.
+    pub money_micros: Option<u64>,
+}
+
+/// What an agent does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentEvent {
+    /// It works on something.
+    Activity(Activity),
+    /// What the run has cost until now, in all.
+    Spent(Amounts),
+    /// It is over; nothing follows.
+    Ended(Box<Ending>),
+}
+
+/// What an agent was seen to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It began a session.
+    Session(Scrubbed),
+    /// It said something.
+    Said(Scrubbed),
+    /// It used this tool.
+    Used(Scrubbed),
+    /// It met trouble that it may still get over.
+    Trouble(Trouble, Scrubbed),
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Why it is over.
+    pub end: End,
+    /// The agent's last word, or what it complained about.
+    pub text: Scrubbed,
+    /// What it cost in all.
+    pub spent: Amounts,
+    /// How its process ended.
+    pub exit: Exit,
+    /// How long it took.
+    pub took: Duration,
+    /// Lines of its output that were not understood.
+    pub unknown: u64,
+}
+
+/// Why a run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It says that it has finished; what it did is for others to judge.
+    Finished,
+    /// It could not work, for this reason.
+    Failed(Trouble),
+    /// Its process ended well but told no result.
+    NoResult,
+    /// It took longer than it may, and was ended.
+    TimedOut,
+    /// It showed no sign of life, and was ended.
+    Idle,
+    /// It used more than it may, and was ended.
+    OverBudget(Resource),
+    /// It was told to stop.
+    Stopped,
+}
+
+/// A run under way.
+#[derive(Debug)]
+pub struct Agent {
+    pid: u32,
+    messages: SyncSender<Message>,
+    ending: Mutex<Receiver<Ending>>,
+}
+
+/// Why an agent could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start the agent `{program}`")]
+pub struct StartError {
+    /// The program.
+    pub program: String,
+    /// What the system said.
+    #[source]
+    pub source: io::Error,
+}
+
+impl StartError {
+    /// Returns whether the program is not installed.
+    pub fn is_missing(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+}
+
+/// Starts an agent; `on` is told on another thread what it does, [`AgentEvent::Ended`] last.
+pub fn start(
+    host: &dyn Host,
+    profile: &Profile,
+    task: &Task,
+    scrubber: &Scrubber,
+    on: Box<dyn FnMut(AgentEvent) + Send>,
+) -> Result<Agent, StartError> {
+    let failed = |source| StartError { program: profile.program.clone(), source };
+    let filled = profile.fill(task).map_err(failed)?;
+    let mut env = filled.env;
+    env.extend(task.env.iter().cloned());
+    env.push((AGENT_MARK.to_owned(), task.agent.clone()));
+    let launch = Launch { argv: filled.argv, dir: task.dir.clone(), env, input: filled.input };
+    let started = host.start(launch).map_err(failed)?;
+    let pid = started.family.pid();
+    let (messages, inbox) = mpsc::sync_channel(drive::INBOX);
+    let (tell, ending) = mpsc::channel();
+    let drive = Drive::new(profile.dialect, task.bounds, scrubber.clone(), on);
+    let outbox = messages.clone();
+    let files = filled.files;
+    let run = move || {
+        let ending = drive.run(started, &outbox, &inbox);
+        drop(files);
+        // Nobody may be waiting for it.
+        let _ = tell.send(ending);
+    };
+    std::thread::Builder::new().name("agent".into()).spawn(run).map_err(failed)?;
+    Ok(Agent { pid, messages, ending: Mutex::new(ending) })
+}
+
+impl Agent {
+    /// Returns the process's id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Tells it to stop; it has ended when [`AgentEvent::Ended`] comes.
+    pub fn stop(&self) {
+        // An agent that is over need not be told.
+        let _ = self.messages.send(Message::Stop);
+    }
+
+    /// Waits until it is over, at most for `limit`; returns how it ended, once.
+    pub fn wait(&self, limit: Duration) -> Option<Ending> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(limit).ok()
+    }
+}
+
+/// Returns whether a program that says nothing at its end has finished when it exits with 0.
+fn needs_result(dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::Claude | Dialect::Codex | Dialect::Gemini => true,
+        Dialect::Lines => false,
+    }
+}

@@ -1,0 +1,188 @@
+//! How each agent is run: data, filled in with the task.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use salve_core::agent::Dialect;
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use super::Task;
+
+/// The profiles that ship with Salve.
+const SHIPPED: &str = include_str!("../../data/agents.toml");
+
+/// The version of the profiles that is read.
+const VERSION: u32 = 1;
+
+/// How one agent is run.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The program.
+    pub program: String,
+    /// How its output is read.
+    pub dialect: Dialect,
+    /// Its arguments, with places to be filled in.
+    pub args: Vec<String>,
+    /// Further arguments where a model is set.
+    #[serde(default)]
+    pub model: Vec<String>,
+    /// What the file for its MCP settings holds, if it needs one.
+    #[serde(default)]
+    pub mcp_file: Option<String>,
+    /// Variables.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+/// The file of profiles.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Profiles {
+    version: u32,
+    claude: Profile,
+    codex: Profile,
+    gemini: Profile,
+}
+
+/// The agents that Salve knows how to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+}
+
+impl Runtime {
+    /// Every runtime.
+    pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
+
+    /// Returns its name in settings and in the journal.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// Returns the runtime of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|runtime| runtime.name() == name)
+    }
+
+    /// Returns how it is run.
+    pub fn profile(self) -> Result<Profile, toml::de::Error> {
+        let Profiles { version, claude, codex, gemini } = toml::from_str(SHIPPED)?;
+        if version != VERSION {
+            return Err(serde::de::Error::custom("unknown version of the profiles"));
+        }
+        Ok(match self {
+            Self::Claude => claude,
+            Self::Codex => codex,
+            Self::Gemini => gemini,
+        })
+    }
+}
+
+impl Profile {
+    /// Returns how any program is run: `words` are its command line, places to be filled in
+    /// allowed.
+    pub fn command(words: &[String]) -> Option<Self> {
+        let (program, args) = words.split_first()?;
+        Some(Self {
+            program: program.clone(),
+            dialect: Dialect::Lines,
+            args: args.to_vec(),
+            model: Vec::new(),
+            mcp_file: None,
+            env: BTreeMap::new(),
+        })
+    }
+
+    /// Fills the task in.
+    pub(super) fn fill(&self, task: &Task) -> io::Result<Filled> {
+        let files = tempfile::Builder::new().prefix("salve-agent-").tempdir()?;
+        let json = |value: serde_json::Value| value.to_string();
+        let (command, args) = (task.mcp.command.to_string_lossy(), &task.mcp.args);
+        let server = serde_json::json!({ "type": "stdio", "command": command, "args": args });
+        let path = |name: &str| files.path().join(name).to_string_lossy().into_owned();
+        let mut places = vec![
+            ("{prompt_file}", path("prompt.md")),
+            ("{mcp_file}", path("mcp.json")),
+            ("{mcp_command}", json(command.as_ref().into())),
+            ("{mcp_args}", json(args.clone().into())),
+            ("{mcp_json}", json(serde_json::json!({ "mcpServers": { "salve": server } }))),
+            ("{model}", task.model.clone().unwrap_or_default()),
+        ];
+        if let Some(template) = &self.mcp_file {
+            fs::write(path("mcp.json"), fill(template, &places))?;
+        }
+        // The task comes last: what stands in it is never filled in.
+        places.push(("{prompt}", task.prompt.clone()));
+        let model = task.model.iter().flat_map(|_| &self.model);
+        let words: Vec<&String> = self.args.iter().chain(model).collect();
+        let is_used = |place: &str| words.iter().any(|word| word.contains(place));
+        let input = if is_used("{prompt}") || is_used("{prompt_file}") { "" } else { &task.prompt };
+        if is_used("{prompt_file}") {
+            fs::write(path("prompt.md"), &task.prompt)?;
+        }
+        let mut argv = vec![OsString::from(&self.program)];
+        argv.extend(words.iter().map(|word| OsString::from(fill(word, &places))));
+        let env = self.env.iter().map(|(name, value)| (name.clone(), fill(value, &places)));
+        Ok(Filled { argv, env: env.collect(), input: input.to_owned(), files })
+    }
+}
+
+/// A profile with everything in its place.
+pub(super) struct Filled {
+    pub(super) argv: Vec<OsString>,
+    pub(super) env: Vec<(String, String)>,
+    /// What it reads on stdin.
+    pub(super) input: String,
+    /// The files it was given, which go with this.
+    pub(super) files: TempDir,
+}
+
+/// Fills the first place of a word that is one of `places`, and the places after it.
+fn fill(word: &str, places: &[(&str, String)]) -> String {
+    let mut filled = String::new();
+    let mut rest = word;
+    while let Some(at) = rest.find('{') {
+        filled.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match places.iter().find(|(place, _)| rest.starts_with(place)) {
+            Some((place, value)) => {
+                filled.push_str(value);
+                rest = &rest[place.len()..];
+            }
+            None => {
+                filled.push('{');
+                rest = &rest[1..];
+            }
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// Returns the registration of this very program as the MCP server.
+pub fn own_mcp() -> io::Result<Mcp> {
+    Ok(Mcp { command: std::env::current_exe()?, args: vec!["mcp".to_owned()] })
+}
+
+/// How the agent starts Salve's MCP server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mcp {
+    /// The program.
+    pub command: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+}

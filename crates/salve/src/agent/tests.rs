@@ -1,0 +1,237 @@
+//! Stand-ins that speak each agent's own stream, found in `PATH` under the agent's own name.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use salve_core::scrub::Key;
+
+use super::host::Groups;
+use super::*;
+
+/// Long enough for anything that ends by itself on a busy machine.
+const AMPLE: Duration = Duration::from_secs(60);
+
+const BOUNDS: Bounds = Bounds { wall: AMPLE, idle: AMPLE, tokens: None, money_micros: None };
+
+/// A project and a directory of programs that comes first in `PATH`.
+struct Stage {
+    dir: tempfile::TempDir,
+}
+
+impl Stage {
+    /// Puts `script` into the place of `program`.
+    fn new(program: &str, script: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        fs::create_dir(dir.path().join("project")).unwrap();
+        fs::write(bin.join(program), format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(bin.join(program), Permissions::from_mode(0o755)).unwrap();
+        Self { dir }
+    }
+
+    fn task(&self, bounds: Bounds) -> Task {
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", self.dir.path().join("bin").display());
+        Task {
+            agent: "stand-in".into(),
+            prompt: "mend {model} it".into(),
+            dir: self.dir.path().join("project"),
+            mcp: Mcp { command: "/opt/salve".into(), args: vec!["mcp".into()] },
+            model: None,
+            env: vec![("PATH".into(), path)],
+            bounds,
+        }
+    }
+
+    fn start(&self, profile: &Profile, bounds: Bounds) -> (Agent, Arc<Mutex<Vec<AgentEvent>>>) {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&events);
+        let on = Box::new(move |event| log.lock().unwrap().push(event));
+        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let agent = start(&Groups, profile, &self.task(bounds), &scrubber, on).unwrap();
+        (agent, events)
+    }
+
+    fn written(&self, file: &str) -> String {
+        fs::read_to_string(self.dir.path().join("project").join(file)).unwrap()
+    }
+}
+
+/// Runs a stand-in for a known agent to its end.
+fn run(runtime: Runtime, script: &str, bounds: Bounds) -> (Ending, Vec<AgentEvent>, Stage) {
+    let stage = Stage::new(runtime.name(), script);
+    let (agent, events) = stage.start(&runtime.profile().unwrap(), bounds);
+    let ending = agent.wait(AMPLE * 2).unwrap();
+    let events = events.lock().unwrap().clone();
+    assert_eq!(events.last(), Some(&AgentEvent::Ended(Box::new(ending.clone()))));
+    (ending, events, stage)
+}
+
+fn has_ended(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.is_empty() || stat.contains(") Z ")
+}
+
+const CLAUDE_WORKS: &str = r#"
+printf '%s\n' "$@" > args; printf '%s' "$SALVE_AGENT" > mark; cat > stdin
+echo '{"type":"system","subtype":"init","session_id":"s1"}'
+echo '{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Edit"}],"usage":{"input_tokens":100,"output_tokens":20}}}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"Fixed.","total_cost_usd":0.25,"usage":{"input_tokens":150,"output_tokens":50}}'
+"#;
+
+#[test]
+fn claude_gets_its_task_and_is_charged_for_it() {
+    let (ending, events, stage) = run(Runtime::Claude, CLAUDE_WORKS, BOUNDS);
+    assert_eq!((ending.end, ending.text.as_str()), (End::Finished, "Fixed."));
+    let spent = Amounts { tokens: 200, money_micros: 250_000, ..Amounts::default() };
+    assert_eq!((ending.spent, ending.exit), (spent, Exit::Code(0)));
+    assert!(events.contains(&AgentEvent::Spent(spent)), "{events:?}");
+    assert!(matches!(&events[0], AgentEvent::Activity(Activity::Session(id)) if *id == "s1"));
+    let args = stage.written("args");
+    assert!(args.starts_with("-p\nmend {model} it\n--output-format\nstream-json\n"), "{args}");
+    assert!(
+        args.contains(r#"{"mcpServers":{"salve":{"args":["mcp"],"command":"/opt/salve""#),
+        "{args}"
+    );
+    assert!(!args.contains("--model"), "{args}");
+    assert_eq!(stage.written("mark"), "stand-in");
+    assert_eq!(stage.written("stdin"), "");
+}
+
+#[test]
+fn codex_and_gemini_get_theirs_in_their_own_way() {
+    let script = r#"
+printf '%s\n' "$@" > args
+echo '{"type":"thread.started","thread_id":"t"}'
+echo '{"type":"item.completed","item":{"type":"agent_message","text":"Done."}}'
+echo '{"type":"turn.completed","usage":{"input_tokens":30,"cached_input_tokens":10,"output_tokens":5}}'
+"#;
+    let (ending, _, stage) = run(Runtime::Codex, script, BOUNDS);
+    assert_eq!((ending.end, ending.spent.tokens), (End::Finished, 25));
+    let args = stage.written("args");
+    assert!(args.contains("mcp_servers.salve.command=\"/opt/salve\"\n"), "{args}");
+    assert!(args.contains("mcp_servers.salve.args=[\"mcp\"]\n"), "{args}");
+    assert!(args.ends_with("\nmend {model} it\n"), "{args}");
+
+    let script = r#"
+cp "$GEMINI_CLI_SYSTEM_DEFAULTS_PATH" settings
+echo 'Loaded cached credentials.'
+echo '{"type":"init","session_id":"g","model":"m"}'
+echo '{"type":"result","status":"success","stats":{"total_tokens":70,"input_tokens":50,"output_tokens":10,"cached":20}}'
+"#;
+    let (ending, _, stage) = run(Runtime::Gemini, script, BOUNDS);
+    assert_eq!((ending.end, ending.spent.tokens, ending.unknown), (End::Finished, 50, 1));
+    let settings: serde_json::Value = serde_json::from_str(&stage.written("settings")).unwrap();
+    assert_eq!(settings["mcpServers"]["salve"]["command"], "/opt/salve");
+}
+
+#[test]
+fn any_program_takes_its_task_by_stdin_argument_or_file() {
+    for (words, file) in [(&["fixer"][..], "stdin"), (&["fixer", "{prompt_file}"], "file")] {
+        let script = "cat > stdin; [ -n \"$1\" ] && cp \"$1\" file; echo '{\"type\":\"spent\",\"tokens\":3}'";
+        let stage = Stage::new("fixer", &format!("{script}; exit 0"));
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let (agent, _) = stage.start(&Profile::command(&words).unwrap(), BOUNDS);
+        let ending = agent.wait(AMPLE).unwrap();
+        assert_eq!((ending.end, ending.spent.tokens), (End::Finished, 3));
+        assert_eq!(stage.written(file), "mend {model} it");
+    }
+}
+
+#[test]
+fn an_agent_that_cannot_work_says_why() {
+    let said = "Not logged in · Please run /login";
+    let script = format!(
+        r#"echo '{{"type":"result","subtype":"success","is_error":true,"result":"{said}"}}'; exit 1"#
+    );
+    let (ending, ..) = run(Runtime::Claude, &script, BOUNDS);
+    assert_eq!((ending.end, ending.text.as_str()), (End::Failed(Trouble::Auth), said));
+    assert_eq!(ending.exit, Exit::Code(1));
+
+    let script = "echo 'Please set an Auth method in your settings.json' >&2; exit 41";
+    let (ending, ..) = run(Runtime::Gemini, script, BOUNDS);
+    assert_eq!(ending.end, End::Failed(Trouble::Auth));
+    assert!(ending.text.as_str().starts_with("Please set an Auth method"), "{}", ending.text);
+
+    let script =
+        r#"echo '{"type":"turn.failed","error":{"message":"You hit your usage limit"}}'; exit 1"#;
+    let (ending, ..) = run(Runtime::Codex, script, BOUNDS);
+    assert_eq!(ending.end, End::Failed(Trouble::RateLimit));
+}
+
+#[test]
+fn an_end_without_a_result_and_garbage_are_no_success() {
+    for runtime in Runtime::ALL {
+        let script = "echo '{\"type\":\"init\"'; printf 'bad \\377\\000 bytes\\n'; echo '[1]'";
+        let (ending, ..) = run(runtime, script, BOUNDS);
+        assert_eq!((ending.end, ending.unknown), (End::NoResult, 3), "{runtime:?}");
+    }
+    let (ending, ..) = run(Runtime::Codex, "kill -SEGV $$", BOUNDS);
+    assert_eq!((ending.end, ending.exit), (End::Failed(Trouble::Other), Exit::Signal(11)));
+}
+
+#[test]
+fn silent_work_is_not_idle_but_silence_is() {
+    let bounds = Bounds { idle: Duration::from_millis(800), ..BOUNDS };
+    let (ending, ..) = run(Runtime::Claude, "sleep 1000", bounds);
+    assert_eq!(ending.end, End::Idle);
+    let bounds = Bounds { wall: Duration::from_secs(4), ..bounds };
+    let (ending, ..) = run(Runtime::Claude, "while :; do :; done", bounds);
+    assert_eq!(ending.end, End::TimedOut);
+    assert!(ending.took >= bounds.wall, "{:?}", ending.took);
+}
+
+#[test]
+fn over_its_budget_it_is_ended_with_all_it_started() {
+    let script = r#"
+sleep 1000 & echo $! > child
+echo '{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":600,"output_tokens":1}}}'
+echo '{"type":"assistant","message":{"id":"m2","content":[],"usage":{"input_tokens":600,"output_tokens":1}}}'
+wait
+"#;
+    let bounds = Bounds { tokens: Some(1000), ..BOUNDS };
+    let (ending, events, stage) = run(Runtime::Claude, script, bounds);
+    assert_eq!(ending.end, End::OverBudget(Resource::Tokens));
+    assert_eq!(ending.spent.tokens, 1202);
+    assert!(events.contains(&AgentEvent::Spent(ending.spent)), "{events:?}");
+    assert!(has_ended(stage.written("child").trim().parse().unwrap()));
+    let script = r#"echo '{"type":"spent","cost_usd":2}'; exec sleep 1000"#;
+    let stage = Stage::new("fixer", script);
+    let bounds = Bounds { money_micros: Some(1_999_999), ..BOUNDS };
+    let (agent, _) = stage.start(&Profile::command(&["fixer".into()]).unwrap(), bounds);
+    assert_eq!(agent.wait(AMPLE).unwrap().end, End::OverBudget(Resource::MoneyMicros));
+}
+
+#[test]
+fn a_flood_is_bounded_and_an_endless_line_passed_over() {
+    let script = r#"
+yes '{"type":"message","role":"assistant","content":"x"}' | head -n 20000
+head -c 9000000 /dev/zero | tr '\0' 'x'; echo
+echo '{"type":"result","status":"success"}'
+"#;
+    let (ending, events, _) = run(Runtime::Gemini, script, BOUNDS);
+    assert_eq!((ending.end, ending.unknown), (End::Finished, 1));
+    assert!(events.len() < 2000, "{}", events.len());
+}
+
+#[test]
+fn one_that_was_told_to_stop_ends_though_it_ignores_it() {
+    let script = "trap '' TERM; echo '{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}'; while :; do sleep 1; done";
+    let stage = Stage::new("claude", script);
+    let (agent, _) = stage.start(&Runtime::Claude.profile().unwrap(), BOUNDS);
+    agent.stop();
+    let ending = agent.wait(AMPLE).unwrap();
+    assert_eq!(ending.end, End::Stopped);
+    assert!(has_ended(agent.pid()));
+}
+
+#[test]
+fn a_missing_program_is_told_as_such() {
+    let stage = Stage::new("other", "exit 0");
+    let profile = Profile::command(&["no-such-agent".into()]).unwrap();
+    let scrubber = Scrubber::new(Key::new([1; 32]));
+    let started = start(&Groups, &profile, &stage.task(BOUNDS), &scrubber, Box::new(|_| {}));
+    assert!(started.unwrap_err().is_missing());
+}
