@@ -14,6 +14,7 @@ pub mod incident;
 pub mod memory;
 pub mod near;
 pub mod playbook;
+pub mod repair;
 pub mod scrub;
 pub mod server;
 pub mod widen;

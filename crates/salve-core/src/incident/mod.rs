@@ -36,7 +36,7 @@ mod phase;
 pub mod sim;
 mod step;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod trial;
@@ -281,7 +281,7 @@ impl Incident {
     }
 
     /// Returns when to stop waiting for an agent, if one is waited for.
-    fn agent_deadline(&self) -> Option<Timestamp> {
+    pub fn agent_deadline(&self) -> Option<Timestamp> {
         let Phase::Doing { what: Effect::Apply { .. }, since, .. } = self.phase else {
             return None;
         };

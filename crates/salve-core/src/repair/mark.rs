@@ -1,0 +1,215 @@
+//! What `canvas_mark_repair_step` takes.
+
+use super::{Standing, Tale, standing};
+use crate::event::{Change, Event, Mark, Outcome};
+use crate::id::IncidentId;
+use crate::incident::is_small;
+use crate::scrub::Scrubbed;
+
+/// What an agent reports.
+#[derive(Clone, Debug)]
+pub struct Reported<'a> {
+    /// The phase's name, as given.
+    pub phase: &'a str,
+    /// The attempt it speaks of; without one, the present.
+    pub attempt: Option<u32>,
+    /// What it says it changed.
+    pub change: Change,
+    /// What it says about it.
+    pub message: Option<Scrubbed>,
+}
+
+/// A report that is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What to write to the journal.
+    pub event: Event,
+    /// The phase's name.
+    pub phase: &'static str,
+    /// What the agent does next.
+    pub next_step: String,
+}
+
+/// Why a report is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such phase, or it is not the agent's to report.
+    #[error("`{0}` is not a phase that an agent reports")]
+    UnknownPhase(String),
+    /// The repair is over.
+    #[error("repair {0} is over: {1}")]
+    Over(IncidentId, &'static str),
+    /// The attempt is over.
+    #[error("attempt {said} is over; the repair is at attempt {now}")]
+    AttemptOver {
+        /// The attempt that was spoken of.
+        said: u32,
+        /// The present one.
+        now: u32,
+    },
+    /// The attempt has not begun.
+    #[error("attempt {said} has not begun; the repair is at attempt {now}")]
+    AttemptAhead {
+        /// The attempt that was spoken of.
+        said: u32,
+        /// The present one.
+        now: u32,
+    },
+    /// The agent was further already.
+    #[error("`{said}` is out of order: this attempt is already at `{at}`")]
+    OutOfOrder {
+        /// What was reported.
+        said: &'static str,
+        /// What was reported before.
+        at: &'static str,
+    },
+    /// Repairs by agents are off.
+    #[error("repairs by agents are off for this server")]
+    Off,
+    /// No agent is waited for.
+    #[error("no agent is waited for: the repair is at `{0}`")]
+    NotAwaited(&'static str),
+}
+
+impl Refusal {
+    /// Returns what the agent can do about it.
+    pub fn advice(&self) -> String {
+        match self {
+            Self::UnknownPhase(said) if said == "agent_started" => {
+                "Calling canvas_get_repair_task says so by itself.".into()
+            }
+            Self::UnknownPhase(_) => format!("The phases are {}.", names().join(", ")),
+            Self::Over(..) => {
+                "There is nothing left to report. canvas_get_repair_status tells how it ended."
+                    .into()
+            }
+            Self::AttemptOver { .. } | Self::AttemptAhead { .. } => {
+                "Call canvas_get_repair_task for the present attempt and its crash log.".into()
+            }
+            Self::OutOfOrder { at, .. } => match *at {
+                "agent_wrote_files" => {
+                    "The report is complete; canvas_get_repair_status tells how \
+                                        the restart went."
+                        .into()
+                }
+                at => format!("Report `{at}` again, or go on to `agent_wrote_files`."),
+            },
+            Self::Off => {
+                "Nothing to do: Salve restarts the server itself. The user can let agents \
+                          repair with AGENT_REPAIR=1."
+                    .into()
+            }
+            Self::NotAwaited(_) => {
+                "canvas_get_repair_status tells how it stands; canvas_get_repair_task whether you \
+                 are needed."
+                    .into()
+            }
+        }
+    }
+}
+
+/// The phases an agent reports, in their order.
+const PHASES: [(Mark, &str); 3] = [
+    (Mark::ReadingLog, "agent_reading_log"),
+    (Mark::ApplyingFix, "agent_applying_fix"),
+    (Mark::WroteFiles, "agent_wrote_files"),
+];
+
+fn names() -> Vec<&'static str> {
+    PHASES.iter().map(|(_, name)| *name).collect()
+}
+
+fn name(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Started => "agent_started",
+        Mark::ReadingLog => "agent_reading_log",
+        Mark::ApplyingFix => "agent_applying_fix",
+        Mark::WroteFiles => "agent_wrote_files",
+    }
+}
+
+impl Tale<'_> {
+    /// Returns what says that an agent took up the present attempt, unless one has before.
+    pub fn engage(&self) -> Option<Event> {
+        let attempt = self.incident().attempt();
+        let engaged = self.work(attempt).is_some_and(|work| work.mark.is_some());
+        (!engaged && standing(self.incident()) == Standing::Awaited).then(|| Event::Marked {
+            attempt,
+            mark: Mark::Started,
+            reported: Change::default(),
+            message: None,
+        })
+    }
+}
+
+/// Judges what an agent reports about a repair.
+///
+/// # Errors
+///
+/// When it does not fit how the repair stands; then nothing is to be written.
+pub fn mark(tale: &Tale<'_>, reported: Reported<'_>) -> Result<Step, Refusal> {
+    let Reported { phase, attempt, change, message } = reported;
+    let (mark, phase) = *PHASES
+        .iter()
+        .find(|(_, name)| *name == phase)
+        .ok_or_else(|| Refusal::UnknownPhase(phase.chars().take(60).collect()))?;
+    let stands = standing(tale.incident());
+    if let Standing::Over(outcome) = stands {
+        return Err(Refusal::Over(tale.id(), ended(outcome)));
+    }
+    let now = tale.incident().attempt();
+    match attempt {
+        Some(said) if said < now => return Err(Refusal::AttemptOver { said, now }),
+        Some(said) if said > now => return Err(Refusal::AttemptAhead { said, now }),
+        Some(_) | None => {}
+    }
+    if let Some(at) = tale.work(now).and_then(|work| work.mark)
+        && (at == Mark::WroteFiles || at as u8 > mark as u8)
+    {
+        return Err(Refusal::OutOfOrder { said: phase, at: name(at) });
+    }
+    match stands {
+        Standing::Awaited | Standing::Preparing => {}
+        Standing::Off => return Err(Refusal::Off),
+        Standing::Busy | Standing::Person | Standing::CoolingDown | Standing::Over(_) => {
+            return Err(Refusal::NotAwaited(tale.phase()));
+        }
+    }
+    let next_step = next_step(tale, mark, change);
+    let event = Event::Marked { attempt: now, mark, reported: change, message };
+    Ok(Step { event, phase, next_step })
+}
+
+fn ended(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Recovered(_) => "the server recovered",
+        Outcome::Resolved => "a person settled it",
+        Outcome::GivenUp => "a person gave it up",
+        Outcome::Unhealed => "nothing further was known to try",
+        Outcome::Aborted => "it was skipped or called off",
+    }
+}
+
+fn next_step(tale: &Tale<'_>, mark: Mark, change: Change) -> String {
+    let policy = tale.incident().policy();
+    match mark {
+        Mark::Started | Mark::ReadingLog => {
+            "Identify the root cause; report phase=\"agent_applying_fix\" when you begin to edit."
+                .into()
+        }
+        Mark::ApplyingFix => "Apply a minimal fix, then report phase=\"agent_wrote_files\" with \
+                              filesChanged and linesChanged."
+            .into(),
+        // Missing counts are measured; only what is said to be too large is known to be.
+        Mark::WroteFiles if !is_small(with_zeros(change), policy) => format!(
+            "The change is above the safety limits ({} files, {} lines): a person will be asked \
+             before the server restarts.",
+            policy.max_files, policy.max_lines
+        ),
+        Mark::WroteFiles => "Server will restart automatically after a brief quiet period.".into(),
+    }
+}
+
+fn with_zeros(change: Change) -> Change {
+    Change { files: change.files.or(Some(0)), lines: change.lines.or(Some(0)) }
+}

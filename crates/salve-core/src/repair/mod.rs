@@ -1,0 +1,54 @@
+//! What the dev-server spec's tools tell about repairs, read from the journal.
+//!
+//! Everything here is a pure view: a [`Tale`] is one incident's entries with the spec's phases
+//! they brought about; [`task`], [`status`] and [`errors`] turn tales into the shapes of the
+//! tools `canvas_get_repair_task`, `canvas_get_repair_status` and `canvas_get_errors`; and
+//! [`mark`] judges what `canvas_mark_repair_step` reports.
+//!
+//! **Invariant:** an agent's report is taken only for the attempt it was made in, and only while
+//! that attempt may still want it.
+
+mod errors;
+mod mark;
+mod notice;
+mod question;
+mod servers;
+mod status;
+mod story;
+mod tale;
+mod task;
+#[cfg(test)]
+mod tests;
+
+pub use errors::{CrashError, Errors, Severity, errors};
+pub use mark::{Refusal, Reported, Step, mark};
+pub use notice::{Notice, agent_title, exit_text};
+pub use question::{Ask, ask};
+pub use servers::{Server, ServerState, servers};
+pub use status::{AgentPart, PhaseEvent, RepairState, RepairStatus, Size, State, status};
+pub use story::{Moment, Story, ended, who};
+pub use tale::{Line, Tale, Work};
+pub use task::{NoTask, RepairTask, SafetyLimits, Scene, Standing, Task, standing, task};
+
+use crate::id::IncidentId;
+
+/// The version of the shapes here; it rises when a field changes its meaning.
+pub const VERSION: u32 = 1;
+
+/// How many of the last phases a task and a state carry.
+pub const LAST_EVENTS: usize = 10;
+
+/// Returns the name of the file with an incident's crash log, in the project's root.
+pub fn crash_log_name(id: IncidentId) -> String {
+    format!(".dev-crash.{}.log", id.short())
+}
+
+/// Returns the address of the resource that holds an incident's crash log.
+pub fn crash_log_uri(id: IncidentId) -> String {
+    format!("salve://crash-log/{id}")
+}
+
+/// Returns the address of the resource that holds an incident's story.
+pub fn incident_uri(id: IncidentId) -> String {
+    format!("salve://incident/{id}")
+}

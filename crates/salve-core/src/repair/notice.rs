@@ -1,0 +1,206 @@
+//! The spec's phases with what is said about them.
+
+use serde::Serialize;
+
+use super::Tale;
+use super::question::ask;
+use crate::event::{Change, Event, Exit, Mark, Mode, Outcome, Report, Resource, Symptom};
+use crate::incident::{Phase, phase_names};
+use crate::scrub::Scrubbed;
+
+/// A phase and what is said about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// The spec's name of the phase.
+    pub phase: &'static str,
+    /// What is said, with all values filled in.
+    pub message: String,
+}
+
+/// Returns the phases that an event which was just taken in brought about.
+pub(super) fn notices(tale: &Tale<'_>, event: &Event, attempt: u32) -> Vec<Notice> {
+    let names = phase_names(tale.incident(), event);
+    let say =
+        |phase: &&'static str| Notice { phase, message: message(tale, event, attempt, phase) };
+    names.iter().map(say).collect()
+}
+
+fn message(tale: &Tale<'_>, event: &Event, attempt: u32, phase: &str) -> String {
+    let policy = tale.incident().policy();
+    match phase {
+        "crash_detected" | "crash-detected" => crashed(tale.incident().symptom()),
+        "lock-acquired" => "Repair session started".into(),
+        "repair_started" => "Repair session started — waiting for Claude Code".into(),
+        "waiting" => waiting(tale, attempt),
+        "awaiting_agent" => {
+            format!("Waiting {} for an agent to take up the repair", seconds(policy.engage_ms))
+        }
+        "agent_started" => format!("{} engaged — reading crash details", agent(tale, attempt)),
+        "agent_reading_log" => format!("{} is reading the crash log", agent(tale, attempt)),
+        "agent_applying_fix" => format!("{} is editing source files", agent(tale, attempt)),
+        "agent_wrote_files" => "File writes complete — waiting for watchers to settle...".into(),
+        "ready_to_restart" => ready(tale, attempt),
+        "restarting" => format!("Restart attempt {attempt}/{}...", tale.max_attempts()),
+        "health-check" => "Probing the server".into(),
+        "verifying_fix" => "The server answers — watching that it stays up".into(),
+        "recovered" => recovered(tale, attempt),
+        "failed" => format!("Restart failed: {}", failure(event, tale.incident().symptom())),
+        "exhausted" => exhausted(tale, event),
+        "cooldown" => format!("Entering {} cooldown period...", period(policy.cooldown_ms)),
+        "failed_requires_human" => needs_human(tale),
+        "aborted" => aborted(event),
+        other => other.to_owned(),
+    }
+}
+
+fn crashed(symptom: &Symptom) -> String {
+    match &symptom.exit {
+        Some(exit) => format!("Dev server crashed ({})", exit_text(exit)),
+        None => format!("Dev server failed: {}", symptom.key_line),
+    }
+}
+
+/// Returns how a process ended, in a few words.
+pub fn exit_text(exit: &Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+        Exit::TimedOut => "timed out".into(),
+        Exit::Hung => "hung".into(),
+    }
+}
+
+/// Returns what people call an agent, from the name it gave itself.
+pub fn agent_title(name: &Scrubbed) -> String {
+    let name = name.as_str().trim();
+    let known = |prefix: &str| name.to_ascii_lowercase().starts_with(prefix);
+    match name {
+        "" => "An agent".into(),
+        _ if known("claude") => "Claude Code".into(),
+        _ if known("codex") => "Codex".into(),
+        _ if known("gemini") => "Gemini CLI".into(),
+        _ if known("cursor") => "Cursor".into(),
+        other => other.to_owned(),
+    }
+}
+
+fn agent(tale: &Tale<'_>, attempt: u32) -> String {
+    let name = tale.work(attempt).and_then(|work| work.agent.as_ref());
+    name.map_or_else(|| "An agent".into(), agent_title)
+}
+
+fn waiting(tale: &Tale<'_>, attempt: u32) -> String {
+    let ms = match tale.incident().phase() {
+        Phase::Due { from, .. } => from.duration_since(tale.incident().clock()).as_millis(),
+        Phase::Choosing
+        | Phase::Doing { .. }
+        | Phase::Asking { .. }
+        | Phase::CoolingDown { .. }
+        | Phase::Ending { .. }
+        | Phase::Closed(_) => 0,
+    };
+    let wait = seconds(u64::try_from(ms).unwrap_or(0));
+    format!("Waiting {wait} before restart attempt {attempt}/{}", tale.max_attempts())
+}
+
+fn ready(tale: &Tale<'_>, attempt: u32) -> String {
+    let wait = seconds(tale.incident().policy().quiet_ms);
+    let work = tale.work(attempt);
+    let mark = work.and_then(|work| work.mark);
+    match (work.is_some_and(|work| work.overdue), mark) {
+        (true, None) => format!("No agent activity — restarting in {wait} without a repair"),
+        (true, Some(_)) => {
+            format!("{} did not finish in time — restarting in {wait}", agent(tale, attempt))
+        }
+        (false, None) => format!("Restarting in {wait}"),
+        (false, Some(_)) => {
+            let measured = work.and_then(|work| work.measured).map(size);
+            let measured = measured.map_or_else(String::new, |size| format!(" ({size} changed)"));
+            format!("Restarting in {wait}, once watchers have settled{measured}")
+        }
+    }
+}
+
+fn recovered(tale: &Tale<'_>, attempt: u32) -> String {
+    let wrote = tale.work(attempt).is_some_and(|work| work.mark == Some(Mark::WroteFiles));
+    match (tale.mode(), wrote) {
+        (Mode::Agent, true) => "Dev server recovered after agent repair!".into(),
+        (Mode::Agent, false) | (Mode::Legacy, _) => "Dev server recovered!".into(),
+    }
+}
+
+fn failure(event: &Event, last: &Symptom) -> String {
+    let symptom = match event {
+        Event::Sickened { symptom } => symptom,
+        Event::Finished { report: Report::Verified { symptom: Some(symptom), .. }, .. } => symptom,
+        _ => last,
+    };
+    match (symptom.key_line.as_str().trim(), &symptom.exit) {
+        ("", Some(exit)) => exit_text(exit),
+        ("", None) => "no reason was given".into(),
+        (line, _) => line.to_owned(),
+    }
+}
+
+fn exhausted(tale: &Tale<'_>, event: &Event) -> String {
+    match event {
+        Event::Exhausted { resource: Resource::Attempts } => {
+            format!("All {} repair attempts failed.", tale.max_attempts())
+        }
+        Event::Exhausted { resource } => format!("{} used up.", resource_text(*resource)),
+        _ => "The repair's budget is used up.".into(),
+    }
+}
+
+/// Returns what ran out, in words.
+pub(super) fn resource_text(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Attempts => "All repair attempts are",
+        Resource::Tokens => "The repair's tokens are",
+        Resource::MoneyMicros => "The repair's money is",
+        Resource::WallMs => "The repair's time is",
+        Resource::Resets => "The repair's resets are",
+    }
+}
+
+fn needs_human(tale: &Tale<'_>) -> String {
+    match ask(tale) {
+        Some(ask) => ask.why,
+        None => "Nothing further is known to try. Manual intervention required.".into(),
+    }
+}
+
+fn aborted(event: &Event) -> String {
+    match event {
+        Event::Ended { outcome: Outcome::GivenUp } => "A person declined what was left.".into(),
+        _ => "Repair skipped or called off.".into(),
+    }
+}
+
+/// Returns the size of a change in words.
+pub(super) fn size(change: Change) -> String {
+    let part = |n: Option<u32>, one: &str, many: &str| match n {
+        Some(1) => format!("1 {one}"),
+        Some(n) => format!("{n} {many}"),
+        None => format!("an unknown number of {many}"),
+    };
+    let files = part(change.files, "file", "files");
+    format!("{files}, {}", part(change.lines, "line", "lines"))
+}
+
+/// Returns a time in seconds, as short as it can be said.
+fn seconds(ms: u64) -> String {
+    match (ms / 1000, ms % 1000 / 100) {
+        (whole, 0) => format!("{whole} s"),
+        (whole, tenths) => format!("{whole}.{tenths} s"),
+    }
+}
+
+/// Returns a time as an adjective.
+fn period(ms: u64) -> String {
+    match ms / 1000 {
+        s if s > 0 && s % 60 == 0 => format!("{}-minute", s / 60),
+        0 => format!("{ms}-millisecond"),
+        s => format!("{s}-second"),
+    }
+}

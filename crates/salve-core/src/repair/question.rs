@@ -1,0 +1,132 @@
+//! What a person is asked about an incident, in words.
+
+use serde::Serialize;
+
+use super::Tale;
+use super::notice::{resource_text, size};
+use crate::event::{Breaker, Digest, Question, Resource};
+use crate::incident::{Phase, larger};
+
+/// A question to a person, and what an answer is bound to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ask {
+    /// The question's number within the incident, from 1.
+    pub number: u32,
+    /// What is asked.
+    pub question: Question,
+    /// Why a person is needed.
+    pub why: String,
+    /// What a yes means.
+    pub yes: Option<String>,
+    /// What a no means.
+    pub no: String,
+    /// The hash of exactly what is asked about.
+    pub digest: Digest,
+    /// Who is asked.
+    pub person: String,
+}
+
+/// Returns what a person is asked now, if anything.
+pub fn ask(tale: &Tale<'_>) -> Option<Ask> {
+    let incident = tale.incident();
+    let (number, question, digest) = match incident.phase() {
+        Phase::Asking { number, question, digest, .. } => (number, question, digest),
+        Phase::Choosing
+        | Phase::Due { .. }
+        | Phase::Doing { .. }
+        | Phase::CoolingDown { .. }
+        | Phase::Ending { .. }
+        | Phase::Closed(_) => return None,
+    };
+    let person = incident.policy().person.to_string();
+    let (why, yes, no) = words(tale, question);
+    Some(Ask { number, question, why, yes, no: no.into(), digest, person })
+}
+
+/// Returns why a person is asked, what a yes means, and what a no.
+fn words(tale: &Tale<'_>, question: Question) -> (String, Option<String>, &'static str) {
+    const CLOSE: &str = "the repair is given up";
+    let again = || Some("it is tried again".to_owned());
+    match question {
+        Question::Remedy => {
+            let remedy = tale.incident().trial().map(|trial| trial.remedy.text.as_str());
+            let remedy = remedy.unwrap_or("the remedy");
+            let why = format!("`{remedy}` may not run without a person's word.");
+            (
+                why,
+                Some(format!("`{remedy}` runs once, then the result is verified")),
+                "it is left out",
+            )
+        }
+        Question::ChangeTooLarge => {
+            let yes = Some("the change stays and the server is restarted".to_owned());
+            (too_large(tale), yes, "the change is undone")
+        }
+        Question::Exhausted(resource) => (exhausted(resource), None, CLOSE),
+        Question::NothingLeft => (
+            "Nothing further is known to try. Manual intervention required.".into(),
+            again(),
+            CLOSE,
+        ),
+        Question::NoProgress => (
+            "The same failure keeps coming back. Manual intervention required.".into(),
+            again(),
+            CLOSE,
+        ),
+        Question::RollBackFailed => {
+            ("A change that did not help could not be undone.".into(), again(), CLOSE)
+        }
+        Question::SnapshotFailed => (
+            "The files could not be kept safe before a change.".into(),
+            Some("keeping them safe is tried again".into()),
+            CLOSE,
+        ),
+        Question::Masked => (
+            "It only looked well because what judges it was weakened; that was undone.".into(),
+            again(),
+            CLOSE,
+        ),
+        Question::MayHaveActed => (
+            "It may have acted before it failed; doing it again could do harm.".into(),
+            Some("it is done again".into()),
+            CLOSE,
+        ),
+        Question::Tripped(breaker) => (tripped(breaker).into(), again(), CLOSE),
+        Question::Ordered => ("A person wanted to be asked.".into(), again(), CLOSE),
+    }
+}
+
+fn too_large(tale: &Tale<'_>) -> String {
+    let policy = tale.incident().policy();
+    let work = tale.work(tale.attempt());
+    let measured = work.and_then(|work| work.measured).unwrap_or_default();
+    let reported = work.map(|work| work.reported).unwrap_or_default();
+    let larger = larger(measured, reported);
+    format!(
+        "Safety threshold: the repair changed {}; at most {} files and {} lines may stay \
+         without a person.",
+        size(larger),
+        policy.max_files,
+        policy.max_lines
+    )
+}
+
+fn exhausted(resource: Resource) -> String {
+    match resource {
+        Resource::Attempts => "All repair attempts exhausted. Manual intervention required.".into(),
+        Resource::Tokens | Resource::MoneyMicros | Resource::WallMs | Resource::Resets => {
+            format!("{} used up. Manual intervention required.", resource_text(resource))
+        }
+    }
+}
+
+/// Returns why a breaker stopped healing.
+pub(super) fn tripped(breaker: Breaker) -> &'static str {
+    match breaker {
+        Breaker::SameError => "The same failure came up in several incidents.",
+        Breaker::FileChurn => "One file was changed again and again.",
+        Breaker::NewErrors => "Healing made new failures; all of it was undone.",
+        Breaker::Orphans => "Processes were left behind.",
+    }
+}

@@ -1,0 +1,93 @@
+//! The servers under care, as the journal tells.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::exit_text;
+use crate::event::{Entry, Event, Process};
+
+/// A server under care.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Server {
+    /// Its name.
+    pub server: String,
+    /// How it is, as far as is known.
+    pub state: ServerState,
+    /// How it ended, if it did.
+    pub exit: Option<String>,
+    /// Where it answered last.
+    pub url: Option<String>,
+    /// What runs.
+    pub command: String,
+    /// Its process.
+    #[serde(skip)]
+    pub process: Option<Process>,
+    /// Its process's id.
+    pub pid: Option<u32>,
+    /// When this was last heard of.
+    pub since: Timestamp,
+}
+
+/// How a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerState {
+    /// Its process runs and was not yet found well.
+    Starting,
+    /// It was found well.
+    Up,
+    /// Its process ended.
+    Stopped,
+}
+
+impl Server {
+    /// The kinds of the entries that tell of servers.
+    pub const KINDS: [&'static str; 3] = ["server_started", "server_up", "server_stopped"];
+}
+
+/// Returns the servers that entries tell of, the one heard of last at the end.
+pub fn servers<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Server> {
+    let mut servers: Vec<Server> = Vec::new();
+    for Entry { at, event, .. } in entries {
+        match event {
+            Event::ServerStarted { server, process, command, .. } => {
+                let url = take(&mut servers, server.as_str()).and_then(|known| known.url);
+                servers.push(Server {
+                    server: server.to_string(),
+                    state: ServerState::Starting,
+                    exit: None,
+                    url,
+                    command: command.to_string(),
+                    pid: Some(process.pid),
+                    process: Some(process.clone()),
+                    since: *at,
+                });
+            }
+            Event::ServerUp { server, url } => {
+                let Some(mut known) = take(&mut servers, server.as_str()) else { continue };
+                known.state = ServerState::Up;
+                known.url = url.as_ref().map(ToString::to_string).or(known.url);
+                servers.push(Server { since: *at, ..known });
+            }
+            Event::ServerStopped { server, exit } => {
+                let Some(known) = take(&mut servers, server.as_str()) else { continue };
+                servers.push(Server {
+                    state: ServerState::Stopped,
+                    exit: Some(exit_text(exit)),
+                    pid: None,
+                    process: None,
+                    since: *at,
+                    ..known
+                });
+            }
+            _ => {}
+        }
+    }
+    servers
+}
+
+fn take(servers: &mut Vec<Server>, name: &str) -> Option<Server> {
+    let at = servers.iter().position(|server| server.server == name)?;
+    Some(servers.remove(at))
+}

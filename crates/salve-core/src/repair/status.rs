@@ -1,0 +1,278 @@
+//! What `canvas_get_repair_status` answers.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::task::{Scene, exit_numbers, tried};
+use super::{Ask, LAST_EVENTS, Server, Standing, Tale, VERSION, ask, crash_log_name, standing};
+use crate::class::Class;
+use crate::event::{Change, Event, Mode, Outcome, Proof};
+use crate::id::{IncidentId, Signature};
+use crate::incident::Phase;
+
+/// How many repairs that are over are told of.
+const RECENT: usize = 5;
+
+/// One of the last phases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PhaseEvent {
+    /// The spec's name of the phase.
+    pub phase: &'static str,
+    /// When it began.
+    pub timestamp: Timestamp,
+    /// The attempt it belongs to, from 1.
+    pub attempt: u32,
+    /// What is said about it.
+    pub message: String,
+    /// What the agent said about it, if it is an agent's phase.
+    pub said: Option<String>,
+}
+
+/// Returns the last phases of a tale, in their order.
+pub(super) fn last_events(tale: &Tale<'_>) -> Vec<PhaseEvent> {
+    let mut events: Vec<_> = tale
+        .notices()
+        .rev()
+        .take(LAST_EVENTS)
+        .map(|(line, notice)| PhaseEvent {
+            phase: notice.phase,
+            timestamp: line.entry.at,
+            attempt: line.attempt,
+            message: notice.message.clone(),
+            said: match &line.entry.event {
+                Event::Marked { message, .. } => message.as_ref().map(ToString::to_string),
+                _ => None,
+            },
+        })
+        .collect();
+    events.reverse();
+    events
+}
+
+/// How all repairs stand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RepairStatus {
+    /// The version of this shape.
+    pub version: u32,
+    /// Whether a repair is under way.
+    pub active: bool,
+    /// The repair under way that was heard of last, else the last one there was.
+    pub repair_id: Option<IncidentId>,
+    /// Its last phase.
+    pub phase: Option<&'static str>,
+    /// Its attempt, from 1.
+    pub attempt: Option<u32>,
+    /// How many attempts it may have.
+    pub max_attempts: Option<u32>,
+    /// The repairs that are not over, the newest first.
+    pub active_repairs: Vec<RepairState>,
+    /// The last repairs that are over, the newest first.
+    pub recent_repairs: Vec<RepairState>,
+    /// The servers under care.
+    pub servers: Vec<Server>,
+}
+
+/// How one repair stands, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Salve is at it.
+    Healing,
+    /// An agent is waited for, or at work.
+    AwaitingAgent,
+    /// A person has to decide.
+    NeedsHuman,
+    /// Nothing is tried for a while.
+    Cooldown,
+    /// Nobody acts on it, because the `salve dev` that did is gone.
+    Deserted,
+    /// The server is well again.
+    Recovered,
+    /// A person settled it.
+    Resolved,
+    /// A person declined what was left.
+    GivenUp,
+    /// Nothing further was known to try.
+    Unhealed,
+    /// It was skipped or called off.
+    Aborted,
+}
+
+/// How one repair stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RepairState {
+    /// The incident.
+    pub repair_id: IncidentId,
+    /// The server's name.
+    pub server: String,
+    /// Who repairs.
+    pub mode: Mode,
+    /// How it stands.
+    pub state: State,
+    /// What verification found, if it recovered.
+    pub proof: Option<Proof>,
+    /// The last phase.
+    pub phase: &'static str,
+    /// What was said about it.
+    pub message: String,
+    /// The present attempt, from 1.
+    pub attempt: u32,
+    /// How many attempts there may be.
+    pub max_attempts: u32,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it was last heard of.
+    pub updated_at: Timestamp,
+    /// When the cooldown is over, if there is one.
+    pub cooldown_until: Option<Timestamp>,
+    /// The exit code, if the server ended with one.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// The kind of failure.
+    pub class: Class,
+    /// The failure's identity.
+    pub signature: Signature,
+    /// The line that names the failure.
+    pub key_line: String,
+    /// The crash log's file, in the project's root.
+    pub crash_log_path: String,
+    /// What was tried and did not help.
+    pub tried: Vec<String>,
+    /// What agents did, attempt by attempt.
+    pub agent: Vec<AgentPart>,
+    /// What a person is asked.
+    pub question: Option<Ask>,
+    /// The last phases.
+    pub last_events: Vec<PhaseEvent>,
+}
+
+/// What an agent did in one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentPart {
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// The agent's name, if one took part.
+    pub name: Option<String>,
+    /// What it said it changed.
+    pub reported: Size,
+    /// What was found changed.
+    pub measured: Size,
+    /// Whether waiting for it ended without its having finished.
+    pub overdue: bool,
+}
+
+/// How much was changed; null is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Size {
+    /// Files touched.
+    pub files_changed: Option<u32>,
+    /// Lines added and removed.
+    pub lines_changed: Option<u32>,
+}
+
+impl From<Change> for Size {
+    fn from(change: Change) -> Self {
+        Self { files_changed: change.files, lines_changed: change.lines }
+    }
+}
+
+/// Returns how repairs stand.
+pub fn status(tales: &[Tale<'_>], scene: &Scene<'_>) -> RepairStatus {
+    let mut tales: Vec<_> = tales.iter().filter(|tale| scene.wants(tale)).collect();
+    tales.sort_by_key(|tale| std::cmp::Reverse((tale.opened_at(), tale.incident().last_seq())));
+    let is_over = |tale: &&Tale<'_>| matches!(standing(tale.incident()), Standing::Over(_));
+    let (over, active): (Vec<&Tale<'_>>, Vec<&Tale<'_>>) = tales.into_iter().partition(is_over);
+    let chief = active.first().or(over.first());
+    let servers = scene
+        .servers
+        .iter()
+        .filter(|server| scene.server.is_none_or(|wanted| server.server == wanted));
+    RepairStatus {
+        version: VERSION,
+        active: !active.is_empty(),
+        repair_id: chief.map(|tale| tale.id()),
+        phase: chief.map(|tale| tale.phase()),
+        attempt: chief.map(|tale| tale.attempt()),
+        max_attempts: chief.map(|tale| tale.max_attempts()),
+        active_repairs: active.iter().map(|tale| RepairState::of(tale, scene)).collect(),
+        recent_repairs: over.iter().take(RECENT).map(|tale| RepairState::of(tale, scene)).collect(),
+        servers: servers.cloned().collect(),
+    }
+}
+
+impl RepairState {
+    /// Returns how one repair stands.
+    pub fn of(tale: &Tale<'_>, scene: &Scene<'_>) -> Self {
+        let incident = tale.incident();
+        let symptom = incident.symptom();
+        let (exit_code, signal) = exit_numbers(symptom.exit.as_ref());
+        let (state, proof) = state(tale, scene);
+        let message = tale.notices().next_back().map(|(_, notice)| notice.message.clone());
+        let cooldown_until = match incident.phase() {
+            Phase::CoolingDown { until } => Some(until),
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => None,
+        };
+        let part = |work: &super::Work| AgentPart {
+            attempt: work.attempt,
+            name: work.agent.as_ref().map(ToString::to_string),
+            reported: work.reported.into(),
+            measured: work.measured.unwrap_or_default().into(),
+            overdue: work.overdue,
+        };
+        Self {
+            repair_id: tale.id(),
+            server: tale.subject().name.to_string(),
+            mode: tale.mode(),
+            state,
+            proof,
+            phase: tale.phase(),
+            message: message.unwrap_or_default(),
+            attempt: tale.attempt(),
+            max_attempts: tale.max_attempts(),
+            started_at: tale.opened_at(),
+            updated_at: incident.clock(),
+            cooldown_until,
+            exit_code,
+            signal,
+            class: symptom.class,
+            signature: symptom.signature,
+            key_line: symptom.key_line.to_string(),
+            crash_log_path: crash_log_name(tale.id()),
+            tried: tried(tale),
+            agent: tale.works().iter().map(part).collect(),
+            question: ask(tale),
+            last_events: last_events(tale),
+        }
+    }
+}
+
+fn state(tale: &Tale<'_>, scene: &Scene<'_>) -> (State, Option<Proof>) {
+    let state = match standing(tale.incident()) {
+        Standing::Over(outcome) => match outcome {
+            Outcome::Recovered(proof) => return (State::Recovered, Some(proof)),
+            Outcome::Resolved => State::Resolved,
+            Outcome::GivenUp => State::GivenUp,
+            Outcome::Unhealed => State::Unhealed,
+            Outcome::Aborted => State::Aborted,
+        },
+        Standing::Person => State::NeedsHuman,
+        _ if matches!(tale.incident().phase(), Phase::Asking { .. }) => State::NeedsHuman,
+        _ if matches!(tale.incident().phase(), Phase::CoolingDown { .. }) => State::Cooldown,
+        _ if scene.deserted.contains(&tale.id()) => State::Deserted,
+        Standing::CoolingDown => State::Cooldown,
+        Standing::Awaited => State::AwaitingAgent,
+        Standing::Preparing | Standing::Busy | Standing::Off => State::Healing,
+    };
+    (state, None)
+}

@@ -1,0 +1,234 @@
+//! An incident's whole story, for people and for whoever reads the resource.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::notice::{resource_text, size};
+use super::task::Scene;
+use super::{Line, Notice, RepairState, Tale, VERSION, agent_title, exit_text};
+use crate::event::{
+    Actor, Amounts, Effect, Encoded, Event, Limits, Mark, Order, Outcome, Proof, Report, Scope,
+    Stage, SubjectKind, Symptom, Verdict,
+};
+use crate::scrub::Scrubbed;
+
+/// An incident's whole story.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Story {
+    /// The version of this shape.
+    pub version: u32,
+    /// What kind of thing is under care.
+    pub subject: SubjectKind,
+    /// How it stands.
+    pub repair: RepairState,
+    /// What may be spent.
+    pub limits: Limits,
+    /// What has been spent.
+    pub spent: Amounts,
+    /// All that happened, in its order.
+    pub timeline: Vec<Moment>,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Moment {
+    /// The entry's number in the journal.
+    pub seq: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// Who says so.
+    pub by: String,
+    /// The attempt it belongs to, from 1.
+    pub attempt: u32,
+    /// What happened, in words.
+    pub text: String,
+    /// The spec's phases it brought about.
+    pub phases: Vec<Notice>,
+    /// Why it changed nothing, if it did not.
+    pub ignored: Option<String>,
+    /// The kind of event.
+    pub event: String,
+    /// The event's data.
+    pub data: serde_json::Value,
+}
+
+impl Story {
+    /// Tells the whole story.
+    pub fn of(tale: &Tale<'_>, scene: &Scene<'_>) -> Self {
+        let incident = tale.incident();
+        Self {
+            version: VERSION,
+            subject: tale.subject().kind,
+            repair: RepairState::of(tale, scene),
+            limits: incident.policy().limits,
+            spent: incident.ledger().spent(),
+            timeline: tale.lines().iter().map(Moment::of).collect(),
+        }
+    }
+}
+
+impl Moment {
+    fn of(line: &Line<'_>) -> Self {
+        let Line { entry, attempt, notices, ignored } = line;
+        let Encoded { kind, data, .. } = entry.event.encode();
+        Self {
+            seq: entry.seq,
+            at: entry.at,
+            by: who(&entry.by),
+            attempt: *attempt,
+            text: words(&entry.event),
+            phases: notices.clone(),
+            ignored: ignored.map(|why| why.to_string()),
+            event: kind,
+            data,
+        }
+    }
+}
+
+/// Returns who speaks, for people.
+pub fn who(actor: &Actor) -> String {
+    match actor {
+        Actor::Salve(_) => "salve".into(),
+        Actor::Person { name } => name.to_string(),
+        Actor::Agent { name } => agent_title(name),
+    }
+}
+
+/// Returns what an event says, in words.
+fn words(event: &Event) -> String {
+    match event {
+        Event::Opened { subject, symptom, .. } => format!("{} {}", subject.name, failure(symptom)),
+        Event::Claimed { instead_of: None } => "took it up".into(),
+        Event::Claimed { instead_of: Some(gone) } => {
+            format!("took it over from process {}, which is gone", gone.pid)
+        }
+        Event::Released {} => "let go of it".into(),
+        Event::Sickened { symptom } => format!("it {}", failure(symptom)),
+        Event::Judged { remedy, judgement } => {
+            let verdict = match judgement.verdict {
+                Verdict::Allow => "allowed",
+                Verdict::Ask => "a person is asked",
+                Verdict::Deny => "denied",
+            };
+            format!("chose `{}`: {verdict} ({})", remedy.text, judgement.reason)
+        }
+        Event::NothingLeft {} => "knows nothing further to try".into(),
+        Event::Requested { what, .. } => doing(*what).into(),
+        Event::Progressed { stage: Stage::HealthCheck, .. } => "is probing it".into(),
+        Event::Progressed { stage: Stage::VerifyingFix, .. } => {
+            "is watching that it stays up".into()
+        }
+        Event::Finished { report, .. } => reported(report),
+        Event::Marked { .. } => marked(event),
+        other => of_people_and_ends(other),
+    }
+}
+
+fn marked(event: &Event) -> String {
+    let Event::Marked { mark, reported, message, .. } = event else { return String::new() };
+    let text = match mark {
+        Mark::Started => "took up the repair",
+        Mark::ReadingLog => "is reading the crash log",
+        Mark::ApplyingFix => "is editing files",
+        Mark::WroteFiles => "says it has finished",
+    };
+    let change = match reported.is_unknown() {
+        true => String::new(),
+        false => format!(", reporting {}", size(*reported)),
+    };
+    noted(&format!("{text}{change}"), message.as_ref())
+}
+
+fn noted(what: &str, note: Option<&Scrubbed>) -> String {
+    note.map_or_else(|| what.to_owned(), |note| format!("{what}: {note}"))
+}
+
+/// Returns what the rest of the events says, in words.
+fn of_people_and_ends(event: &Event) -> String {
+    match event {
+        Event::Charged { spent, .. } => match spent.tokens {
+            0 => format!("it took {} ms so far", spent.wall_ms),
+            tokens => format!("it took {tokens} tokens so far"),
+        },
+        Event::Refilled { granted } => format!("granted {} more attempts", granted.attempts),
+        Event::Exhausted { resource } => format!("{} used up", resource_text(*resource)),
+        Event::CooledDown {} => "the cooldown is over".into(),
+        Event::Tripped { breaker } => super::question::tripped(*breaker).into(),
+        Event::Approved { question, note, .. } => {
+            noted(&format!("said yes to question {question}"), note.as_ref())
+        }
+        Event::Rejected { question, note, .. } => {
+            noted(&format!("said no to question {question}"), note.as_ref())
+        }
+        Event::Resolved { note } => noted("settled it", note.as_ref()),
+        Event::Ordered { order } => ordered(*order).into(),
+        Event::Ended { outcome } => ended(*outcome).into(),
+        Event::Noted { text } => text.to_string(),
+        other => other.kind().replace('_', " "),
+    }
+}
+
+fn ordered(order: Order) -> &'static str {
+    match order {
+        Order::Pause => "paused it",
+        Order::Resume => "let it go on",
+        Order::Skip => "left the remedy out",
+        Order::Retry => "wants it tried again",
+        Order::Abort => "called it off",
+        Order::Escalate => "wants to be asked",
+    }
+}
+
+fn failure(symptom: &Symptom) -> String {
+    let how = symptom.exit.as_ref().map_or_else(String::new, |e| format!(" ({})", exit_text(e)));
+    format!("failed{how}: {}", symptom.key_line)
+}
+
+fn doing(what: Effect) -> &'static str {
+    match what {
+        Effect::Snapshot => "is keeping the files safe",
+        Effect::Apply { .. } => "is applying the remedy",
+        Effect::Measure => "is measuring what changed",
+        Effect::Verify => "is running it again",
+        Effect::RollBack(Scope::Attempt) => "is undoing this attempt",
+        Effect::RollBack(Scope::Incident) => "is undoing everything",
+        Effect::Ask => "is telling a person",
+        Effect::Record => "is recording how it came out",
+        Effect::Release => "is letting go",
+    }
+}
+
+fn reported(report: &Report) -> String {
+    match report {
+        Report::Done => "done".into(),
+        Report::Failed { reason } => format!("could not: {reason}"),
+        Report::TimedOut => "took too long and was stopped".into(),
+        Report::NoAgent => "no agent finished in time".into(),
+        Report::Measured(change) => format!("measured {}", size(*change)),
+        Report::Verified { proof, symptom } => {
+            let found = match proof {
+                Proof::Proven => "it is well, and the remedy did it",
+                Proof::Transient => "it is well, and would be without the remedy",
+                Proof::Flaky => "it is well and unwell by turns",
+                Proof::Masked => "it only looks well: what judges it was weakened",
+                Proof::Failed => "it is still unwell",
+            };
+            noted(found, symptom.as_ref().map(|symptom| &symptom.key_line))
+        }
+    }
+}
+
+/// Returns how an incident ended, in words.
+pub fn ended(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Recovered(Proof::Proven) => "recovered, proven",
+        Outcome::Recovered(Proof::Transient) => "recovered, as it would have by itself",
+        Outcome::Recovered(Proof::Flaky | Proof::Masked | Proof::Failed) => "recovered, unsurely",
+        Outcome::Resolved => "settled by a person",
+        Outcome::GivenUp => "given up by a person",
+        Outcome::Unhealed => "unhealed: nothing further was known to try",
+        Outcome::Aborted => "called off",
+    }
+}

@@ -1,0 +1,456 @@
+use serde_json::{Value, json};
+
+use super::task::Scene;
+use super::{Story as WholeStory, *};
+use crate::event::{
+    Actor, Change, Effect, Entry, Event, Exit, Limits, Mark, Mode, Order, Policy, Proof,
+    RemedyKind, Report, Stage, Symptom, Verdict,
+};
+use crate::incident::testing::{Story, agent, id, person, policy, process, symptom, time};
+use crate::scrub::Scrubbed;
+
+fn agent_policy() -> Policy {
+    Policy { mode: Mode::Agent, ..policy() }
+}
+
+/// Opens an incident of a server that ended with exit code 1.
+fn crash(policy: Policy) -> Story {
+    let symptom = Symptom { exit: Some(Exit::Code(1)), ..symptom(1, "tree") };
+    Story::with(policy, symptom, crate::event::Repeat::Safe)
+}
+
+/// Opens an incident and lets it wait for an agent.
+fn awaiting(policy: Policy) -> Story {
+    let mut story = crash(policy);
+    await_agent(&mut story);
+    story
+}
+
+fn await_agent(story: &mut Story) {
+    story.judge(RemedyKind::Agent, "agent", Verdict::Allow);
+    story.finish(Effect::Snapshot, Report::Done);
+    let run = story.run().unwrap();
+    assert!(matches!(run.what, Effect::Apply { .. }), "{run:?}");
+}
+
+fn say(story: &mut Story, mark: Mark, reported: Change) {
+    let attempt = story.incident.attempt();
+    let message = Some(Scrubbed::literal("fixed the import"));
+    story.by(agent(), Event::Marked { attempt, mark, reported, message }).unwrap();
+}
+
+/// Lets the agent's change be measured and the server fail again.
+fn fail(story: &mut Story) {
+    let small = Change { files: Some(1), lines: Some(3) };
+    story.finish(Effect::Measure, Report::Measured(small));
+    let again = Symptom { exit: Some(Exit::Signal(9)), ..symptom(2, "other") };
+    let report = Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
+    story.finish(Effect::Verify, report);
+    story.finish(Effect::RollBack(crate::event::Scope::Attempt), Report::Done);
+}
+
+fn size(files: u32, lines: u32) -> Change {
+    Change { files: Some(files), lines: Some(lines) }
+}
+
+fn answer(entries: &[Entry], scene: &Scene<'_>) -> Value {
+    serde_json::to_value(task(&[Tale::of(entries).unwrap()], scene)).unwrap()
+}
+
+fn up() -> Vec<Server> {
+    let entry = |seq, event| Entry {
+        seq,
+        at: time(seq),
+        by: Actor::Salve(process(1)),
+        incident: None,
+        event,
+    };
+    let server = Scrubbed::literal("web");
+    let command = Scrubbed::literal("npm run dev");
+    let run = Scrubbed::literal("run");
+    let url = Some(Scrubbed::literal("http://localhost:5173/"));
+    servers(&[
+        entry(
+            1,
+            Event::ServerStarted { server: server.clone(), process: process(7), command, run },
+        ),
+        entry(2, Event::ServerUp { server: server.clone(), url }),
+        entry(3, Event::ServerStopped { server, exit: Exit::Code(1) }),
+    ])
+}
+
+#[test]
+fn a_pending_task_has_every_field_of_the_spec() {
+    let story = awaiting(agent_policy());
+    let servers = up();
+    let got = answer(&story.journal, &Scene { servers: &servers, ..Scene::default() });
+    let log = ".dev-crash.00000000.log";
+    let want = json!({
+        "pending": true,
+        "repairId": id().to_string(),
+        "crashLogPath": log,
+        "exitCode": 1,
+        "attempt": 1,
+        "maxAttempts": 3,
+        "phase": "awaiting_agent",
+        "healthUrl": "http://localhost:5173/",
+        "instructions": [
+            format!("1. Read the crash log file: {log}"),
+            "2. Identify the root cause from the error output",
+            "3. Apply a minimal fix to the source code",
+            "4. Call canvas_mark_repair_step with phase=\"agent_wrote_files\" when done",
+        ],
+        "safetyLimits": {
+            "maxFiles": 8, "maxLinesChanged": 300, "noTerminalInjection": true, "safeMode": true,
+        },
+    });
+    for (field, value) in want.as_object().unwrap() {
+        assert_eq!(&got[field], value, "{field}");
+    }
+    let phases: Vec<_> = got["lastEvents"].as_array().unwrap().iter().collect();
+    let names: Vec<_> = phases.iter().map(|event| event["phase"].as_str().unwrap()).collect();
+    assert_eq!(names, ["crash_detected", "repair_started", "awaiting_agent"]);
+    assert_eq!(phases[0]["message"], "Dev server crashed (exit 1)");
+    assert_eq!(phases[0]["timestamp"], "1970-01-01T00:00:00Z");
+}
+
+#[test]
+fn a_server_without_a_known_address_has_a_null_health_url() {
+    let got = answer(&awaiting(agent_policy()).journal, &Scene::default());
+    assert_eq!(got.get("healthUrl"), Some(&Value::Null));
+}
+
+/// Compares what is said when nothing waits for an agent.
+#[track_caller]
+fn not_pending(story: &Story, scene: &Scene<'_>, message: &str, next: &str) {
+    let got = answer(&story.journal, scene);
+    assert_eq!(got["pending"], false, "{got}");
+    assert!(got["message"].as_str().unwrap().contains(message), "{message}: {got}");
+    assert!(got["nextStep"].as_str().unwrap().contains(next), "{next}: {got}");
+}
+
+#[test]
+fn when_nothing_waits_the_answer_says_why_and_what_to_do() {
+    let here = Scene::default();
+    assert_eq!(serde_json::to_value(task(&[], &here)).unwrap()["pending"], false);
+    not_pending(&crash(agent_policy()), &here, "being prepared", "again in a second");
+    let legacy = crash(policy());
+    not_pending(&legacy, &here, "off here", "AGENT_REPAIR=1");
+
+    let mut busy = crash(agent_policy());
+    busy.judge(RemedyKind::Retry, "again", Verdict::Allow);
+    not_pending(&busy, &here, "itself", "canvas_get_repair_status");
+
+    let mut wrote = awaiting(agent_policy());
+    say(&mut wrote, Mark::WroteFiles, size(1, 3));
+    not_pending(&wrote, &here, "being verified", "canvas_get_repair_status");
+
+    let mut asks = crash(agent_policy());
+    asks.judge(RemedyKind::Command, "rm -rf dist", Verdict::Ask);
+    not_pending(&asks, &here, "`rm -rf dist`", "salve show 00000000");
+
+    let mut over = crash(agent_policy());
+    over.by(person("ada"), Event::Ordered { order: Order::Abort }).unwrap();
+    not_pending(&over, &here, "called off", "Nothing");
+
+    let story = awaiting(agent_policy());
+    let deserted = [id()];
+    let left = Scene { deserted: &deserted, ..here };
+    not_pending(&story, &left, "No `salve dev` runs", "start `salve dev`");
+    let other = Scene { server: Some("api"), ..here };
+    not_pending(&story, &other, "no server called `api`", "leave `server` out");
+    let servers = up();
+    let other = Scene { server: Some("api"), servers: &servers, ..here };
+    not_pending(&story, &other, "no server called `api`", "web");
+    let named = Scene { server: Some("web"), ..here };
+    assert_eq!(answer(&story.journal, &named)["pending"], true);
+}
+
+#[test]
+fn of_several_repairs_the_one_nobody_took_up_comes_first() {
+    let mut taken = awaiting(agent_policy());
+    say(&mut taken, Mark::Started, Change::default());
+    let free = awaiting(agent_policy());
+    let tales = [Tale::of(&taken.journal).unwrap(), Tale::of(&free.journal).unwrap()];
+    let Task::Repair(task) = task(&tales, &Scene::default()) else { panic!() };
+    assert_eq!((task.taken_by, task.also_pending.len()), (None, 1));
+}
+
+#[test]
+fn taking_up_a_task_is_said_once_per_attempt() {
+    let mut story = awaiting(agent_policy());
+    let engage = |story: &Story| Tale::of(&story.journal).unwrap().engage();
+    let event = engage(&story).unwrap();
+    assert!(matches!(event, Event::Marked { attempt: 1, mark: Mark::Started, .. }), "{event:?}");
+    story.by(agent(), event).unwrap();
+    assert_eq!(engage(&story), None);
+    say(&mut story, Mark::WroteFiles, size(1, 3));
+    fail(&mut story);
+    assert_eq!(engage(&story), None, "nothing waits yet");
+    await_agent(&mut story);
+    let event = engage(&story).unwrap();
+    assert!(matches!(event, Event::Marked { attempt: 2, .. }), "{event:?}");
+}
+
+/// Judges a report and compares the phase that is taken or the refusal's text.
+#[track_caller]
+fn report(story: &Story, phase: &str, attempt: Option<u32>, want: Result<&str, &str>) {
+    let tale = Tale::of(&story.journal).unwrap();
+    let reported = Reported { phase, attempt, change: Change::default(), message: None };
+    let got = mark(&tale, reported).map(|step| step.phase).map_err(|refusal| {
+        assert!(!refusal.advice().is_empty());
+        refusal.to_string()
+    });
+    match (got, want) {
+        (Ok(got), Ok(want)) => assert_eq!(got, want),
+        (Err(got), Err(want)) => assert!(got.contains(want), "{got}"),
+        (got, want) => panic!("{phase}: {got:?} instead of {want:?}"),
+    }
+}
+
+#[test]
+fn reports_go_forward_and_not_back() {
+    let mut story = awaiting(agent_policy());
+    report(&story, "agent_reading_log", None, Ok("agent_reading_log"));
+    report(&story, "agent_wrote_files", Some(1), Ok("agent_wrote_files"));
+    report(&story, "agent_started", None, Err("not a phase that an agent reports"));
+    report(&story, "recovered", None, Err("not a phase that an agent reports"));
+    report(&story, "agent_reading_log", Some(2), Err("has not begun"));
+    say(&mut story, Mark::ApplyingFix, Change::default());
+    report(&story, "agent_reading_log", None, Err("already at `agent_applying_fix`"));
+    report(&story, "agent_applying_fix", None, Ok("agent_applying_fix"));
+    say(&mut story, Mark::WroteFiles, size(1, 3));
+    report(&story, "agent_wrote_files", None, Err("already at `agent_wrote_files`"));
+    fail(&mut story);
+    report(&story, "agent_wrote_files", Some(1), Err("attempt 1 is over"));
+    await_agent(&mut story);
+    report(&story, "agent_wrote_files", Some(1), Err("attempt 1 is over"));
+    report(&story, "agent_wrote_files", Some(2), Ok("agent_wrote_files"));
+    story.by(person("ada"), Event::Resolved { note: None }).unwrap();
+    story.run_until_waiting();
+}
+
+#[test]
+fn a_report_that_nobody_waits_for_is_refused() {
+    let early = crash(agent_policy());
+    report(&early, "agent_wrote_files", None, Ok("agent_wrote_files"));
+    report(&crash(policy()), "agent_wrote_files", None, Err("agents are off"));
+    let mut busy = crash(agent_policy());
+    busy.judge(RemedyKind::Retry, "again", Verdict::Allow);
+    report(&busy, "agent_wrote_files", None, Err("no agent is waited for"));
+    let mut late = awaiting(agent_policy());
+    let effect = 2;
+    late.salve(Event::Finished { effect, report: Report::NoAgent }).unwrap();
+    report(&late, "agent_wrote_files", Some(1), Err("no agent is waited for"));
+    late.by(person("ada"), Event::Resolved { note: None }).unwrap();
+    report(&late, "agent_wrote_files", None, Err("is over: a person settled it"));
+}
+
+#[test]
+fn what_a_taken_report_leads_to_is_said() {
+    let story = awaiting(agent_policy());
+    let tale = Tale::of(&story.journal).unwrap();
+    let next = |change| {
+        let phase = "agent_wrote_files";
+        mark(&tale, Reported { phase, attempt: None, change, message: None }).unwrap().next_step
+    };
+    let usual = "Server will restart automatically after a brief quiet period.";
+    assert_eq!(next(size(1, 3)), usual);
+    assert_eq!(next(Change::default()), usual);
+    assert!(next(size(20, 500)).contains("a person will be asked"));
+}
+
+/// Returns every notice of a story as `phase: message`.
+fn told(story: &Story) -> Vec<String> {
+    let tale = Tale::of(&story.journal).unwrap();
+    tale.notices().map(|(_, notice)| format!("{}: {}", notice.phase, notice.message)).collect()
+}
+
+#[test]
+fn the_notices_of_an_agents_repair_have_the_specs_words() {
+    let mut story = awaiting(agent_policy());
+    for mark in [Mark::Started, Mark::ReadingLog, Mark::ApplyingFix, Mark::WroteFiles] {
+        say(&mut story, mark, size(1, 3));
+    }
+    story.finish(Effect::Measure, Report::Measured(size(1, 3)));
+    let run = story.run().unwrap();
+    for stage in [Stage::HealthCheck, Stage::VerifyingFix] {
+        story.salve(Event::Progressed { effect: run.effect, stage }).unwrap();
+    }
+    let report = Report::Verified { proof: Proof::Proven, symptom: None };
+    story.salve(Event::Finished { effect: run.effect, report }).unwrap();
+    let want = [
+        "crash_detected: Dev server crashed (exit 1)",
+        "repair_started: Repair session started — waiting for Claude Code",
+        "awaiting_agent: Waiting 30 s for an agent to take up the repair",
+        "agent_started: coder engaged — reading crash details",
+        "agent_reading_log: coder is reading the crash log",
+        "agent_applying_fix: coder is editing source files",
+        "agent_wrote_files: File writes complete — waiting for watchers to settle...",
+        "ready_to_restart: Restarting in 2 s, once watchers have settled (1 file, 3 lines changed)",
+        "restarting: Restart attempt 1/3...",
+        "health-check: Probing the server",
+        "verifying_fix: The server answers — watching that it stays up",
+        "recovered: Dev server recovered after agent repair!",
+    ];
+    assert_eq!(told(&story), want);
+}
+
+#[test]
+fn the_notices_of_a_hopeless_repair_have_the_specs_words() {
+    let mut story = crash(agent_policy());
+    for attempt in 1..=3 {
+        await_agent(&mut story);
+        let run = story.run().unwrap();
+        assert_eq!(run.what, Effect::Measure, "the wait for an agent is over");
+        let report = Report::Measured(size(0, 0));
+        story.salve(Event::Finished { effect: run.effect, report }).unwrap();
+        let again = Symptom { exit: Some(Exit::Code(1)), ..symptom(attempt, "tree") };
+        let report = Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
+        story.finish(Effect::Verify, report);
+        story.finish(Effect::RollBack(crate::event::Scope::Attempt), Report::Done);
+    }
+    story.run();
+    let told = told(&story);
+    assert!(told.contains(
+        &"ready_to_restart: No agent activity — restarting in 2 s without a repair".into()
+    ));
+    let want = [
+        "restarting: Restart attempt 3/3...",
+        "failed: Restart failed: it broke",
+        "exhausted: All 3 repair attempts failed.",
+        "cooldown: Entering 10-minute cooldown period...",
+        "failed_requires_human: All repair attempts exhausted. Manual intervention required.",
+    ];
+    assert_eq!(told[told.len() - 5..], want);
+    let tale = Tale::of(&story.journal).unwrap();
+    assert!(tale.lines().iter().all(|line| line.attempt <= 3));
+    assert_eq!((tale.attempt(), tale.max_attempts()), (3, 3));
+}
+
+#[test]
+fn a_change_that_is_too_large_is_a_persons_matter_with_both_sizes_told() {
+    let mut story = awaiting(agent_policy());
+    say(&mut story, Mark::WroteFiles, size(20, 500));
+    story.finish(Effect::Measure, Report::Measured(size(1, 1)));
+    let told = told(&story);
+    let last = told.last().unwrap();
+    assert!(last.starts_with("failed_requires_human: Safety threshold"), "{last}");
+    assert!(last.contains("20 files, 500 lines; at most 8 files and 300 lines"), "{last}");
+    let tales = [Tale::of(&story.journal).unwrap()];
+    let state = status(&tales, &Scene::default()).active_repairs.remove(0);
+    assert_eq!(state.state, State::NeedsHuman);
+    assert_eq!(state.agent[0].reported, size(20, 500).into());
+    assert_eq!(state.agent[0].measured, size(1, 1).into());
+    assert_eq!(state.question.unwrap().number, 1);
+}
+
+#[test]
+fn the_status_has_active_and_recent_repairs_and_the_servers() {
+    let story = awaiting(agent_policy());
+    let servers = up();
+    let scene = Scene { servers: &servers, ..Scene::default() };
+    let tales = [Tale::of(&story.journal).unwrap()];
+    let got = serde_json::to_value(status(&tales, &scene)).unwrap();
+    assert_eq!(got["active"], true);
+    assert_eq!(got["phase"], "awaiting_agent");
+    assert_eq!(got["activeRepairs"][0]["state"], "awaiting_agent");
+    assert_eq!(got["servers"][0]["state"], "stopped");
+    assert_eq!(got["servers"][0]["exit"], "exit 1");
+    let deserted = [id()];
+    let left = Scene { deserted: &deserted, ..scene };
+    assert_eq!(status(&tales, &left).active_repairs[0].state, State::Deserted);
+    let other = Scene { server: Some("api"), ..scene };
+    let none = status(&tales, &other);
+    assert!(none.active_repairs.is_empty() && none.servers.is_empty() && !none.active);
+
+    let mut over = story.clone();
+    over.by(person("ada"), Event::Resolved { note: None }).unwrap();
+    over.by(Actor::Salve(process(1)), Event::Finished { effect: 2, report: Report::Done }).unwrap();
+    let tales = [Tale::of(&over.journal).unwrap()];
+    let got = status(&tales, &scene);
+    assert_eq!((got.active, got.recent_repairs[0].state), (false, State::Resolved));
+}
+
+#[test]
+fn errors_are_open_crashes_first_with_the_way_to_the_repair() {
+    let story = awaiting(agent_policy());
+    let mut over = crash(agent_policy());
+    over.by(person("ada"), Event::Ordered { order: Order::Abort }).unwrap();
+    let tales = [Tale::of(&over.journal).unwrap(), Tale::of(&story.journal).unwrap()];
+    let got = serde_json::to_value(errors(&tales, &Scene::default())).unwrap();
+    assert_eq!(got["open"], 1);
+    assert_eq!(got["browserErrors"], json!([]));
+    let first = &got["errors"][0];
+    assert_eq!(first["type"], "crash");
+    assert_eq!(first["resolved"], false);
+    assert_eq!(first["severity"], "error");
+    assert_eq!(first["repairId"], id().to_string());
+    assert_eq!(first["logPath"], ".dev-crash.00000000.log");
+    assert_eq!(first["message"], "Dev server crashed (exit 1): it broke");
+    assert!(first["hint"].as_str().unwrap().contains("canvas_get_repair_task"));
+    assert_eq!(got["errors"][1]["resolved"], true);
+}
+
+#[test]
+fn what_was_ignored_is_told_as_such_and_brings_about_no_phase() {
+    let mut story = awaiting(agent_policy());
+    let event =
+        Event::Approved { question: 1, digest: crate::event::Digest::of(&[b"x"]), note: None };
+    story.by(agent(), event).unwrap_err();
+    let tale = Tale::of(&story.journal).unwrap();
+    let line = tale.lines().last().unwrap();
+    assert!(line.ignored.is_some() && line.notices.is_empty());
+    assert_eq!(tale.phase(), "awaiting_agent");
+}
+
+#[test]
+fn a_refill_adds_to_the_attempts_there_may_be() {
+    let limits = Limits { attempts: Some(1), ..Limits::default() };
+    let mut story = crash(Policy { limits, ..agent_policy() });
+    assert_eq!(Tale::of(&story.journal).unwrap().max_attempts(), 1);
+    let granted = crate::event::Amounts { attempts: 2, ..Default::default() };
+    story.by(person("ada"), Event::Refilled { granted }).unwrap();
+    assert_eq!(Tale::of(&story.journal).unwrap().max_attempts(), 3);
+}
+
+#[test]
+fn agents_are_called_by_their_names() {
+    for (name, title) in [
+        ("claude-code", "Claude Code"),
+        ("codex-mcp-client", "Codex"),
+        ("gemini-cli-mcp-client", "Gemini CLI"),
+        ("my bot", "my bot"),
+        (" ", "An agent"),
+    ] {
+        assert_eq!(agent_title(&Scrubbed::literal(name)), title);
+    }
+}
+
+#[test]
+fn the_whole_story_tells_who_did_what_and_what_was_ignored() {
+    let mut story = awaiting(agent_policy());
+    say(&mut story, Mark::WroteFiles, size(1, 3));
+    story.finish(Effect::Measure, Report::Measured(size(2, 4)));
+    story.by(agent(), Event::Resolved { note: None }).unwrap_err();
+    story.by(person("ada"), Event::Ordered { order: Order::Pause }).unwrap();
+    let whole = WholeStory::of(&Tale::of(&story.journal).unwrap(), &Scene::default());
+    let told: Vec<_> = whole.timeline.iter().map(|at| format!("{} {}", at.by, at.text)).collect();
+    let want = [
+        "salve web failed (exit 1): it broke",
+        "salve took it up",
+        "salve chose `agent`: allowed (because)",
+        "salve is keeping the files safe",
+        "salve done",
+        "salve is applying the remedy",
+        "coder says it has finished, reporting 1 file, 3 lines: fixed the import",
+        "salve is measuring what changed",
+        "salve measured 2 files, 4 lines",
+        "coder settled it",
+        "ada paused it",
+    ];
+    assert_eq!(told, want);
+    let ignored: Vec<_> = whole.timeline.iter().filter(|at| at.ignored.is_some()).collect();
+    assert_eq!(ignored.len(), 1);
+    assert_eq!(ignored[0].ignored.as_deref(), Some("only a named person may say this"));
+}
