@@ -10,6 +10,7 @@ pub mod dirs;
 pub mod doctor;
 pub mod gate;
 pub mod learned;
+pub mod mcp;
 pub mod probe;
 pub mod process;
 pub mod project;

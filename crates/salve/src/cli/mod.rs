@@ -12,6 +12,7 @@ mod fingerprint;
 mod gate;
 mod interrupt;
 mod man;
+mod mcp;
 mod memory;
 mod output;
 mod project;
@@ -74,6 +75,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Show the state of this project on one screen
     Status(status::Args),
+    /// Serve the repair tools to an agent over the Model Context Protocol
+    Mcp(mcp::Args),
     /// Print a shell completion script
     Completions(completions::Args),
     /// Write the manual pages
@@ -104,6 +107,7 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Config(args) => config::run(args, &out),
         Command::Doctor(args) => doctor::run(args, &out),
         Command::Status(args) => status::run(args, &out),
+        Command::Mcp(args) => mcp::run(args, &out),
         Command::Completions(args) => completions::run(args, &mut Cli::command(), &out),
         Command::Man(args) => man::run(args, Cli::command(), &out),
     };

@@ -1,0 +1,67 @@
+//! `salve mcp`: the repair tools for agents, over stdin and stdout or over HTTP.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use salve_core::scrub::Scrubber;
+
+use crate::mcp::{HttpError, Place, Ready, serve_http, serve_stdio};
+use crate::project::{Project, ProjectError};
+
+use super::{CliError, Exit, Output, config, project};
+
+/// Arguments of `salve mcp`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Serve over HTTP on this loopback address, such as 127.0.0.1:7718, instead of stdin and stdout
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+}
+
+/// Serves until the client leaves or the process is told to end.
+pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    let project = match Project::locate(out.global().project.as_deref()) {
+        // An agent may be started anywhere; where there is no project, nothing is pending.
+        Err(ProjectError::NotFound { .. }) => Project::at(Path::new("."))?,
+        located => located?,
+    };
+    let place = Place { project, scrubber: scrubber(out) };
+    match args.http {
+        Some(addr) => serve_http(place, addr, |ready| tell(ready, out)).map_err(explain)?,
+        None => serve_stdio(place)
+            .map_err(|error| CliError::failed("cannot serve the tools").because(error))?,
+    }
+    Ok(Exit::Well)
+}
+
+/// Returns the user's scrubber; a mistake in the settings costs only the user's own patterns.
+fn scrubber(out: &Output) -> Scrubber {
+    let settings = config::load(out).map(|config| config.settings.scrub);
+    let with_own = settings.ok().and_then(|own| crate::scrub::scrubber_with(&own).ok());
+    with_own.unwrap_or_else(project::scrubber)
+}
+
+fn tell(ready: &Ready, out: &Output) {
+    let Ready { url, file, .. } = ready;
+    if out.json() {
+        // Whoever cannot read it finds the token in its file.
+        let _unread = out.fact(&serde_json::json!({ "url": url, "tokenFile": file }));
+        return;
+    }
+    out.remark(format_args!("Salve  serving the repair tools on {url}"));
+    out.remark(format_args!("       clients show the token in {}", file.display()));
+    out.remark("       Authorization: Bearer $(cat that file)");
+}
+
+fn explain(error: HttpError) -> CliError {
+    let hint = match &error {
+        HttpError::NotLoopback(addr) => format!("use 127.0.0.1:{}", addr.port()),
+        HttpError::Listen(..) => "choose another port, or 0 for a free one".to_owned(),
+        HttpError::Token(file, _) => format!("look at {}", file.display()),
+        HttpError::Project(error) => error.advice(),
+        HttpError::Wait(_) => "try again".to_owned(),
+    };
+    let usage = matches!(error, HttpError::NotLoopback(_));
+    let told = if usage { CliError::usage } else { CliError::failed }("cannot serve over HTTP");
+    told.because(error).hint(hint)
+}

@@ -1,0 +1,50 @@
+//! Why agents' questions go unanswered, and what they can do about it.
+
+use salve_core::id::IncidentId;
+use salve_core::repair::Refusal;
+
+use crate::store::StoreError;
+
+/// Why a question could not be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum RoomError {
+    /// No repair has this id.
+    #[error("no repair has the id `{given}`")]
+    Unknown {
+        /// What was given.
+        given: String,
+        /// The repairs that are not over.
+        open: Vec<IncidentId>,
+    },
+    /// The id fits several repairs.
+    #[error("several repairs' ids begin with `{0}`")]
+    Ambiguous(String),
+    /// The report does not fit.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Others kept writing to the incident.
+    #[error("the repair keeps changing")]
+    Restless,
+    /// The journal could not be read or written.
+    #[error("the journal cannot be used: {0}")]
+    Store(#[from] StoreError),
+}
+
+impl RoomError {
+    /// Returns what the agent can do about it.
+    pub fn advice(&self) -> String {
+        match self {
+            Self::Unknown { open, .. } if open.is_empty() => {
+                "No repair is open; call canvas_get_repair_task.".into()
+            }
+            Self::Unknown { open, .. } => {
+                let ids: Vec<_> = open.iter().map(ToString::to_string).collect();
+                format!("The open repairs are: {}.", ids.join(", "))
+            }
+            Self::Ambiguous(_) => "Give the whole repairId.".into(),
+            Self::Refused(refusal) => refusal.advice(),
+            Self::Restless => "Call it again.".into(),
+            Self::Store(error) => error.advice(),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The tools and resources that agents reach over the Model Context Protocol.
+//!
+//! [`Room`] knows the journal and answers; it is plain and synchronous. A [`Desk`] is the one
+//! thread that owns the room's store, so that a slow disk never holds up the protocol. A
+//! [`Session`] speaks the protocol with one client; `news` tells sessions what changed.
+//!
+//! **Invariant:** whatever comes in here is written as [`salve_core::event::Actor::Agent`], who
+//! may report and never decide.
+
+mod desk;
+mod error;
+mod http;
+mod news;
+mod resource;
+mod room;
+mod session;
+mod tool;
+
+pub use error::RoomError;
+pub use http::{HttpError, Ready, serve_http};
+pub use room::{Place, Room};
+
+use std::future::Future;
+use std::io;
+
+use rmcp::ServiceExt;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+
+use desk::Desk;
+use session::Session;
+
+/// Serves one client over stdin and stdout until it leaves.
+///
+/// # Errors
+///
+/// When the system does not give what is needed to wait for input.
+pub fn serve_stdio(place: Place) -> io::Result<()> {
+    let runtime = runtime()?;
+    let desk = Desk::open(place);
+    runtime.block_on(until_told_to_end(async {
+        let session = Session::new(desk.clone());
+        // A client that does not get as far as a session has nothing more to be told.
+        if let Ok(running) = session.serve(rmcp::transport::stdio_pipes()).await {
+            let _ended = running.waiting().await;
+        }
+    }))?;
+    desk.close();
+    // A thread may still be blocked on stdin; it ends with the process.
+    runtime.shutdown_background();
+    Ok(())
+}
+
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// Runs `work` until it is done or the process is told to end.
+async fn until_told_to_end(work: impl Future<Output = ()>) -> io::Result<()> {
+    let mut term = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::select! {
+        () = work => {}
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+    Ok(())
+}

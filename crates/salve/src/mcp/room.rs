@@ -1,0 +1,368 @@
+//! What agents ask of the journal, and what they tell it.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use salve_core::event::{Actor, Draft, Entry, Event, Process, SubjectKind};
+use salve_core::id::IncidentId;
+use salve_core::repair::{self, NoTask, Reported, Scene, Server, Story, Tale, Task};
+use salve_core::scrub::{Scrubbed, Scrubber};
+use serde::Serialize;
+
+use super::error::RoomError;
+use crate::process;
+use crate::project::Project;
+use crate::store::{Appended, Filter, Store, StoreError, Unless};
+
+/// How many incidents are looked at, newest first.
+const RECENT: usize = 50;
+
+/// How many entries about servers are looked at.
+const SERVER_ENTRIES: usize = 256;
+
+/// How often what changed meanwhile is looked at anew.
+const TRIES: usize = 8;
+
+/// How long a client that keeps no session counts as being there.
+const LINGER: Duration = Duration::from_secs(300);
+
+/// The longest name of an agent that is kept, in bytes.
+const NAME: usize = 100;
+
+/// What a room is opened for.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The project.
+    pub project: Project,
+    /// What takes secrets out of what agents say.
+    pub scrubber: Scrubber,
+}
+
+/// What is answered to a report that was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Marked {
+    /// Always true.
+    pub ok: bool,
+    /// The phase that was reported.
+    pub phase: &'static str,
+    /// What comes next.
+    pub next_step: String,
+    /// The incident.
+    pub repair_id: IncidentId,
+    /// The attempt it counts for.
+    pub attempt: u32,
+}
+
+/// What an agent reports, as it came.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The incident's id, or its first digits.
+    pub repair_id: String,
+    /// The phase's name.
+    pub phase: String,
+    /// The attempt it speaks of.
+    pub attempt: Option<u32>,
+    /// What it says it changed.
+    pub change: salve_core::event::Change,
+    /// What it says about it.
+    pub message: Option<String>,
+}
+
+/// Who is there to take up repairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    /// Nobody.
+    Nobody,
+    /// A client with a session.
+    Session,
+    /// A client that keeps none, heard of then.
+    Heard(Instant),
+}
+
+/// The journal as agents see it.
+#[derive(Debug)]
+pub struct Room {
+    place: Place,
+    me: Process,
+    store: Option<Store>,
+    presence: Presence,
+    client: Option<Scrubbed>,
+    attached: Option<Scrubbed>,
+}
+
+impl Room {
+    /// Opens a room; a project without a store stays without.
+    pub fn new(place: Place) -> Self {
+        let me = process::this(&place.scrubber);
+        let presence = Presence::Nobody;
+        Self { place, me, store: None, presence, client: None, attached: None }
+    }
+
+    /// Returns the project.
+    pub fn project(&self) -> &Project {
+        &self.place.project
+    }
+
+    /// Returns the scrubber.
+    pub fn scrubber(&self) -> &Scrubber {
+        &self.place.scrubber
+    }
+
+    /// Returns the store if there is one by now.
+    fn store(&mut self) -> Result<Option<&Store>, StoreError> {
+        if self.store.is_none() {
+            self.store = Store::open_existing(&self.place.project)?;
+        }
+        Ok(self.store.as_ref())
+    }
+
+    /// Takes in that a client with a session is there.
+    pub fn arrive(&mut self, name: &str) {
+        self.client = Some(self.agent_name(name));
+        self.presence = Presence::Session;
+        self.tend();
+    }
+
+    /// Takes in that a client was heard of that may keep no session.
+    pub fn hear(&mut self, name: &str) {
+        self.client = Some(self.agent_name(name));
+        self.presence = Presence::Heard(Instant::now());
+        self.tend();
+    }
+
+    /// Takes in that all clients have left.
+    pub fn leave(&mut self) {
+        self.presence = Presence::Nobody;
+        self.tend();
+    }
+
+    /// Writes to the journal whether somebody is there to take up repairs, when that changed.
+    ///
+    /// What cannot be written now is written the next time.
+    pub fn tend(&mut self) {
+        let present = match self.presence {
+            Presence::Nobody => false,
+            Presence::Session => true,
+            Presence::Heard(at) => at.elapsed() < LINGER,
+        };
+        let process = self.me.clone();
+        let (event, name, attached) = match (present, self.attached.take()) {
+            (true, None) => {
+                let name = self.client.clone().unwrap_or_default();
+                (Event::AgentAttached { process }, name.clone(), Some(name))
+            }
+            (false, Some(name)) => (Event::AgentDetached { process }, name, None),
+            (_, attached) => {
+                self.attached = attached;
+                return;
+            }
+        };
+        let was = if attached.is_some() { None } else { Some(name.clone()) };
+        let draft =
+            Draft { at: Timestamp::now(), by: Actor::Agent { name }, incident: None, event };
+        let written = match self.store() {
+            Ok(Some(store)) => store.journal().append(draft).is_ok(),
+            Ok(None) | Err(_) => false,
+        };
+        self.attached = if written { attached } else { was };
+    }
+
+    /// Returns an agent's name as it is kept.
+    fn agent_name(&self, name: &str) -> Scrubbed {
+        let cut: String = name.chars().take(NAME).collect();
+        let name = if cut.trim().is_empty() { "agent" } else { cut.trim() };
+        self.place.scrubber.scrub(name)
+    }
+
+    /// Returns the repair that waits for an agent, and says in the journal that `client` took it up.
+    pub fn task(&mut self, client: &str, server: Option<&str>) -> Result<Task, RoomError> {
+        let by = Actor::Agent { name: self.agent_name(client) };
+        for _ in 0..TRIES {
+            let Some(view) = self.look()? else { return Ok(Task::Nothing(never())) };
+            let tales = view.tales();
+            let task = repair::task(&tales, &view.scene(server));
+            let Task::Repair(found) = &task else { return Ok(task) };
+            let Some(tale) = tales.iter().find(|tale| tale.id() == found.repair_id) else {
+                return Ok(task);
+            };
+            let Some(event) = tale.engage() else { return Ok(task) };
+            let (id, seq) = (tale.id(), tale.incident().last_seq());
+            if self.append(&by, (id, seq), event)? {
+                return Ok(task);
+            }
+        }
+        Err(RoomError::Restless)
+    }
+
+    /// Takes in what `client` reports.
+    pub fn mark(&mut self, client: &str, report: &Report) -> Result<Marked, RoomError> {
+        let by = Actor::Agent { name: self.agent_name(client) };
+        let message = report.message.as_deref().filter(|text| !text.trim().is_empty());
+        let message = message.map(|text| self.scrub_message(text));
+        for _ in 0..TRIES {
+            let entries = self.repair(&report.repair_id)?;
+            let Ok(tale) = Tale::of(&entries) else {
+                return Err(self.unknown(&report.repair_id));
+            };
+            let step = repair::mark(
+                &tale,
+                Reported {
+                    phase: &report.phase,
+                    attempt: report.attempt,
+                    change: report.change,
+                    message: message.clone(),
+                },
+            )?;
+            let (repair_id, attempt) = (tale.id(), tale.attempt());
+            let at = (repair_id, tale.incident().last_seq());
+            if self.append(&by, at, step.event)? {
+                let (phase, next_step) = (step.phase, step.next_step);
+                return Ok(Marked { ok: true, phase, next_step, repair_id, attempt });
+            }
+        }
+        Err(RoomError::Restless)
+    }
+
+    /// Returns what an agent said, without secrets and not too long.
+    fn scrub_message(&self, text: &str) -> Scrubbed {
+        // More than is kept is scrubbed, so that no secret is cut in two at the end.
+        const KEPT: usize = 2_000;
+        let text: String = text.chars().take(4 * KEPT).collect();
+        self.place.scrubber.scrub(&text).head(KEPT)
+    }
+
+    /// Appends an event unless the incident has gone on since; returns whether it did.
+    fn append(
+        &mut self,
+        by: &Actor,
+        (id, after): (IncidentId, u64),
+        event: Event,
+    ) -> Result<bool, StoreError> {
+        let Some(store) = self.store()? else { return Ok(false) };
+        let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: Some(id), event };
+        let unless = Unless { any: Filter::incident(id), after };
+        match store.journal().append_unless(vec![draft], &unless)? {
+            Appended::Written(_) => Ok(true),
+            Appended::Refused(_) => Ok(false),
+        }
+    }
+
+    /// Returns how repairs stand.
+    pub fn status(&mut self, server: Option<&str>) -> Result<repair::RepairStatus, RoomError> {
+        let view = self.look()?.unwrap_or_default();
+        Ok(repair::status(&view.tales(), &view.scene(server)))
+    }
+
+    /// Returns the errors there are to see.
+    pub fn errors(&mut self, server: Option<&str>) -> Result<repair::Errors, RoomError> {
+        let view = self.look()?.unwrap_or_default();
+        Ok(repair::errors(&view.tales(), &view.scene(server)))
+    }
+
+    /// Returns one incident's whole story.
+    pub fn story(&mut self, id: &str) -> Result<Story, RoomError> {
+        let entries = self.repair(id)?;
+        let scrubber = self.place.scrubber.clone();
+        let Ok(tale) = Tale::of(&entries) else { return Err(self.unknown(id)) };
+        let deserted = deserted(&tale, &scrubber);
+        let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
+        Ok(Story::of(&tale, &scene))
+    }
+
+    /// Returns the latest incidents' ids, the newest first, with their subjects.
+    pub fn incidents(&mut self) -> Result<Vec<(IncidentId, SubjectKind, String)>, RoomError> {
+        let Some(store) = self.store()? else { return Ok(Vec::new()) };
+        let opened = store.journal().tail(&Filter::default().kind("opened"), RECENT)?;
+        let found = opened.iter().rev().filter_map(|entry| match (&entry.event, entry.incident) {
+            (Event::Opened { subject, .. }, Some(id)) => {
+                Some((id, subject.kind, subject.name.to_string()))
+            }
+            (_, _) => None,
+        });
+        Ok(found.collect())
+    }
+
+    /// Returns the entries of the repair whose id begins with `given`.
+    fn repair(&mut self, given: &str) -> Result<Vec<Entry>, RoomError> {
+        let digits = given.trim().strip_prefix("heal-").unwrap_or(given.trim());
+        let count = digits.chars().filter(|c| *c != '-').count();
+        let hex = digits.chars().all(|c| c == '-' || c.is_ascii_hexdigit());
+        if !(4..=32).contains(&count) || !hex {
+            return Err(self.unknown(given));
+        }
+        let Some(store) = self.store()? else { return Err(self.unknown(given)) };
+        match store.journal().incidents_like(digits)?.as_slice() {
+            [one] => Ok(store.journal().read(0, &Filter::incident(*one), usize::MAX)?),
+            [] => Err(self.unknown(given)),
+            _ => Err(RoomError::Ambiguous(digits.to_owned())),
+        }
+    }
+
+    /// Says that no repair has an id, and which are open.
+    fn unknown(&mut self, given: &str) -> RoomError {
+        let open = match self.status(None) {
+            Ok(status) => status.active_repairs.iter().map(|repair| repair.repair_id).collect(),
+            Err(_) => Vec::new(),
+        };
+        let given = self.place.scrubber.scrub(&given.chars().take(60).collect::<String>());
+        RoomError::Unknown { given: given.into_string(), open }
+    }
+
+    /// Reads all that is needed to tell how things stand, if there is a store.
+    fn look(&mut self) -> Result<Option<View>, StoreError> {
+        let scrubber = self.place.scrubber.clone();
+        let Some(store) = self.store()? else { return Ok(None) };
+        let journal = store.journal();
+        let mut view = View::default();
+        for opened in journal.tail(&Filter::default().kind("opened"), RECENT)?.iter().rev() {
+            let (Event::Opened { subject, .. }, Some(id)) = (&opened.event, opened.incident) else {
+                continue;
+            };
+            if subject.kind != SubjectKind::Server {
+                continue;
+            }
+            let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+            if let Ok(tale) = Tale::of(&entries) {
+                view.deserted.extend(deserted(&tale, &scrubber));
+            }
+            view.incidents.push(entries);
+        }
+        let kinds = Server::KINDS.map(str::to_owned).to_vec();
+        let told = journal.tail(&Filter { kinds, ..Filter::default() }, SERVER_ENTRIES)?;
+        view.servers = repair::servers(&told);
+        Ok(Some(view))
+    }
+}
+
+/// Returns the incident if the process that owns it is gone.
+fn deserted(tale: &Tale<'_>, scrubber: &Scrubber) -> Option<IncidentId> {
+    let owner = tale.incident().owner()?;
+    process::is_gone(owner, scrubber).then(|| tale.id())
+}
+
+fn never() -> NoTask {
+    NoTask::new(
+        "Salve has cared for nothing in this project yet.",
+        "Ask the user to start the dev server with `salve dev -- COMMAND`.",
+    )
+}
+
+/// What the journal tells at one moment.
+#[derive(Debug, Default)]
+struct View {
+    incidents: Vec<Vec<Entry>>,
+    deserted: Vec<IncidentId>,
+    servers: Vec<Server>,
+}
+
+impl View {
+    fn tales(&self) -> Vec<Tale<'_>> {
+        // An incident that a newer Salve opened is that Salve's to tell about.
+        self.incidents.iter().filter_map(|entries| Tale::of(entries).ok()).collect()
+    }
+
+    fn scene<'a>(&'a self, server: Option<&'a str>) -> Scene<'a> {
+        Scene { servers: &self.servers, deserted: &self.deserted, server }
+    }
+}

@@ -1,0 +1,328 @@
+//! One client's session: the protocol on one side, the desk on the other.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, Implementation,
+    InitializeRequestParams, InitializeResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{Peer, RoleServer, ServerHandler};
+use salve_core::id::IncidentId;
+use salve_core::repair::Task;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use super::desk::{Busy, Desk};
+use super::news::News;
+use super::resource::{self, Address, ReadError};
+use super::tool::{self, BadCall, Call};
+use super::{Room, RoomError};
+
+/// The most resources a client may listen to.
+const MOST_WATCHED: usize = 1_000;
+
+const INSTRUCTIONS: &str = "Salve keeps this project's dev servers alive. When a server crashes, \
+    call canvas_get_repair_task: if `pending` is true, read the crash log, apply a minimal fix \
+    with your file tools, and report with canvas_mark_repair_step. Salve restarts the server and \
+    verifies it; do not restart it yourself. Questions to a person are answered by the user with \
+    `salve approve` and the like, never by you.";
+
+/// Whether clients keep a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// One client, for as long as the process lives.
+    Stdio,
+    /// Clients that come and go.
+    Http,
+}
+
+/// One client's session.
+#[derive(Debug)]
+pub(super) struct Session {
+    desk: Desk,
+    manner: Manner,
+    /// The attempt for which this client got each repair's task.
+    attempts: Mutex<HashMap<IncidentId, u32>>,
+    watched: Arc<Mutex<BTreeSet<String>>>,
+    news: Mutex<Option<broadcast::Receiver<News>>>,
+}
+
+impl Session {
+    /// Makes a session of the one client on stdin and stdout.
+    pub(super) fn new(desk: Desk) -> Self {
+        Self::of(desk, Manner::Stdio)
+    }
+
+    /// Makes a session in a manner.
+    pub(super) fn of(desk: Desk, manner: Manner) -> Self {
+        // What changes from now on is heard, even before the client says that it is ready.
+        let news = Mutex::new(Some(desk.news()));
+        let (attempts, watched) = (Mutex::default(), Arc::default());
+        Self { desk, manner, attempts, watched, news }
+    }
+
+    /// Takes in that the client is there.
+    fn hear(&self, name: &str) {
+        let (name, manner) = (name.to_owned(), self.manner);
+        self.desk.tell(move |room| match manner {
+            Manner::Stdio => room.arrive(&name),
+            Manner::Http => room.hear(&name),
+        });
+    }
+
+    /// Returns the client's name, and takes in that it is there.
+    fn client(&self, context: &RequestContext<RoleServer>) -> String {
+        let name = context.client_info().map(|info| info.name).unwrap_or_default();
+        self.hear(&name);
+        name
+    }
+
+    /// Answers a call of a tool.
+    async fn answer(&self, client: String, call: Call) -> Result<CallToolResult, Busy> {
+        match call {
+            Call::Task(server) => {
+                let task = self.desk.ask(move |room| room.task(&client, server.as_deref())).await?;
+                if let Ok(Task::Repair(task)) = &task {
+                    lock(&self.attempts).insert(task.repair_id, task.attempt);
+                }
+                Ok(result(task))
+            }
+            Call::Mark(mut report) => {
+                if report.attempt.is_none() {
+                    let id = report.repair_id.trim().parse::<IncidentId>();
+                    let attempts = lock(&self.attempts);
+                    report.attempt = id.ok().and_then(|id| attempts.get(&id).copied());
+                }
+                Ok(result(self.desk.ask(move |room| room.mark(&client, &report)).await?))
+            }
+            Call::Status(server) => {
+                Ok(result(self.desk.ask(move |room| room.status(server.as_deref())).await?))
+            }
+            Call::Errors(server) => {
+                Ok(result(self.desk.ask(move |room| room.errors(server.as_deref())).await?))
+            }
+        }
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Room) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        self.desk.ask(work).await.map_err(|busy| ErrorData::internal_error(busy.to_string(), None))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns an answer as the protocol has it: for programs and as text.
+fn result<T: Serialize>(answer: Result<T, RoomError>) -> CallToolResult {
+    match answer {
+        Ok(answer) => CallToolResult::structured(json!(answer)),
+        Err(error) => refusal(&error.to_string(), &error.advice()),
+    }
+}
+
+fn refusal(error: &str, next_step: &str) -> CallToolResult {
+    let value: Value = json!({ "ok": false, "error": error, "nextStep": next_step });
+    CallToolResult::structured_error(value)
+}
+
+fn unreadable(error: &ReadError) -> ErrorData {
+    match error {
+        ReadError::Missing(_) => ErrorData::resource_not_found(error.to_string(), None),
+        ReadError::Log(_) | ReadError::Room(_) => {
+            ErrorData::internal_error(error.to_string(), None)
+        }
+    }
+}
+
+/// Tells a client of what changed, until it is gone.
+async fn tell(
+    peer: Peer<RoleServer>,
+    watched: Arc<Mutex<BTreeSet<String>>>,
+    mut news: broadcast::Receiver<News>,
+) {
+    loop {
+        let (opened, changed) = match news.recv().await {
+            Ok(news) => {
+                let uris: Vec<_> = news.changed.into_iter().flat_map(Address::of).collect();
+                let watched = lock(&watched);
+                (news.opened, uris.into_iter().filter(|uri| watched.contains(uri)).collect())
+            }
+            // What was missed may have been anything.
+            Err(RecvError::Lagged(_)) => (true, lock(&watched).iter().cloned().collect::<Vec<_>>()),
+            Err(RecvError::Closed) => return,
+        };
+        if opened && peer.notify_resource_list_changed().await.is_err() {
+            return;
+        }
+        for uri in changed {
+            let update = ResourceUpdatedNotificationParam::new(uri);
+            if peer.notify_resource_updated(update).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl ServerHandler for Session {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("salve", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        self.hear(&request.client_info.name);
+        self.negotiate_initialize(&request)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if let Some(news) = lock(&self.news).take() {
+            tokio::spawn(tell(context.peer, self.watched.clone(), news));
+        }
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.client(&context);
+        Ok(ListToolsResult::with_all_items(tool::tools()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let client = self.client(&context);
+        let call = match tool::parse(&request.name, request.arguments) {
+            Ok(call) => call,
+            Err(bad @ BadCall::NoTool) => {
+                return Err(ErrorData::invalid_params(bad.to_string(), None));
+            }
+            Err(bad @ BadCall::Arguments(_)) => {
+                let error = self.ask(move |room| room.scrubber().scrub(&bad.to_string())).await?;
+                let next_step = "The tool's inputSchema says what it takes.";
+                return Ok(refusal(error.as_str(), next_step).into());
+            }
+        };
+        let answer = self.answer(client, call).await;
+        Ok(answer.unwrap_or_else(|busy| refusal(&busy.to_string(), "Call it again.")).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.client(&context);
+        let list = self.ask(resource::list).await?;
+        let list = list.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        Ok(ListResourcesResult::with_all_items(list))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resource::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.client(&context);
+        let uri = request.uri;
+        let read = self.ask(move |room| resource::read(room, &uri)).await?;
+        let contents = read.map_err(|error| unreadable(&error))?;
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if Address::parse(&request.uri).is_none() {
+            let missing = ReadError::Missing(request.uri.chars().take(120).collect());
+            return Err(unreadable(&missing));
+        }
+        let mut watched = lock(&self.watched);
+        if watched.len() >= MOST_WATCHED {
+            return Err(ErrorData::invalid_params("too many subscriptions", None));
+        }
+        watched.insert(request.uri);
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        lock(&self.watched).remove(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let uris = requested.resource_subscriptions.clone().unwrap_or_default();
+        let ours = uris.into_iter().filter(|uri| Address::parse(uri).is_some()).take(MOST_WATCHED);
+        let filter = SubscriptionFilter::builder().resources_list_changed();
+        Some(filter.resource_subscriptions(ours.collect::<Vec<_>>()).build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut news = self.desk.news();
+        let sink = context.sink();
+        let wanted = context.accepted().resource_subscriptions.clone().unwrap_or_default();
+        loop {
+            let news = tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                news = news.recv() => news,
+            };
+            let (opened, changed) = match news {
+                Ok(news) => {
+                    let uris: Vec<_> = news.changed.into_iter().flat_map(Address::of).collect();
+                    (news.opened, uris.into_iter().filter(|uri| wanted.contains(uri)).collect())
+                }
+                Err(RecvError::Lagged(_)) => (true, wanted.clone()),
+                Err(RecvError::Closed) => return Ok(()),
+            };
+            // A client that wants only one of both, or has left, is not told the rest.
+            if opened {
+                let _unwanted = sink.notify_resource_list_changed().await;
+            }
+            for uri in changed {
+                let _unwanted = sink.notify_resource_updated(uri).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Stands in for the process that cares for a server, so that stories can begin mid-repair.
+
+use jiff::Timestamp;
+use salve::store::{Filter, Store};
+use salve_core::class::Class;
+use salve_core::event::{
+    Acted, Actor, AtALoss, Digest, Draft, Effect, Entry, Event, Exit, Judgement, Limits, Mode,
+    OnFailure, Origin, Policy, Process, Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind,
+    Symptom, Undo, Verdict,
+};
+use salve_core::id::{IncidentId, Signature};
+use salve_core::incident::{Incident, Move};
+use salve_core::scrub::Scrubbed;
+use uuid::Uuid;
+
+use crate::support::Project;
+
+/// A key of a made-up service, in a shape that the scrubber knows.
+pub(crate) const SECRET: &str = concat!("ghp_", "a8Kd02LmQx71ZbVt93NcPw64RyHs58Jf", "UeG1");
+
+/// The owner of one incident of a server called `web`.
+pub(crate) struct Care {
+    pub(crate) store: Store,
+    pub(crate) id: IncidentId,
+    me: Process,
+}
+
+impl Care {
+    /// Opens an incident in agent mode and takes it up.
+    pub(crate) fn crashed(project: &Project, id: u128) -> Self {
+        let root = salve::project::Project::at(&project.dir()).unwrap();
+        let store = Store::open(&root).unwrap();
+        let id = IncidentId(Uuid::from_u128(id));
+        // Of another machine's processes nothing is known, so this one never counts as gone.
+        let me = Process { pid: 1, started: 1, host: Scrubbed::literal("elsewhere") };
+        let care = Self { store, id, me };
+        care.write(opening());
+        care.write(Event::Claimed { instead_of: None });
+        care
+    }
+
+    /// Appends an entry of the owner.
+    pub(crate) fn write(&self, event: Event) {
+        let by = Actor::Salve(self.me.clone());
+        let draft = Draft { at: Timestamp::now(), by, incident: Some(self.id), event };
+        self.store.journal().append(draft).unwrap();
+    }
+
+    /// Returns the incident's entries.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.store.journal().read(0, &Filter::incident(self.id), usize::MAX).unwrap()
+    }
+
+    /// Returns all entries of a kind.
+    pub(crate) fn kind(&self, kind: &str) -> Vec<Entry> {
+        self.store.journal().read(0, &Filter::default().kind(kind), usize::MAX).unwrap()
+    }
+
+    /// Returns the incident as it stands.
+    pub(crate) fn incident(&self) -> Incident {
+        Incident::replay(&self.entries()).unwrap()
+    }
+
+    /// Chooses a remedy.
+    pub(crate) fn choose(&self, kind: RemedyKind, text: &'static str, verdict: Verdict) {
+        let remedy = Remedy {
+            kind,
+            origin: Origin::Playbook,
+            text: Scrubbed::literal(text),
+            digest: Digest::of_command(text, ".", 60_000),
+            undo: Undo::Snapshot,
+            repeat: Repeat::Safe,
+        };
+        let (rule, reason) = (Scrubbed::literal("rule"), Scrubbed::literal("it is listed"));
+        let judgement = Judgement { verdict, rule, reason };
+        self.write(Event::Judged { remedy: Box::new(remedy), judgement });
+    }
+
+    /// Lets the incident wait for an agent.
+    pub(crate) fn await_agent(&self) {
+        self.choose(RemedyKind::Agent, "agent", Verdict::Allow);
+        self.act();
+        let effect = self.act();
+        assert!(matches!(effect, Effect::Apply { .. }), "{effect:?}");
+    }
+
+    /// Requests the effect that is due; all but applying and measuring is done at once.
+    pub(crate) fn act(&self) -> Effect {
+        let Move::Write(event) = self.incident().next(&self.me, Timestamp::now()) else {
+            panic!("nothing is due: {:?}", self.incident().phase());
+        };
+        let Event::Requested { effect, what } = event else { panic!("{event:?}") };
+        self.write(event);
+        match what {
+            Effect::Apply { .. } | Effect::Measure | Effect::Verify => {}
+            Effect::Snapshot
+            | Effect::RollBack(_)
+            | Effect::Ask
+            | Effect::Record
+            | Effect::Release => self.write(Event::Finished { effect, report: Report::Done }),
+        }
+        what
+    }
+}
+
+fn opening() -> Event {
+    let subject =
+        Subject { kind: SubjectKind::Server, name: Scrubbed::literal("web"), repeat: Repeat::Safe };
+    let policy = Policy {
+        person: Scrubbed::literal("ada"),
+        mode: Mode::Agent,
+        limits: Limits { attempts: Some(3), ..Limits::default() },
+        backoff_ms: 0,
+        engage_ms: 3_600_000,
+        write_ms: 3_600_000,
+        quiet_ms: 0,
+        watch_ms: 0,
+        cooldown_ms: 0,
+        max_files: 8,
+        max_lines: 300,
+        no_progress_limit: None,
+        catastrophe_after: None,
+        on_failure: OnFailure::Undo,
+        at_a_loss: AtALoss::Ask,
+    };
+    let symptom = Symptom {
+        signature: Signature(1),
+        class: Class::ImportError,
+        key_line: Scrubbed::literal("Cannot find module './app'"),
+        exit: Some(Exit::Code(1)),
+        tree: None,
+        acted: Acted::No,
+    };
+    Event::Opened { subject, policy: Box::new(policy), symptom: Box::new(symptom) }
+}
