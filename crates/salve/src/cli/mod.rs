@@ -10,6 +10,7 @@ mod error;
 mod events;
 mod fingerprint;
 mod gate;
+mod init;
 mod interrupt;
 mod man;
 mod mcp;
@@ -73,6 +74,8 @@ enum Command {
     Config(config::Args),
     /// Check this machine and say how to mend what is wrong
     Doctor(doctor::Args),
+    /// Find the dev servers of this project and write salve.toml, or register with an agent
+    Init(init::Args),
     /// Show the state of this project on one screen
     Status(status::Args),
     /// Serve the repair tools to an agent over the Model Context Protocol
@@ -106,6 +109,7 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Memory(args) => memory::run(args, &out),
         Command::Config(args) => config::run(args, &out),
         Command::Doctor(args) => doctor::run(args, &out),
+        Command::Init(args) => init::run(args, &out),
         Command::Status(args) => status::run(args, &out),
         Command::Mcp(args) => mcp::run(args, &out),
         Command::Completions(args) => completions::run(args, &mut Cli::command(), &out),

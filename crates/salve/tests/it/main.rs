@@ -7,6 +7,7 @@ mod config;
 mod fingerprint;
 mod gate;
 mod incident;
+mod init;
 mod journal;
 mod memory;
 mod scrub;

@@ -1,0 +1,139 @@
+//! Finds out from a project's own files what its dev servers are.
+//!
+//! Manifests and lockfiles say which package manager is used, dependencies which framework, and
+//! scripts what starts it. Nothing is run, and no port is guessed: servers say where they listen.
+
+mod node;
+mod others;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::config::{PROCFILES, procfile};
+
+pub use write::{missing_ignores, settings_text, with_ignores};
+
+/// A file longer than this is no manifest.
+const LONGEST: u64 = 4 << 20;
+
+/// A dev server that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detected {
+    /// What it is called in the settings.
+    pub name: String,
+    /// What starts it, as a line for the shell.
+    pub command: String,
+    /// Where, if not in the project's own directory.
+    pub dir: Option<String>,
+    /// What it is made with, such as `Vite` or `Django`, if that is known.
+    pub framework: Option<&'static str>,
+    /// What told us, such as `script dev in package.json`.
+    pub why: Vec<String>,
+}
+
+/// What was found in a project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// The dev servers.
+    pub servers: Vec<Detected>,
+    /// Services of a compose file, which are somebody else's to start.
+    pub services: Vec<String>,
+}
+
+/// Looks at the files in `root`, and one directory down if there is nothing.
+pub fn detect(root: &Path) -> Findings {
+    let mut servers = one(root);
+    if servers.is_empty() {
+        for dir in directories(root) {
+            servers.extend(one(&root.join(&dir)).into_iter().map(|found| Detected {
+                name: below(&dir, &found),
+                dir: Some(dir.clone()),
+                ..found
+            }));
+        }
+    }
+    servers.sort_by(|a, b| a.name.cmp(&b.name));
+    servers.dedup_by(|a, b| a.name == b.name);
+    Findings { servers, services: services(root) }
+}
+
+/// Returns the servers of one directory: the first source that has any is the one that is meant.
+fn one(dir: &Path) -> Vec<Detected> {
+    // A plain Procfile is written for where the program is deployed, so it comes last.
+    let [for_dev, for_all] = PROCFILES.map(|name| from_procfile(dir, name));
+    let first = [
+        for_dev,
+        node::detect(dir).into_iter().collect(),
+        others::python(dir).into_iter().collect(),
+        others::rails(dir).into_iter().collect(),
+        others::rust(dir).into_iter().collect(),
+        others::go(dir).into_iter().collect(),
+        for_all,
+    ];
+    first.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+fn from_procfile(dir: &Path, name: &str) -> Vec<Detected> {
+    let servers = read(dir, name).and_then(|text| procfile(&text).ok()).unwrap_or_default();
+    let found = servers.into_iter().filter_map(|(server, entry)| {
+        let why = vec![format!("{server} in {name}")];
+        let command = entry.command?.to_string();
+        Some(Detected { name: server, command, dir: None, framework: None, why })
+    });
+    found.collect()
+}
+
+/// Returns the names of the services in a compose file.
+fn services(root: &Path) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Compose {
+        #[serde(default)]
+        services: std::collections::BTreeMap<String, serde_json::Value>,
+    }
+    let names = ["compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"];
+    let text = names.iter().find_map(|name| read(root, name));
+    let compose = text.and_then(|text| serde_saphyr::from_str::<Compose>(&text).ok());
+    compose.map(|compose| compose.services.into_keys().collect()).unwrap_or_default()
+}
+
+/// Returns the directories in which parts of a project may live, sorted.
+fn directories(root: &Path) -> Vec<String> {
+    let left_out = ["node_modules", "target", "dist", "build", "vendor", "venv", "docs", "test"];
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let names = dirs.filter_map(|entry| entry.file_name().into_string().ok());
+    let meant = |name: &String| !name.starts_with('.') && !left_out.contains(&&**name);
+    let mut names: Vec<_> = names.filter(meant).collect();
+    names.sort();
+    names.truncate(64);
+    names
+}
+
+/// Returns the name of a server that was found in a directory below.
+fn below(dir: &str, found: &Detected) -> String {
+    let plain = |c: char| match c.to_ascii_lowercase() {
+        c if c.is_ascii_alphanumeric() || c == '_' => c,
+        _ => '-',
+    };
+    let dir: String = dir.chars().map(plain).take(30).collect();
+    match &*found.name {
+        "web" => dir.trim_start_matches('-').to_owned(),
+        name => format!("{}-{name}", dir.trim_start_matches('-')),
+    }
+}
+
+/// Reads a file of the directory, if it is one and not too long.
+fn read(dir: &Path, name: &str) -> Option<String> {
+    let path = dir.join(name);
+    let file = fs::metadata(&path).ok()?;
+    (file.is_file() && file.len() <= LONGEST).then(|| fs::read_to_string(path).ok()).flatten()
+}
+
+fn has(dir: &Path, name: &str) -> bool {
+    dir.join(name).is_file()
+}

@@ -1,0 +1,232 @@
+//! Registers Salve's MCP server in the settings files of coding agents and editors.
+//!
+//! **Invariant:** nothing that stands in such a file is changed, moved or reformatted; a file that
+//! cannot be read is left as it is.
+
+mod edit;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::atomic::{self, WriteError};
+
+/// The name under which Salve is registered.
+pub const NAME: &str = "salve";
+/// What starts its MCP server.
+pub const COMMAND: (&str, &[&str]) = ("salve", &["mcp"]);
+
+/// A coding agent or editor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Client {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+    /// Cursor.
+    Cursor,
+    /// Visual Studio Code.
+    Vscode,
+}
+
+/// For whom the server is registered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scope {
+    /// For this project, in a file that is shared with it.
+    #[default]
+    Project,
+    /// For this user, in all projects.
+    User,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// To register Salve.
+    Add,
+    /// To take it out again.
+    Remove,
+}
+
+/// Where the files are.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The project's directory.
+    pub project: PathBuf,
+    /// The user's home.
+    pub home: Option<PathBuf>,
+    /// Where copies of files are kept before they are changed.
+    pub backups: Option<PathBuf>,
+}
+
+/// Why a registration failed; the file is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// There is no home directory.
+    #[error("there is no home directory, so no file of the user")]
+    NoHome,
+    /// The file could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is not what its client writes; nothing was changed.
+    #[error("{}: {why}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with its place.
+        why: String,
+    },
+    /// The file or its copy could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// A change of one file that has not been made yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The file.
+    pub path: PathBuf,
+    /// What is in it, if it exists.
+    pub old: Option<String>,
+    /// What is to be in it.
+    pub new: String,
+    backups: Option<PathBuf>,
+}
+
+/// What became of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// It was right already.
+    Nothing,
+    /// It was made.
+    Made,
+    /// It was changed; a copy of what it was is kept here, where there is a place for copies.
+    Changed(Option<PathBuf>),
+}
+
+impl Client {
+    /// Returns what people call it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Claude => "Claude Code",
+            Self::Codex => "Codex",
+            Self::Gemini => "Gemini CLI",
+            Self::Cursor => "Cursor",
+            Self::Vscode => "VS Code",
+        }
+    }
+
+    /// Returns the file in which it looks for servers.
+    pub fn file(self, scope: Scope, places: &Places) -> Result<PathBuf, RegisterError> {
+        let home = || places.home.clone().ok_or(RegisterError::NoHome);
+        let below = match (self, scope) {
+            (Self::Claude, Scope::Project) => ".mcp.json",
+            (Self::Claude, Scope::User) => ".claude.json",
+            (Self::Codex, Scope::Project | Scope::User) => ".codex/config.toml",
+            (Self::Gemini, Scope::Project | Scope::User) => ".gemini/settings.json",
+            (Self::Cursor, Scope::Project | Scope::User) => ".cursor/mcp.json",
+            (Self::Vscode, Scope::Project) => ".vscode/mcp.json",
+            (Self::Vscode, Scope::User) => ".config/Code/User/mcp.json",
+        };
+        Ok(match scope {
+            Scope::Project => places.project.join(below),
+            Scope::User => home()?.join(below),
+        })
+    }
+
+    fn shape(self) -> edit::Shape {
+        match self {
+            Self::Claude => edit::Shape::Json { list: "mcpServers", typed: true },
+            Self::Vscode => edit::Shape::Json { list: "servers", typed: true },
+            Self::Gemini | Self::Cursor => edit::Shape::Json { list: "mcpServers", typed: false },
+            Self::Codex => edit::Shape::Toml,
+        }
+    }
+}
+
+/// Returns how the client's file has to change; nothing is written.
+pub fn plan(
+    client: Client,
+    scope: Scope,
+    places: &Places,
+    wish: Wish,
+) -> Result<Plan, RegisterError> {
+    let path = client.file(scope, places)?;
+    // People keep such files elsewhere and link to them; the link stays.
+    let path = path.canonicalize().unwrap_or(path);
+    let old = match fs::read_to_string(&path) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(source) => return Err(RegisterError::Read { path, source }),
+    };
+    let malformed = |why| RegisterError::Malformed { path: path.clone(), why };
+    let text = old.as_deref().unwrap_or_default();
+    let new = edit::edit(client.shape(), text, wish).map_err(malformed)?;
+    Ok(Plan { path, old, new, backups: places.backups.clone() })
+}
+
+impl Plan {
+    /// Returns whether there is nothing to do.
+    pub fn is_done(&self) -> bool {
+        self.old.as_deref().unwrap_or_default() == self.new
+    }
+
+    /// Returns the lines that differ, with a little around them.
+    pub fn diff(&self) -> Vec<String> {
+        let old: Vec<&str> = self.old.as_deref().unwrap_or_default().lines().collect();
+        let new: Vec<&str> = self.new.lines().collect();
+        let same = |(a, b): &(&&str, &&str)| a == b;
+        let start = old.iter().zip(&new).take_while(same).count();
+        let most = old.len().min(new.len()) - start;
+        let end = old.iter().rev().zip(new.iter().rev()).take(most).take_while(same).count();
+        let mark = |sign: &'static str| move |line: &&str| format!("{sign} {line}");
+        let before = old[start.saturating_sub(2)..start].iter().map(mark(" "));
+        let gone = old[start..old.len() - end].iter().map(mark("-"));
+        let come = new[start..new.len() - end].iter().map(mark("+"));
+        let after = old[old.len() - end..].iter().take(2).map(mark(" "));
+        before.chain(gone).chain(come).chain(after).collect()
+    }
+
+    /// Writes the file, and a copy of what it was.
+    pub fn apply(&self) -> Result<Done, RegisterError> {
+        if self.is_done() {
+            return Ok(Done::Nothing);
+        }
+        let make = |dir: Option<&Path>| match dir {
+            Some(dir) => fs::create_dir_all(dir).map_err(|error| WriteError::new(dir, error)),
+            None => Ok(()),
+        };
+        let kept = match (&self.old, &self.backups) {
+            (Some(old), Some(backups)) => {
+                let copy = backups.join(self.copy_name());
+                make(Some(backups))?;
+                atomic::write(&copy, old)?;
+                Some(copy)
+            }
+            (Some(_) | None, _) => None,
+        };
+        make(self.path.parent())?;
+        atomic::write(&self.path, &self.new)?;
+        Ok(if self.old.is_some() { Done::Changed(kept) } else { Done::Made })
+    }
+
+    /// Returns a name for the copy that no other file's copy has.
+    fn copy_name(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let hash = Sha256::digest(self.path.as_os_str().as_encoded_bytes());
+        let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        format!("{}.{hash}", name.trim_start_matches('.'))
+    }
+}

@@ -1,0 +1,89 @@
+//! `salve init`: from a project's files to settings that Salve reads, and to agents' settings.
+
+use crate::support::Project;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn vite() -> Project {
+    let project = Project::new();
+    project.write("package.json", r#"{"scripts":{"dev":"vite"},"devDependencies":{"vite":"7"}}"#);
+    project.write("package-lock.json", "{}");
+    std::fs::create_dir(project.dir().join(".git")).unwrap();
+    project
+}
+
+#[test]
+fn a_project_gets_settings_once_and_they_are_right() {
+    let project = vite();
+    let shown = project.run(&["init", "--dry-run"]);
+    assert!(shown.status.success());
+    assert!(text(&shown.stdout).contains("npm run dev"));
+    assert!(!project.dir().join("salve.toml").exists());
+
+    let made = project.run(&["init"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let said = text(&made.stdout);
+    assert!(said.contains("found web (Vite): npm run dev"), "{said}");
+    assert!(said.contains("script dev in package.json"), "{said}");
+    assert!(said.contains(".dev-repair.lock"), "{said}");
+    assert!(!project.dir().join(".gitignore").exists());
+    assert!(project.run(&["config", "check"]).status.success());
+
+    let before = std::fs::read(project.dir().join("salve.toml")).unwrap();
+    let again = project.run(&["init"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("there is a salve.toml already"));
+    assert_eq!(std::fs::read(project.dir().join("salve.toml")).unwrap(), before);
+}
+
+#[test]
+fn with_yes_git_is_told_what_to_ignore() {
+    let project = vite();
+    project.write(".gitignore", "node_modules");
+    assert!(project.run(&["init", "--yes"]).status.success());
+    let ignored = std::fs::read_to_string(project.dir().join(".gitignore")).unwrap();
+    assert_eq!(ignored, "node_modules\n.dev-crash*.log\n.dev-repair.lock\n");
+}
+
+#[test]
+fn where_there_is_nothing_the_next_step_is_told() {
+    let project = Project::new();
+    let nothing = project.run(&["init"]);
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(text(&nothing.stderr).contains("salve dev -- COMMAND"));
+}
+
+#[test]
+fn an_agent_is_told_about_salve_without_disturbing_its_file() {
+    let project = Project::new();
+    let own = "{\n  // mine\n  \"mcpServers\": { \"other\": { \"command\": \"x\" } }\n}\n";
+    project.write(".mcp.json", own);
+    let shown = project.run(&["init", "--agent", "claude", "--dry-run"]);
+    assert!(text(&shown.stdout).contains("would change"), "{}", text(&shown.stderr));
+    assert_eq!(std::fs::read_to_string(project.dir().join(".mcp.json")).unwrap(), own);
+
+    let done = project.run(&["init", "--agent", "claude", "--agent", "codex"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let new = std::fs::read_to_string(project.dir().join(".mcp.json")).unwrap();
+    assert!(new.contains("// mine") && new.contains("\"other\"") && new.contains("\"salve\""));
+    assert!(project.dir().join(".codex/config.toml").is_file());
+    let copies = project.home().join("data/salve/backups");
+    let copy = std::fs::read_dir(copies).unwrap().next().unwrap().unwrap();
+    assert_eq!(std::fs::read_to_string(copy.path()).unwrap(), own);
+
+    let again = project.run(&["init", "--agent", "claude"]);
+    assert!(text(&again.stdout).contains("right already"));
+    assert_eq!(std::fs::read_to_string(project.dir().join(".mcp.json")).unwrap(), new);
+}
+
+#[test]
+fn a_malformed_file_of_an_agent_is_left_alone() {
+    let project = Project::new();
+    project.write(".cursor/mcp.json", "{ oops");
+    let failed = project.run(&["init", "--agent", "cursor"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(text(&failed.stderr).contains("mcp.json"), "{}", text(&failed.stderr));
+    assert_eq!(std::fs::read(project.dir().join(".cursor/mcp.json")).unwrap(), b"{ oops");
+}
