@@ -17,4 +17,5 @@ pub mod playbook;
 pub mod repair;
 pub mod scrub;
 pub mod server;
+pub mod watch;
 pub mod widen;

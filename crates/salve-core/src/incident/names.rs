@@ -13,6 +13,8 @@ pub fn phase_names(after: &Incident, event: &Event) -> &'static [&'static str] {
     match (event, after.policy.mode) {
         (Event::Opened { .. }, Legacy) => &["crash-detected"],
         (Event::Opened { .. }, Agent) => &["crash_detected"],
+        // Whoever takes an incident over begins no new repair.
+        (Event::Claimed { .. }, _) if after.effects > 0 => &[],
         (Event::Claimed { .. }, Legacy) => &["lock-acquired"],
         (Event::Claimed { .. }, Agent) => &["repair_started"],
         (Event::Judged { .. }, Legacy) if waits_to_retry(after) => &["waiting"],

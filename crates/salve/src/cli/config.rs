@@ -58,7 +58,7 @@ pub(super) fn load(out: &Output) -> Result<Config, CliError> {
 }
 
 /// Returns the settings in force: a change that waits for a person does not count yet.
-fn in_force(out: &Output) -> Result<Config, CliError> {
+pub(super) fn in_force(out: &Output) -> Result<Config, CliError> {
     let Some(project) = project(out)?.filter(|project| project.database().exists()) else {
         return load(out);
     };

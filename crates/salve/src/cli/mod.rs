@@ -5,6 +5,7 @@
 
 mod completions;
 mod config;
+mod dev;
 mod doctor;
 mod error;
 mod events;
@@ -60,6 +61,8 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run dev servers and heal them
+    Dev(dev::Args),
     /// Tell what a failure is: its signature, class and key line
     Fingerprint(fingerprint::Args),
     /// Copy stdin to stdout without the secrets in it
@@ -101,7 +104,15 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let out = Output::new(&cli.global);
+    if let Command::Dev(args) = &cli.command {
+        // Its exit code may be the server's own.
+        return dev::run(args, &out).unwrap_or_else(|error| {
+            out.error(&error);
+            error.exit().into()
+        });
+    }
     let result = match cli.command {
+        Command::Dev(_) => Ok(Exit::Well),
         Command::Fingerprint(args) => fingerprint::run(args, &out),
         Command::Scrub(args) => scrub::run(args, &out),
         Command::Gate(args) => gate::run(args, &out),

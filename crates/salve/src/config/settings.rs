@@ -30,7 +30,7 @@ pub struct Settings {
     pub repair: Repair,
     /// How dev servers are cared for
     pub server: Server,
-    /// Dev servers by name; each has its command, and what differs from [server]
+    /// Dev servers by name; each has its command, and what differs from `[server]`
     pub servers: BTreeMap<String, ServerEntry>,
     /// How a coding agent takes part in repairs
     pub agent: Agent,

@@ -1,8 +1,8 @@
 //! The tools and resources that agents reach over the Model Context Protocol.
 //!
-//! [`Room`] knows the journal and answers; it is plain and synchronous. A [`Desk`] is the one
+//! [`Room`] knows the journal and answers; it is plain and synchronous. A `Desk` is the one
 //! thread that owns the room's store, so that a slow disk never holds up the protocol. A
-//! [`Session`] speaks the protocol with one client; `news` tells sessions what changed.
+//! `Session` speaks the protocol with one client; `news` tells sessions what changed.
 //!
 //! **Invariant:** whatever comes in here is written as [`salve_core::event::Actor::Agent`], who
 //! may report and never decide.

@@ -8,6 +8,7 @@ mod capture;
 mod care;
 mod command;
 mod family;
+pub mod keeper;
 mod launch;
 mod reaper;
 pub mod strays;

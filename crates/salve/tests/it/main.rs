@@ -2,13 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its stage should stop at once")]
 
+mod care;
 mod cli;
 mod config;
+mod dev;
 mod fingerprint;
 mod gate;
 mod incident;
 mod init;
 mod journal;
+mod mcp;
 mod memory;
 mod scrub;
 mod store_faults;

@@ -1,0 +1,433 @@
+//! `salve dev`: runs dev servers and heals them.
+
+mod lines;
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+
+use salve_core::event::{Actor, Entry, Limits, Mode};
+use salve_core::incident::{Incident, phase_names};
+use salve_core::scrub::Scrubber;
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use uuid::Uuid;
+
+use self::lines::{Grade, Line, lines};
+use super::project::{speaker, tell_mended, user_name};
+use super::{CliError, Exit, Output};
+use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
+use crate::dirs;
+use crate::heal::Desk;
+use crate::process::{Capture, Care, Look, Outlet, Terminal, keeper, strays};
+use crate::project::{Project, ProjectError};
+use crate::store::{Filter, Store};
+use crate::subjects::server::{
+    Ending, Face, Fleet, FleetError, Input, Parts, Presence, Remark, RepairPlan, ServerPlan, Timing,
+};
+
+/// Arguments of `salve dev`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Give the server a terminal of its own
+    #[arg(long)]
+    pty: bool,
+    /// Address that is probed [default: the first local one that the server prints]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Servers of salve.toml or the Procfile to run [default: all]
+    #[arg(long, short = 'n', value_name = "NAME")]
+    name: Vec<String>,
+    /// Command that starts the server
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the servers, in two processes: one that works and one that keeps.
+pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    if !keeper::is_worker() {
+        let own = std::env::args_os().skip(1);
+        return keeper::keep(own)
+            .map_err(|error| CliError::failed("cannot start the worker").because(error));
+    }
+    work(args, out)
+}
+
+fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    let project = match Project::locate(out.global().project.as_deref()) {
+        // A server needs no project file: where it is started is the project.
+        Err(ProjectError::NotFound { .. }) => {
+            let here = std::env::current_dir()
+                .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+            Project::at(&here)?
+        }
+        located => located?,
+    };
+    let config = super::config::in_force(out)?;
+    let store = Store::open(&project)?;
+    tell_mended(&store, out);
+    let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
+        .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))?;
+    let servers = servers(args, &project, &config)?;
+    let run = Uuid::new_v4();
+    end_strays(&store)?;
+    let care = Care::start(run)
+        .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
+    let outlet = Arc::new(if out.json() { errors_only() } else { Outlet::standard() });
+    let mut voice = Voice { outlet: outlet.clone(), out, several: servers.len() > 1 };
+    let (post, inbox) = mpsc::channel();
+    listen(&project, &store, post.clone())?;
+    let repair = repair_plan(&config, &scrubber);
+    let user = user_memory(&config);
+    let desk = Desk::new(&store, scrubber.clone());
+    let by = Some(speaker(&scrubber)).filter(|by| matches!(by, Actor::Person { .. }));
+    let mut fleet = Fleet::new(Parts {
+        project: project.clone(),
+        desk,
+        care: care.clone(),
+        rules: config.fingerprint_rules(),
+        policy: &config.policy,
+        user,
+        repair,
+        run: scrubber.scrub(&run.to_string()),
+        inbox: (post, inbox),
+        face: &mut voice,
+        presence: match std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+            true => Presence::Attended,
+            false => Presence::Unattended,
+        },
+    });
+    for (plan, capture) in captured(servers, &outlet, &config, (&project, &scrubber)) {
+        fleet.add(plan, capture, by.clone())?;
+    }
+    let ending = fleet.live()?;
+    Ok(match ending {
+        Ending::Clean => Exit::Well.into(),
+        Ending::NeedsPerson => Exit::NeedsPerson.into(),
+        Ending::Stopped(SIGINT) => Exit::Interrupted.into(),
+        Ending::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
+    })
+}
+
+/// Returns each server with what takes its output.
+fn captured(
+    servers: Vec<ServerSettings>,
+    outlet: &Arc<Outlet>,
+    config: &Config,
+    (project, scrubber): (&Project, &Scrubber),
+) -> Vec<(ServerPlan, Arc<Capture>)> {
+    let widest = servers.iter().map(|server| server.name.len()).max().unwrap_or_default();
+    let several = servers.len() > 1;
+    let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX);
+    let capture = |server: ServerSettings| {
+        let look = match several {
+            true => Look::Prefixed(format!("{:<widest$} | ", server.name)),
+            false => Look::Plain,
+        };
+        let capture = Capture::new(outlet.clone(), look).with_lines(lines);
+        (server_plan(server, project, config, scrubber), Arc::new(capture))
+    };
+    servers.into_iter().map(capture).collect()
+}
+
+/// Returns the servers that are to run.
+fn servers(
+    args: &Args,
+    project: &Project,
+    config: &Config,
+) -> Result<Vec<ServerSettings>, CliError> {
+    let settings = &config.settings;
+    if !args.command.is_empty() {
+        let words = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let entry = ServerEntry {
+            command: Some(CommandLine::Words(words)),
+            url: args.url.clone(),
+            pty: args.pty.then_some(true),
+            ..ServerEntry::default()
+        };
+        let name = args.name.first().map_or("dev", String::as_str);
+        return Ok(vec![settings.server_with(name, &entry)]);
+    }
+    let mut found = settings.servers_in_order();
+    if found.is_empty() {
+        let path = project.root().join("Procfile");
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            let entries = config::procfile(&text).map_err(|error| {
+                CliError::usage(format!("{}:{}: not a process", path.display(), error.line))
+                    .hint("write each line as `name: command`")
+            })?;
+            found = entries.iter().map(|(name, entry)| settings.server_with(name, entry)).collect();
+        }
+    }
+    if let Some(unknown) = args.name.iter().find(|name| found.iter().all(|one| one.name != **name))
+    {
+        return Err(CliError::usage(format!("there is no server `{unknown}`")));
+    }
+    if !args.name.is_empty() {
+        found.retain(|server| args.name.contains(&server.name));
+    }
+    match found.is_empty() {
+        true => Err(CliError::usage("there is no server to run")
+            .hint("say what starts it: salve dev -- npm run dev")),
+        false => Ok(found),
+    }
+}
+
+fn server_plan(
+    server: ServerSettings,
+    project: &Project,
+    config: &Config,
+    scrubber: &Scrubber,
+) -> ServerPlan {
+    let (all, repair) = (&config.settings.server, &config.settings.repair);
+    let argv = server.command.argv();
+    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+    let text = match &server.command {
+        CommandLine::Line(line) => line.clone(),
+        CommandLine::Words(_) => words.join(" "),
+    };
+    let mut env: Vec<(OsString, OsString)> =
+        server.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    if coloured && !server.pty {
+        // A pipe would make it drop its colours, and what it writes is passed on untouched.
+        env.extend(["FORCE_COLOR", "CLICOLOR_FORCE"].map(|name| (name.into(), "1".into())));
+    }
+    ServerPlan {
+        argv,
+        command: scrubber.scrub(&text),
+        dir: server
+            .dir
+            .as_ref()
+            .map_or_else(|| project.root().into(), |dir| project.root().join(dir)),
+        env,
+        terminal: match server.pty {
+            true => terminal(),
+            false => Terminal::Pipes,
+        },
+        url: server.url.as_ref().map(ToString::to_string),
+        path: server.path,
+        expect: server.expect,
+        depends_on: server.depends_on,
+        timing: Timing {
+            retries: repair.health_retries,
+            timeout: repair.health_timeout,
+            delay: repair.health_retry_delay,
+            soak: server.soak,
+            startup: server.startup_timeout,
+            liveness: if server.liveness { all.liveness_interval } else { Duration::ZERO },
+            grace: all.liveness_grace,
+            stop: server.stop_grace,
+        },
+        name: server.name,
+    }
+}
+
+fn terminal() -> Terminal {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let (rows, cols) = size.map_or((24, 80), |size| (size.ws_row.max(1), size.ws_col.max(1)));
+    Terminal::Pty { rows, cols }
+}
+
+fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
+    let (repair, agent) = (&config.settings.repair, &config.settings.agent);
+    let some = |limit: u64| (limit > 0).then_some(limit);
+    RepairPlan {
+        person: scrubber.scrub(&user_name()),
+        mode: if agent.repair { Mode::Agent } else { Mode::Legacy },
+        limits: Limits {
+            attempts: Some(u64::from(repair.max_attempts)),
+            tokens: some(agent.max_tokens),
+            money_micros: some(agent.max_cents.saturating_mul(10_000)),
+            ..Limits::default()
+        },
+        backoff: repair.base_delay,
+        engage: agent.engage_timeout,
+        write: agent.write_timeout,
+        quiet: repair.quiet_period,
+        watch: config.settings.server.flap_window,
+        cooldown: repair.cooldown,
+        max_files: repair.max_files,
+        max_lines: repair.max_loc,
+        on_failure: agent.on_failure.into(),
+        playbook: config.settings.playbook.auto,
+        user_memory: config.settings.memory.user,
+        logs_kept: Duration::from_secs(u64::from(config.settings.server.crash_log_days) * 86_400),
+    }
+}
+
+/// Opens the user's own memory, where it is used and there is one.
+fn user_memory(config: &Config) -> Option<Store> {
+    let dir = dirs::data().filter(|_| config.settings.memory.user)?;
+    Store::open_existing(&Project::of_user(dir)).ok().flatten()
+}
+
+/// Ends what an earlier run left when it was killed with its keeper.
+fn end_strays(store: &Store) -> Result<(), CliError> {
+    let started = store.journal().tail(&Filter::default().kind("server_started"), 200)?;
+    let mut runs = Vec::new();
+    let mut processes = Vec::new();
+    for entry in &started {
+        let salve_core::event::Event::ServerStarted { process, run, .. } = &entry.event else {
+            continue;
+        };
+        let owner_lives = entry
+            .by
+            .process()
+            .is_some_and(|owner| !crate::process::is_gone(owner, &crate::scrub::scrubber()));
+        if owner_lives {
+            continue;
+        }
+        processes.push(process.clone());
+        runs.extend(run.as_str().parse::<Uuid>().ok());
+    }
+    runs.dedup();
+    strays::end(&runs, &processes, Duration::from_secs(2));
+    Ok(())
+}
+
+/// Hands on what happens outside: the journal, signals, the keeper's end.
+fn listen(project: &Project, store: &Store, post: Sender<Input>) -> Result<(), CliError> {
+    let after = store.journal().last_seq()?;
+    let (project, to) = (project.clone(), post.clone());
+    let follow = move || {
+        let Ok(store) = Store::open(&project) else { return };
+        let journal = store.journal();
+        let mut follower = journal.follow(after, Filter::default());
+        while let Ok(entries) = follower.next(Duration::from_secs(3_600)) {
+            if !entries.is_empty() && to.send(Input::Journal(entries)).is_err() {
+                return;
+            }
+        }
+    };
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
+    let to = post.clone();
+    let hear = move || {
+        let mut heard = signals.forever();
+        if let Some(signal) = heard.next() {
+            let _ = to.send(Input::Stop(signal));
+        }
+        if let Some(signal) = heard.next() {
+            // Told twice: the keeper ends whatever is left.
+            std::process::exit(128 + signal);
+        }
+    };
+    let watch = move || {
+        if keeper::wait_for_keeper().is_ok() {
+            let _ = post.send(Input::Stop(SIGTERM));
+        }
+    };
+    for (name, work) in [
+        ("journal", Box::new(follow) as Box<dyn FnOnce() + Send>),
+        ("signals", Box::new(hear)),
+        ("keeper", Box::new(watch)),
+    ] {
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .stack_size(512 << 10)
+            .spawn(work)
+            .map_err(|error| CliError::failed("cannot start a thread").because(error))?;
+    }
+    Ok(())
+}
+
+/// Returns an outlet that keeps stdout free for facts.
+fn errors_only() -> Outlet {
+    let side = || rustix::stdio::stderr().try_clone_to_owned().ok();
+    Outlet::new(side(), side())
+}
+
+/// Shows what happens.
+struct Voice<'a> {
+    outlet: Arc<Outlet>,
+    out: &'a Output,
+    several: bool,
+}
+
+/// What `--json` prints: one turn a line.
+#[derive(Serialize)]
+struct Fact<'a> {
+    version: u32,
+    at: jiff::Timestamp,
+    server: &'a str,
+    #[serde(rename = "repairId")]
+    repair_id: String,
+    phase: &'a str,
+    attempt: u32,
+    message: String,
+}
+
+impl Voice<'_> {
+    fn say(&self, server: &str, line: &Line) {
+        if self.out.global().quiet && line.grade == Grade::News {
+            return;
+        }
+        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let mut line = line.clone();
+        if self.several {
+            line.text = format!("{server}: {}", line.text);
+        }
+        self.outlet.say(&line.show(coloured));
+    }
+}
+
+impl Face for Voice<'_> {
+    fn entry(&mut self, server: &str, incident: &Incident, entry: &Entry) {
+        let said = lines(incident, entry);
+        if self.out.json() {
+            let message: Vec<&str> = said.iter().map(|line| line.text.as_str()).collect();
+            for phase in phase_names(incident, &entry.event) {
+                let fact = Fact {
+                    version: 1,
+                    at: entry.at,
+                    server,
+                    repair_id: incident.id().to_string(),
+                    phase,
+                    attempt: incident.attempt(),
+                    message: message.join("; "),
+                };
+                // Whoever read it has gone; the servers go on.
+                let _ = self.out.fact(&fact);
+            }
+            return;
+        }
+        for line in &said {
+            self.say(server, line);
+        }
+    }
+
+    fn remark(&mut self, server: &str, remark: &Remark) {
+        let line = match remark {
+            Remark::Started { command } => {
+                Line::new(Grade::News, "watching", format!("`{command}`"))
+            }
+            Remark::Well { url: Some(url), after } => {
+                let text = format!("{url} answers, {:.1} s after the start", after.as_secs_f64());
+                Line::new(Grade::Good, "up", text)
+            }
+            // Quiet when healthy: there is nothing to tell about where it answers.
+            Remark::Well { url: None, .. } => return,
+            Remark::Ended { .. } => Line::new(Grade::Good, "ended", "exit 0"),
+            Remark::Stopped => Line::new(Grade::News, "stopped", ""),
+            Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
+        };
+        if !self.out.json() {
+            self.say(server, &line);
+        }
+    }
+}
+
+impl From<FleetError> for CliError {
+    fn from(error: FleetError) -> Self {
+        match error {
+            FleetError::NotGiven(error) => Self::failed("cannot care for this server")
+                .because(error)
+                .hint("stop the other salve, or give this server another name: --name NAME"),
+            FleetError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The driver's desk: where an incident meets the journal.
+//!
+//! Whoever heals a subject asks [`Incident::next`], writes the entry through [`Desk::write`], and
+//! runs an effect only if that returned it. Every entry that an incident takes in, our own and
+//! others', is handed to whoever shows them.
+//!
+//! **Invariant:** an effect is returned only once its entry is in the journal, and only to the
+//! process that wrote it.
+
+use std::time::Instant;
+
+use jiff::{SignedDuration, Timestamp};
+use salve_core::event::{Actor, Draft, Entry, Event, Outcome, Policy, Process, Subject, Symptom};
+use salve_core::id::IncidentId;
+use salve_core::incident::{Incident, NotOpened, Phase, Run};
+use salve_core::scrub::Scrubber;
+
+use crate::process;
+use crate::store::{Appended, Filter, Store, StoreError, Unless};
+
+/// A desk at which incidents are worked on: the store, and who we are.
+#[derive(Debug)]
+pub struct Desk<'s> {
+    /// The project's store.
+    pub store: &'s Store,
+    /// Which process this is.
+    pub me: Process,
+    /// What takes secrets out of what is written.
+    pub scrubber: Scrubber,
+    began: (Timestamp, Instant),
+}
+
+/// Why an incident could not be worked on.
+#[derive(Debug, thiserror::Error)]
+pub enum DeskError {
+    /// The journal could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The journal's entries make no incident.
+    #[error(transparent)]
+    NotOpened(#[from] NotOpened),
+}
+
+/// What came of writing an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrote {
+    /// It stands in the journal; the effect, if any, has to run now.
+    Done(Option<Run>),
+    /// Others were faster: their entries were taken in, and nothing was written.
+    Overtaken,
+}
+
+impl<'s> Desk<'s> {
+    /// Sits down at a desk.
+    pub fn new(store: &'s Store, scrubber: Scrubber) -> Self {
+        let me = process::this(&scrubber);
+        Self { store, me, scrubber, began: (Timestamp::now(), Instant::now()) }
+    }
+
+    /// Returns the time, which never runs backwards while we sit here.
+    pub fn now(&self) -> Timestamp {
+        let (wall, start) = self.began;
+        let passed = SignedDuration::try_from(start.elapsed()).unwrap_or(SignedDuration::MAX);
+        wall.saturating_add(passed).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Returns a draft of `event`, said by this process.
+    pub fn draft(&self, incident: Option<IncidentId>, event: Event) -> Draft {
+        Draft { at: self.now(), by: Actor::Salve(self.me.clone()), incident, event }
+    }
+
+    /// Writes what is no part of an incident.
+    pub fn note(&self, events: Vec<Event>) -> Result<Vec<Entry>, StoreError> {
+        let drafts = events.into_iter().map(|event| self.draft(None, event)).collect();
+        self.store.journal().append_all(drafts)
+    }
+
+    /// Opens an incident and takes it; `before` is written first and belongs to none.
+    pub fn open(
+        &self,
+        id: IncidentId,
+        opening: Opening,
+        before: Vec<Event>,
+    ) -> Result<(Incident, Vec<Entry>), DeskError> {
+        self.begin(id, opening, before, Event::Claimed { instead_of: None })
+    }
+
+    /// Puts an incident on record that nobody will work on.
+    pub fn call_off(
+        &self,
+        id: IncidentId,
+        opening: Opening,
+        before: Vec<Event>,
+    ) -> Result<(Incident, Vec<Entry>), DeskError> {
+        self.begin(id, opening, before, Event::Ended { outcome: Outcome::Aborted })
+    }
+
+    fn begin(
+        &self,
+        id: IncidentId,
+        Opening { subject, policy, symptom }: Opening,
+        before: Vec<Event>,
+        then: Event,
+    ) -> Result<(Incident, Vec<Entry>), DeskError> {
+        let opened =
+            Event::Opened { subject, policy: Box::new(policy), symptom: Box::new(symptom) };
+        let mut drafts: Vec<Draft> =
+            before.into_iter().map(|event| self.draft(None, event)).collect();
+        drafts.extend([opened, then].map(|event| self.draft(Some(id), event)));
+        let entries = self.store.journal().append_all(drafts)?;
+        let own: Vec<Entry> =
+            entries.into_iter().filter(|entry| entry.incident == Some(id)).collect();
+        Ok((Incident::replay(&own)?, own))
+    }
+
+    /// Writes an incident's next entries as `by`, unless others wrote meanwhile.
+    ///
+    /// Of several entries at most the last may bring about an effect. `show` sees every entry that
+    /// changed something, with the incident as it was right after it.
+    pub fn write(
+        &self,
+        incident: &mut Incident,
+        by: &Actor,
+        events: Vec<Event>,
+        show: &mut dyn FnMut(&Incident, &Entry),
+    ) -> Result<Wrote, StoreError> {
+        let id = incident.id();
+        let at = self.now().max(incident.clock());
+        let draft = |event| Draft { at, by: by.clone(), incident: Some(id), event };
+        let drafts = events.into_iter().map(draft).collect();
+        let unless = Unless { any: Filter::incident(id), after: incident.last_seq() };
+        match self.store.journal().append_unless(drafts, &unless)? {
+            Appended::Written(entries) => Ok(Wrote::Done(take_in(incident, &entries, show))),
+            Appended::Refused(_) => {
+                self.catch_up(incident, show)?;
+                Ok(Wrote::Overtaken)
+            }
+        }
+    }
+
+    /// Returns who this process is in the journal.
+    pub fn salve(&self) -> Actor {
+        Actor::Salve(self.me.clone())
+    }
+
+    /// Takes in what others wrote.
+    pub fn catch_up(
+        &self,
+        incident: &mut Incident,
+        show: &mut dyn FnMut(&Incident, &Entry),
+    ) -> Result<(), StoreError> {
+        let filter = Filter::incident(incident.id());
+        let entries = self.store.journal().read(incident.last_seq(), &filter, usize::MAX)?;
+        // Others' entries are theirs to act on.
+        let _theirs = take_in(incident, &entries, show);
+        Ok(())
+    }
+
+    /// Returns the incidents of a subject that are not over, oldest first.
+    pub fn unfinished(&self, subject: &Subject) -> Result<Vec<Incident>, StoreError> {
+        let journal = self.store.journal();
+        let openings = journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)?;
+        let mut open = Vec::new();
+        for opening in openings {
+            let Event::Opened { subject: of, .. } = &opening.event else { continue };
+            let Some(id) = opening.incident.filter(|_| of == subject) else { continue };
+            let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+            match Incident::replay(&entries) {
+                Ok(incident) if !matches!(incident.phase(), Phase::Closed(_)) => {
+                    open.push(incident)
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(open)
+    }
+}
+
+/// Takes entries in and returns the effect that has to run now, if any.
+fn take_in(
+    incident: &mut Incident,
+    entries: &[Entry],
+    show: &mut dyn FnMut(&Incident, &Entry),
+) -> Option<Run> {
+    let mut run = None;
+    for entry in entries {
+        // What is refused stands in the journal and changes nothing, as in a replay.
+        if let Ok(due) = incident.step(entry) {
+            run = due.or(run);
+            show(incident, entry);
+        }
+    }
+    run
+}
+
+/// How many incidents back one looks for those that are not over.
+const LOOKED_BACK: usize = 200;
+
+/// What an incident begins with.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// What is under care.
+    pub subject: Subject,
+    /// The terms.
+    pub policy: Policy,
+    /// What was seen.
+    pub symptom: Symptom,
+}

@@ -1,0 +1,108 @@
+//! Two processes instead of one, so that no sudden death leaves anything behind.
+//!
+//! The *keeper* is what the user started: it starts the *worker*, waits for it, and passes its exit
+//! code on. Both are sub-reapers. If the worker is killed, all it had started falls to the keeper,
+//! which ends it; if the keeper is killed, the worker sees that and ends in order.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+
+use super::tree::{self, Stat};
+
+/// The variable by which a worker knows its keeper.
+const MARK: &str = "SALVE_KEEPER";
+
+/// Returns whether this process is a worker.
+pub fn is_worker() -> bool {
+    let keeper = std::env::var(MARK).ok().and_then(|pid| pid.parse::<u32>().ok());
+    keeper.is_some() && keeper == tree::own().map(|me| me.parent)
+}
+
+/// Starts the worker with the same arguments and returns how it ended, with nothing of it left.
+///
+/// # Errors
+///
+/// When there can be no worker.
+pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<ExitCode> {
+    let me = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(me))?;
+    let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+    let handle = signals.handle();
+    let mut worker = Command::new(std::env::current_exe()?)
+        .args(args)
+        .env(MARK, std::process::id().to_string())
+        .spawn()?;
+    let pid = i32::try_from(worker.id()).ok().and_then(Pid::from_raw);
+    let forward = std::thread::spawn(move || {
+        for origin in signals.forever() {
+            // What the terminal sends, it sends to both.
+            let by_kill = origin.process.is_some();
+            if let (Some(pid), true) = (pid, by_kill) {
+                let signal = match origin.signal {
+                    SIGINT => Signal::INT,
+                    SIGHUP => Signal::HUP,
+                    SIGQUIT => Signal::QUIT,
+                    _ => Signal::TERM,
+                };
+                // It may have ended just now.
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        }
+    });
+    let status = worker.wait()?;
+    handle.close();
+    // It ends with its signals.
+    let _ = forward.join();
+    end_all();
+    Ok(code_of(status))
+}
+
+fn code_of(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+/// Ends whatever fell to this process.
+fn end_all() {
+    let Some(me) = tree::own() else { return };
+    loop {
+        let all: Vec<Stat> = tree::descendants(me.pid);
+        for stat in all.iter().filter(|stat| !stat.is_dead) {
+            if let Some(pid) = i32::try_from(stat.pid).ok().and_then(Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+        // Whoever is killed falls to us and is waited for; without children it is done.
+        match rustix::process::wait(rustix::process::WaitOptions::empty()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Waits until the keeper has ended.
+///
+/// # Errors
+///
+/// When this process has no keeper, or it cannot be waited for.
+pub fn wait_for_keeper() -> io::Result<()> {
+    let parent = tree::own().map(|me| me.parent);
+    let pid = parent.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("no parent"))?;
+    let keeper = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        match poll(&mut [PollFd::new(&keeper, PollFlags::IN)], None) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

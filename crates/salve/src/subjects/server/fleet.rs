@@ -1,0 +1,419 @@
+//! All servers of one run: one inbox, one loop.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use salve_core::event::{Actor, Entry, Event, Order, ServerOrder};
+use salve_core::fingerprint::Rules;
+use salve_core::gate::Policy;
+use salve_core::incident::Phase;
+use salve_core::scrub::Scrubbed;
+
+use super::repair::LAST_WORDS;
+use super::{
+    Case, Face, Input, NotGiven, Remark, RepairPlan, RunLock, Server, ServerPlan, State, Then,
+    Wanted, crash_log, lock,
+};
+use crate::heal::Desk;
+use crate::process::{Capture, Care};
+use crate::project::Project;
+use crate::store::{Store, StoreError};
+
+/// How a run of servers came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All of them ended by themselves, as they should.
+    Clean,
+    /// The user wanted it, by this signal.
+    Stopped(i32),
+    /// A person has to decide, and nobody is at the terminal.
+    NeedsPerson,
+}
+
+/// Why a run of servers could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// Another run cares for one of the servers.
+    #[error(transparent)]
+    NotGiven(#[from] NotGiven),
+    /// The journal could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Everything a run of servers works with.
+pub struct Fleet<'a> {
+    pub(super) project: Project,
+    pub(super) root: PathBuf,
+    pub(super) desk: Desk<'a>,
+    pub(super) care: Care,
+    pub(super) rules: &'a Rules,
+    pub(super) policy: &'a Policy,
+    pub(super) user: Option<Store>,
+    pub(super) repair: RepairPlan,
+    pub(super) run: Scrubbed,
+    pub(super) servers: Vec<Server>,
+    pub(super) post: Sender<Input>,
+    pub(super) face: &'a mut dyn Face,
+    pub(super) auto: Auto,
+    pub(super) scribing: Scribing,
+    inbox: Receiver<Input>,
+    presence: Presence,
+    stopping: Option<i32>,
+}
+
+/// Whether somebody is at the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Somebody may answer: it is worth waiting.
+    Attended,
+    /// Nobody is there.
+    Unattended,
+}
+
+/// What has run unattended so far.
+#[derive(Debug, Default)]
+pub(super) struct Auto {
+    pub(super) count: u64,
+    pub(super) last: Option<Instant>,
+}
+
+/// What a fleet is made of.
+pub struct Parts<'a> {
+    /// The project.
+    pub project: Project,
+    /// Where incidents meet the journal.
+    pub desk: Desk<'a>,
+    /// What starts and ends processes.
+    pub care: Care,
+    /// What recognises failures.
+    pub rules: &'a Rules,
+    /// What may run unattended.
+    pub policy: &'a Policy,
+    /// The user's own memory, where it is used.
+    pub user: Option<Store>,
+    /// How repairs go.
+    pub repair: RepairPlan,
+    /// The mark of this run.
+    pub run: Scrubbed,
+    /// Where everything arrives, and how to get there.
+    pub inbox: (Sender<Input>, Receiver<Input>),
+    /// Who is shown what happens.
+    pub face: &'a mut dyn Face,
+    /// Whether somebody is there.
+    pub presence: Presence,
+}
+
+impl<'a> Fleet<'a> {
+    /// Makes a fleet without servers.
+    pub fn new(parts: Parts<'a>) -> Self {
+        let Parts { project, desk, care, rules, policy, user, repair, run, inbox, face, presence } =
+            parts;
+        let (post, inbox) = inbox;
+        Self {
+            root: project.root().to_path_buf(),
+            project,
+            desk,
+            care,
+            rules,
+            policy,
+            user,
+            repair,
+            run,
+            servers: Vec::new(),
+            post,
+            face,
+            auto: Auto::default(),
+            scribing: Scribing::default(),
+            inbox,
+            presence,
+            stopping: None,
+        }
+    }
+
+    /// Adds a server; `by` is the person who wants it, if a person does.
+    ///
+    /// # Errors
+    ///
+    /// When another run of Salve cares for it.
+    pub fn add(
+        &mut self,
+        plan: ServerPlan,
+        capture: Arc<Capture>,
+        by: Option<Actor>,
+    ) -> Result<(), FleetError> {
+        let held = RunLock::take(&self.project, &plan.name, &self.desk.me)?;
+        self.servers.push(Server {
+            plan,
+            capture,
+            state: State::Down,
+            wanted: Wanted::Up,
+            generation: 0,
+            incident: None,
+            case: Case::default(),
+            crashed_after: None,
+            started_by: by,
+            waits: true,
+            skipped: false,
+            _lock: held,
+        });
+        Ok(())
+    }
+
+    /// Runs the servers until all is over.
+    pub fn live(&mut self) -> Result<Ending, FleetError> {
+        if let Some(holder) = lock::clear_stale(&self.root, &self.desk.scrubber).ok().flatten() {
+            self.note(0, &format!("removed a stale repair lock of process {}", holder.pid));
+        }
+        for at in 0..self.servers.len() {
+            self.resume(at)?;
+        }
+        let open: Vec<_> =
+            self.servers.iter().filter_map(|server| Some(server.incident.as_ref()?.id())).collect();
+        crash_log::tidy(&self.root, self.repair.logs_kept, &open, SystemTime::now());
+        let ending = loop {
+            let until = self.tend()?;
+            if let Some(ending) = self.is_over() {
+                break ending;
+            }
+            let input = match until {
+                Some(time) => {
+                    let left = time.saturating_duration_since(Instant::now());
+                    match self.inbox.recv_timeout(left) {
+                        Ok(input) => Some(input),
+                        Err(RecvTimeoutError::Timeout) => None,
+                        Err(RecvTimeoutError::Disconnected) => break Ending::Stopped(0),
+                    }
+                }
+                None => match self.inbox.recv() {
+                    Ok(input) => Some(input),
+                    Err(_) => break Ending::Stopped(0),
+                },
+            };
+            if let Some(input) = input {
+                self.take(input)?;
+            }
+        };
+        self.leave()?;
+        Ok(ending)
+    }
+
+    /// Does what is due for every server, and returns when to look again.
+    fn tend(&mut self) -> Result<Option<Instant>, StoreError> {
+        let mut until: Option<Instant> = None;
+        for at in 0..self.servers.len() {
+            if self.stopping.is_none() {
+                self.start_if_ready(at)?;
+                if let Some(time) = self.drive(at)? {
+                    let left = Duration::try_from(time.duration_since(self.desk.now()));
+                    let time = Instant::now() + left.unwrap_or_default();
+                    until = Some(until.map_or(time, |known| known.min(time)));
+                }
+            }
+            if let Some(time) = self.look_after(at)? {
+                until = Some(until.map_or(time, |known| known.min(time)));
+            }
+        }
+        Ok(until)
+    }
+
+    fn start_if_ready(&mut self, at: usize) -> Result<(), StoreError> {
+        let server = &self.servers[at];
+        if !server.waits || !matches!(server.state, State::Down) || !self.may_start(at) {
+            return Ok(());
+        }
+        let is_well = |name: &String| {
+            self.servers
+                .iter()
+                .filter(|other| other.plan.name == *name)
+                .all(|other| matches!(&other.state, State::Up(life) if life.watch.is_well()))
+        };
+        if !server.plan.depends_on.iter().all(is_well) {
+            return Ok(());
+        }
+        self.servers[at].waits = false;
+        self.start(at, None)
+    }
+
+    fn take(&mut self, input: Input) -> Result<(), StoreError> {
+        let current = |fleet: &Self, server: usize, generation: u64| {
+            fleet.servers.get(server).is_some_and(|one| one.generation == generation)
+        };
+        match input {
+            Input::Exited { server, generation, ended } if current(self, server, generation) => {
+                self.exited(server, ended)
+            }
+            Input::Cleared { server, generation } if current(self, server, generation) => {
+                self.cleared(server)
+            }
+            Input::Probed { server, generation, answer, fault }
+                if current(self, server, generation) =>
+            {
+                self.probed(server, answer, fault)
+            }
+            // Of a run that is over.
+            Input::Exited { .. } | Input::Cleared { .. } | Input::Probed { .. } => Ok(()),
+            Input::Done { server, effect, report } if self.is_effect(server, effect) => {
+                self.finish(server, effect, report)
+            }
+            Input::Done { .. } => Ok(()),
+            Input::Note { server, text } => {
+                self.note(server, &text);
+                Ok(())
+            }
+            Input::Journal(entries) => self.heard(&entries),
+            Input::Stop(signal) => {
+                self.stop(signal);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes in what others wrote to the journal.
+    fn heard(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        for entry in entries {
+            if entry.by.process() == Some(&self.desk.me) {
+                continue;
+            }
+            if let Event::ServerOrdered { server, order } = &entry.event {
+                let found = self.servers.iter().position(|one| *server == one.plan.name.as_str());
+                if let Some(at) = found {
+                    self.ordered(at, *order, &entry.by)?;
+                }
+            }
+        }
+        for at in 0..self.servers.len() {
+            let server = &mut self.servers[at];
+            let Some(incident) = &mut server.incident else { continue };
+            let news = entries.iter().any(|entry| {
+                entry.incident == Some(incident.id()) && entry.seq > incident.last_seq()
+            });
+            if news {
+                let (face, name) = (&mut self.face, &server.plan.name);
+                let mut show = |incident: &_, entry: &_| face.entry(name, incident, entry);
+                self.desk.catch_up(incident, &mut show)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what somebody wants of a server.
+    fn ordered(&mut self, at: usize, order: ServerOrder, by: &Actor) -> Result<(), StoreError> {
+        let person = by.person().map(|_| by.clone());
+        let is_up = matches!(self.servers[at].state, State::Up(_));
+        match order {
+            ServerOrder::Stop => {
+                self.servers[at].wanted = Wanted::Down;
+                self.servers[at].waits = false;
+                if let Some(person) = &person {
+                    self.say_as(at, person, vec![Event::Ordered { order: Order::Abort }])?;
+                }
+                if is_up {
+                    self.clear(at, Then::Stopped);
+                }
+            }
+            ServerOrder::Start | ServerOrder::Restart if !self.may_start(at) => {
+                self.note(at, "a repair is going on; it will start the server");
+            }
+            ServerOrder::Start if is_up => {}
+            ServerOrder::Start | ServerOrder::Restart => {
+                let server = &mut self.servers[at];
+                server.wanted = Wanted::Up;
+                server.skipped = false;
+                server.started_by = person;
+                if is_up {
+                    self.clear(at, Then::Restart);
+                } else {
+                    server.waits = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all servers, because the user wants it.
+    fn stop(&mut self, signal: i32) {
+        self.stopping = Some(signal);
+        for at in 0..self.servers.len() {
+            if matches!(self.servers[at].state, State::Up(_)) {
+                self.clear(at, Then::Stopped);
+            }
+        }
+    }
+
+    /// Returns how it ended, if it has.
+    fn is_over(&self) -> Option<Ending> {
+        let all_down = self.servers.iter().all(|server| matches!(server.state, State::Down));
+        if !all_down {
+            return None;
+        }
+        if let Some(signal) = self.stopping {
+            return Some(Ending::Stopped(signal));
+        }
+        let idle = |at: usize| {
+            let server = &self.servers[at];
+            match &server.incident {
+                None => !server.waits,
+                Some(incident) => {
+                    self.waits_for_person(at) || matches!(incident.phase(), Phase::Closed(_))
+                }
+            }
+        };
+        if !(0..self.servers.len()).all(idle) {
+            return None;
+        }
+        let needs =
+            (0..self.servers.len()).any(|at| self.waits_for_person(at) || self.servers[at].skipped);
+        match (needs, self.presence) {
+            (true, Presence::Attended) => None,
+            (true, Presence::Unattended) => Some(Ending::NeedsPerson),
+            (false, _) => Some(Ending::Clean),
+        }
+    }
+
+    /// Lets go of what is held, so that others may go on.
+    fn leave(&mut self) -> Result<(), StoreError> {
+        for at in 0..self.servers.len() {
+            let owned = self.servers[at]
+                .incident
+                .as_ref()
+                .is_some_and(|incident| incident.owner() == Some(&self.desk.me));
+            if owned {
+                self.say(at, vec![Event::Released {}])?;
+            }
+        }
+        // Whoever comes next finds a lock of a dead process at worst.
+        let _ = lock::let_go(&self.root, &self.desk.me, &self.desk.scrubber);
+        self.scribing.wait(LAST_WORDS);
+        Ok(())
+    }
+
+    pub(super) fn remark(&mut self, at: usize, remark: &Remark) {
+        if let Some(server) = self.servers.get(at) {
+            self.face.remark(&server.plan.name, remark);
+        }
+    }
+}
+
+/// Counts what is still being written, so that nobody leaves before it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scribing(Arc<(Mutex<usize>, Condvar)>);
+
+impl Scribing {
+    pub(super) fn begin(&self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    pub(super) fn end(&self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.1.notify_all();
+    }
+
+    fn wait(&self, limit: Duration) {
+        let writing = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is not written by then is not waited for.
+        let _ = self.0.1.wait_timeout_while(writing, limit, |left| *left > 0);
+    }
+}

@@ -1,0 +1,355 @@
+//! One server's processes: started, probed, ended.
+
+use std::net::ToSocketAddrs as _;
+use std::time::{Duration, Instant};
+
+use salve_core::event::{Event, Exit, Report, Stage};
+use salve_core::incident::Run as Effecting;
+use salve_core::server::{Expect, LocalUrl, StatusRange};
+use salve_core::watch::{Address, Ailment, Answer, Due, Seen, Strictness, Turn, Watch};
+
+use super::fleet::Fleet;
+use super::{Ailing, Failing, Input, Life, Remark, State, Then, Wanted, answer_of};
+use crate::probe::{self, Health, Owner};
+use crate::process::{Ended, Spec};
+use crate::store::StoreError;
+
+/// How often a server that has not said where it answers is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+impl Fleet<'_> {
+    /// Starts a server's process, to verify an effect if one is given.
+    pub(super) fn start(
+        &mut self,
+        at: usize,
+        verifies: Option<Effecting>,
+    ) -> Result<(), StoreError> {
+        let server = &mut self.servers[at];
+        server.generation += 1;
+        let generation = server.generation;
+        let spec = Spec {
+            argv: server.plan.argv.clone(),
+            dir: server.plan.dir.clone(),
+            env: server.plan.env.clone(),
+            server: server.plan.name.clone(),
+            terminal: server.plan.terminal,
+            output: server.capture.clone(),
+        };
+        let post = self.post.clone();
+        let then = Box::new(move |ended| {
+            // Nobody is left to tell when the fleet is gone.
+            let _ = post.send(Input::Exited { server: at, generation, ended });
+        });
+        let since = Instant::now();
+        let running = match self.care.spawn(&spec, then) {
+            Ok(running) => running,
+            Err(error) => {
+                let mut text = error.to_string();
+                let mut cause = std::error::Error::source(&error);
+                while let Some(source) = cause {
+                    text = format!("{text}: {source}");
+                    cause = source.source();
+                }
+                return self.never_started(at, &text, verifies);
+            }
+        };
+        let strictness = match verifies {
+            Some(_) => Strictness::Strict,
+            None => Strictness::Lenient,
+        };
+        let terms = server.plan.timing.terms(strictness, server.crashed_after);
+        let address = server.plan.url.clone();
+        let known = if address.is_some() { Address::Known } else { Address::Unknown };
+        let started = Event::ServerStarted {
+            server: self.desk.scrubber.scrub(&server.plan.name),
+            process: running.process().clone(),
+            command: server.plan.command.clone(),
+            run: self.run.clone(),
+        };
+        server.state = State::Up(Box::new(Life {
+            running,
+            since,
+            watch: Watch::new(terms, known),
+            look_at: address.is_none().then_some(since),
+            address,
+            fault: None,
+            verifies,
+        }));
+        let command = server.plan.command.clone();
+        self.desk.note(vec![started])?;
+        if verifies.is_none() {
+            self.remark(at, &Remark::Started { command });
+        }
+        self.tell_stage(at, Stage::HealthCheck)
+    }
+
+    /// Looks at what is due for a server that runs, and returns when to look again.
+    pub(super) fn look_after(&mut self, at: usize) -> Result<Option<Instant>, StoreError> {
+        loop {
+            self.look_for_address(at)?;
+            let State::Up(life) = &mut self.servers[at].state else { return Ok(None) };
+            let now = millis(life.since.elapsed());
+            match life.watch.due(now) {
+                Due::Probe => self.probe(at),
+                Due::At(time) if time <= now => {
+                    let turn = life.watch.hear(now, Seen::Time);
+                    self.turned(at, turn)?;
+                }
+                Due::At(time) => {
+                    let due = life.since + Duration::from_millis(time);
+                    return Ok(Some(life.look_at.map_or(due, |look| look.min(due))));
+                }
+                Due::Nothing => return Ok(life.look_at),
+            }
+        }
+    }
+
+    /// Finds out where a server answers, from what it wrote or from where it listens.
+    fn look_for_address(&mut self, at: usize) -> Result<(), StoreError> {
+        let server = &mut self.servers[at];
+        let State::Up(life) = &mut server.state else { return Ok(()) };
+        if life.look_at.is_none_or(|look| Instant::now() < look) {
+            return Ok(());
+        }
+        let path = server.plan.path.as_deref();
+        let told = server.capture.url();
+        let found = told.or_else(|| {
+            let family = family(&self.care, life);
+            let listens = probe::listeners(&family);
+            let port = listens.iter().map(std::net::SocketAddr::port).min()?;
+            Some(LocalUrl::of_port(salve_core::server::url::Scheme::Http, port))
+        });
+        let Some(url) = found else {
+            life.look_at = (!life.watch.is_well()).then(|| Instant::now() + LOOK);
+            return Ok(());
+        };
+        let url = path.map_or_else(|| url.clone(), |path| url.with_path(path));
+        life.look_at = None;
+        life.address = Some(url.to_string());
+        let turn = life.watch.hear(millis(life.since.elapsed()), Seen::Address);
+        self.turned(at, turn)
+    }
+
+    /// Asks a server whether it is well, on a thread of its own.
+    fn probe(&mut self, at: usize) {
+        let server = &self.servers[at];
+        let State::Up(life) = &server.state else { return };
+        let (post, care) = (self.post.clone(), self.care.clone());
+        let generation = server.generation;
+        let expect =
+            server.plan.expect.clone().unwrap_or_else(|| told_itself(server.plan.url.is_some()));
+        let health = Health {
+            url: life.address.clone().unwrap_or_default(),
+            expect,
+            limit: server.plan.timing.timeout,
+        };
+        let running = life.running.clone();
+        let ask = move || {
+            let (answer, fault) = match probe::ask(&health) {
+                Ok(good) => {
+                    let peer = good.peer.or_else(|| peer_of(&health.url));
+                    let members = care.leftovers(&running);
+                    let mut family: Vec<u32> = members.iter().map(|one| one.process.pid).collect();
+                    family.push(running.process().pid);
+                    match peer.map(|peer| probe::owner(peer, &family)) {
+                        Some(Owner::Other(holder)) => {
+                            let text = format!(
+                                "{} is answered by another process: pid {}, `{}`",
+                                health.url, holder.pid, holder.command
+                            );
+                            (Answer::Stranger, Some(text))
+                        }
+                        Some(Owner::Ours { .. } | Owner::Unknown { .. } | Owner::Nobody) | None => {
+                            (Answer::Good, None)
+                        }
+                    }
+                }
+                Err(fault) => (answer_of(&fault), Some(format!("{}: {fault}", health.url))),
+            };
+            let _ = post.send(Input::Probed { server: at, generation, answer, fault });
+        };
+        spawn_thread("probe", ask);
+    }
+
+    /// Takes in what a probe found.
+    pub(super) fn probed(
+        &mut self,
+        at: usize,
+        answer: Answer,
+        fault: Option<String>,
+    ) -> Result<(), StoreError> {
+        let State::Up(life) = &mut self.servers[at].state else { return Ok(()) };
+        life.fault = fault;
+        let turn = life.watch.hear(millis(life.since.elapsed()), Seen::Answered(answer));
+        self.turned(at, turn)
+    }
+
+    /// Follows a turn that a server's run took.
+    fn turned(&mut self, at: usize, turn: Option<Turn>) -> Result<(), StoreError> {
+        match turn {
+            None => Ok(()),
+            // That it is being probed was told when it started.
+            Some(Turn::Checking) => Ok(()),
+            Some(Turn::Soaking) => self.tell_stage(at, Stage::VerifyingFix),
+            Some(Turn::Well) => self.is_well(at),
+            Some(Turn::Unwell(ailment)) => {
+                let State::Up(life) = &self.servers[at].state else { return Ok(()) };
+                let ailing = Ailing { ailment, fault: life.fault.clone() };
+                let (uptime, verifies) = (life.since.elapsed(), life.verifies);
+                self.clear(at, Then::Unwell { ailing, uptime, verifies });
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes that a server is well, and tells the effect that waited for it.
+    fn is_well(&mut self, at: usize) -> Result<(), StoreError> {
+        let server = &mut self.servers[at];
+        let State::Up(life) = &mut server.state else { return Ok(()) };
+        let url = life.address.as_deref().map(|url| self.desk.scrubber.scrub(url));
+        let verifies = life.verifies.take();
+        let after = life.since.elapsed();
+        life.look_at = None;
+        let name = self.desk.scrubber.scrub(&server.plan.name);
+        self.desk.note(vec![Event::ServerUp { server: name, url: url.clone() }])?;
+        match verifies {
+            Some(effect) => self.verified(at, effect),
+            None => {
+                self.remark(at, &Remark::Well { url, after });
+                self.well_by_hand(at)
+            }
+        }
+    }
+
+    /// Ends whatever is left of a server, then goes on with `then`.
+    pub(super) fn clear(&mut self, at: usize, then: Then) {
+        let server = &mut self.servers[at];
+        let generation = server.generation;
+        let running = match std::mem::replace(&mut server.state, State::Clearing(then)) {
+            State::Up(life) => Some(life.running),
+            State::Down | State::Clearing(_) => None,
+        };
+        let (post, care, grace) = (self.post.clone(), self.care.clone(), server.plan.timing.stop);
+        spawn_thread("ending", move || {
+            if let Some(running) = running {
+                care.end(&running, grace);
+            }
+            let _ = post.send(Input::Cleared { server: at, generation });
+        });
+    }
+
+    /// Takes in that a server's process ended by itself.
+    pub(super) fn exited(&mut self, at: usize, ended: Ended) -> Result<(), StoreError> {
+        let server = &mut self.servers[at];
+        let State::Up(life) = &server.state else { return Ok(()) };
+        let verifies = life.verifies;
+        if self.care.leftovers(&life.running).is_empty() {
+            server.state = State::Down;
+            return self.gone(at, ended, verifies);
+        }
+        self.clear(at, Then::Gone { ended, verifies });
+        Ok(())
+    }
+
+    /// Goes on once nothing of a server is left.
+    pub(super) fn cleared(&mut self, at: usize) -> Result<(), StoreError> {
+        let server = &mut self.servers[at];
+        let State::Clearing(then) = std::mem::replace(&mut server.state, State::Down) else {
+            return Ok(());
+        };
+        match then {
+            Then::Gone { ended, verifies } => self.gone(at, ended, verifies),
+            Then::Unwell { ailing, uptime, verifies } => {
+                let exit = match ailing.ailment {
+                    Ailment::Hung => Some(Exit::Hung),
+                    Ailment::NotListening | Ailment::Replaced | Ailment::Unhealthy => None,
+                };
+                let ailing = Some(ailing);
+                self.sickened(at, Failing { exit, uptime, ailing, unstarted: None, verifies })
+            }
+            Then::Stopped => {
+                self.remark(at, &Remark::Stopped);
+                Ok(())
+            }
+            Then::Restart => self.start(at, None),
+            Then::Verify(effect) => self.start(at, Some(effect)),
+        }
+    }
+
+    /// Takes in that a server has ended and nothing of it is left.
+    fn gone(
+        &mut self,
+        at: usize,
+        ended: Ended,
+        verifies: Option<Effecting>,
+    ) -> Result<(), StoreError> {
+        if ended.exit == Exit::Code(0) {
+            let server = &mut self.servers[at];
+            server.wanted = Wanted::Down;
+            let name = self.desk.scrubber.scrub(&server.plan.name);
+            let stopped = Event::ServerStopped { server: name, exit: ended.exit.clone() };
+            self.desk.note(vec![stopped])?;
+            self.remark(at, &Remark::Ended { exit: ended.exit });
+            return match verifies {
+                Some(effect) => self.ended_while_verified(at, effect),
+                None => Ok(()),
+            };
+        }
+        let Ended { exit, uptime } = ended;
+        let exit = Some(exit);
+        self.sickened(at, Failing { exit, uptime, ailing: None, unstarted: None, verifies })
+    }
+
+    /// Takes in that a server could not even be started.
+    fn never_started(
+        &mut self,
+        at: usize,
+        why: &str,
+        verifies: Option<Effecting>,
+    ) -> Result<(), StoreError> {
+        self.servers[at].state = State::Down;
+        let (exit, uptime) = (Some(Exit::Code(127)), Duration::ZERO);
+        let unstarted = Some(why.to_owned());
+        self.sickened(at, Failing { exit, uptime, ailing: None, unstarted, verifies })
+    }
+
+    /// Reports that what was verified ended of its own accord.
+    fn ended_while_verified(&mut self, at: usize, effect: Effecting) -> Result<(), StoreError> {
+        let reason = salve_core::scrub::Scrubbed::literal("it ended while it was being verified");
+        self.finish(at, effect, Report::Failed { reason })
+    }
+}
+
+/// Returns what a good answer is at an address that nobody set: a page that is not there is an
+/// answer all the same, only a broken server is none.
+fn told_itself(configured: bool) -> Expect {
+    match configured {
+        true => Expect::default(),
+        false => Expect { status: StatusRange { from: 100, to: 499 }, body: None },
+    }
+}
+
+/// Returns the address that a URL leads to.
+fn peer_of(url: &str) -> Option<std::net::SocketAddr> {
+    let url = LocalUrl::at_start(url)?;
+    (url.host.trim_matches(['[', ']']), url.port).to_socket_addrs().ok()?.next()
+}
+
+/// Returns the processes of one run.
+fn family(care: &crate::process::Care, life: &Life) -> Vec<u32> {
+    let mut family: Vec<u32> =
+        care.leftovers(&life.running).iter().map(|one| one.process.pid).collect();
+    family.push(life.running.process().pid);
+    family
+}
+
+/// Starts a thread with a small stack that nobody waits for.
+pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) {
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10);
+    // Without threads there is nothing left that could be done.
+    let _ = builder.spawn(work);
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

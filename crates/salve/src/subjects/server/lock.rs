@@ -1,0 +1,310 @@
+//! Who repairs this project's servers, and who runs them.
+//!
+//! `.dev-repair.lock` in the project's root says that a repair goes on: whose, and by which very
+//! process. It is for people and other tools; that a repair has one owner is the journal's doing.
+//! A lock is stale when that very process is gone, and then it is removed. What is no lock of ours
+//! is set aside, never trusted and never lost.
+//!
+//! [`RunLock`] keeps two runs of Salve from caring for one server. It is held on an open file, so
+//! it goes with its process however that ends.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use salve_core::event::Process;
+use salve_core::id::IncidentId;
+use salve_core::scrub::Scrubber;
+use serde::{Deserialize, Serialize};
+
+use crate::atomic::{self, WriteError};
+use crate::process;
+use crate::project::Project;
+
+/// The lock's name in the project's root.
+const NAME: &str = ".dev-repair.lock";
+/// The version of the lock's shape.
+const VERSION: u32 = 1;
+
+/// What a lock says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Holder {
+    version: u32,
+    /// The incident that is being repaired, if the lock is a repair's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair_id: Option<IncidentId>,
+    /// The process that holds it.
+    pub pid: u32,
+    /// When the system says that process started.
+    pub started: u64,
+    /// The host it runs on.
+    pub host: String,
+}
+
+impl Holder {
+    fn of(process: &Process, repair_id: Option<IncidentId>) -> Self {
+        Self {
+            version: VERSION,
+            repair_id,
+            pid: process.pid,
+            started: process.started,
+            host: process.host.to_string(),
+        }
+    }
+
+    /// Returns the process.
+    fn process(&self, scrubber: &Scrubber) -> Process {
+        Process { pid: self.pid, started: self.started, host: scrubber.scrub(&self.host) }
+    }
+}
+
+/// How a lock was found at the start of a repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It is ours now.
+    Ours,
+    /// It is ours now; a dead process had left it.
+    AfterTheDead(Holder),
+    /// It is ours now; what stood there was no lock and is kept under this name.
+    AfterRubbish(PathBuf),
+    /// A process that lives, or may live, holds it.
+    Held(Holder),
+}
+
+/// Takes the repair lock below `root` for `incident`.
+///
+/// # Errors
+///
+/// When the lock cannot be read or written; the repair may go on without it.
+pub(super) fn take(
+    root: &Path,
+    incident: IncidentId,
+    me: &Process,
+    scrubber: &Scrubber,
+) -> Result<Taken, WriteError> {
+    let path = root.join(NAME);
+    let text = serde_json::to_vec_pretty(&Holder::of(me, Some(incident))).unwrap_or_default();
+    let mut taken = Taken::Ours;
+    // Whoever takes a stale lock away may find that another was faster to put a new one there.
+    for _ in 0..8 {
+        if atomic::write_new(&path, &text)? == atomic::Made::New {
+            return Ok(taken);
+        }
+        match read(&path) {
+            None => {}
+            Some(Ok(holder)) => {
+                let process = holder.process(scrubber);
+                if process == *me {
+                    // Several servers of one run are repaired under one lock.
+                    return Ok(Taken::Ours);
+                }
+                if !process::is_gone(&process, scrubber) {
+                    return Ok(Taken::Held(holder));
+                }
+                remove(&path)?;
+                taken = Taken::AfterTheDead(holder);
+            }
+            Some(Err(())) => {
+                let aside = path.with_extension("lock.unreadable");
+                fs::rename(&path, &aside).map_err(|error| WriteError::new(&path, error))?;
+                taken = Taken::AfterRubbish(aside);
+            }
+        }
+    }
+    Ok(taken)
+}
+
+/// Lets go of the repair lock below `root`, if it is ours.
+pub(super) fn let_go(root: &Path, me: &Process, scrubber: &Scrubber) -> Result<(), WriteError> {
+    let path = root.join(NAME);
+    match read(&path) {
+        Some(Ok(holder)) if holder.process(scrubber) == *me => remove(&path),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Removes a repair lock whose very process is gone, and returns whose it was.
+pub fn clear_stale(root: &Path, scrubber: &Scrubber) -> Result<Option<Holder>, WriteError> {
+    let path = root.join(NAME);
+    match read(&path) {
+        Some(Ok(holder)) if process::is_gone(&holder.process(scrubber), scrubber) => {
+            remove(&path)?;
+            Ok(Some(holder))
+        }
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// Reads a lock: nothing, a holder, or something that is no lock of ours.
+fn read(path: &Path) -> Option<Result<Holder, ()>> {
+    match fs::read(path) {
+        Ok(text) => Some(serde_json::from_slice(&text).map_err(drop)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(_) => Some(Err(())),
+    }
+}
+
+fn remove(path: &Path) -> Result<(), WriteError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(WriteError::new(path, error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// The right to care for one server of a project, held until it is dropped.
+#[derive(Debug)]
+pub struct RunLock {
+    _file: File,
+}
+
+/// Why the right to care for a server was not given.
+#[derive(Debug, thiserror::Error)]
+pub enum NotGiven {
+    /// Another run of Salve has it.
+    #[error("another salve cares for `{server}`{}", .holder.as_ref().map(|h| format!(": process {} on {}", h.pid, h.host)).unwrap_or_default())]
+    Held {
+        /// The server.
+        server: String,
+        /// The other process, if it said who it is.
+        holder: Option<Holder>,
+    },
+    /// The lock could not be made.
+    #[error("cannot lock `{server}`")]
+    System {
+        /// The server.
+        server: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl RunLock {
+    /// Takes the right to care for `server`; of several who try at once, one gets it.
+    pub fn take(project: &Project, server: &str, me: &Process) -> Result<Self, NotGiven> {
+        let system = |source| NotGiven::System { server: server.to_owned(), source };
+        let dir = project.state_dir().join("run");
+        fs::create_dir_all(&dir).map_err(system)?;
+        let path = dir.join(format!("{server}.lock"));
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(system)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                let holder = file.read_to_string(&mut text).ok();
+                let holder = holder.and_then(|_| serde_json::from_str(&text).ok());
+                return Err(NotGiven::Held { server: server.to_owned(), holder });
+            }
+            Err(error) => return Err(system(error.into())),
+        }
+        let text = serde_json::to_vec(&Holder::of(me, None)).unwrap_or_default();
+        let written =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
+        written.map_err(system)?;
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use salve_core::scrub::Key;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn scrubber() -> Scrubber {
+        Scrubber::new(Key::new([3; 32]))
+    }
+
+    fn id(n: u128) -> IncidentId {
+        IncidentId(Uuid::from_u128(n))
+    }
+
+    fn read_lock(root: &Path) -> Holder {
+        serde_json::from_str(&fs::read_to_string(root.join(NAME)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_lock_says_which_repair_and_which_very_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let scrubber = scrubber();
+        let me = process::this(&scrubber);
+        assert_eq!(take(dir.path(), id(7), &me, &scrubber).unwrap(), Taken::Ours);
+        assert_eq!(read_lock(dir.path()), Holder::of(&me, Some(id(7))));
+        assert_eq!(take(dir.path(), id(8), &me, &scrubber).unwrap(), Taken::Ours, "the same run");
+        let_go(dir.path(), &me, &scrubber).unwrap();
+        assert!(!dir.path().join(NAME).exists());
+        let_go(dir.path(), &me, &scrubber).unwrap();
+    }
+
+    #[test]
+    fn a_lock_of_a_reused_pid_is_stale_and_one_of_another_host_is_not() {
+        let scrubber = scrubber();
+        let me = process::this(&scrubber);
+        let reused = Process { started: me.started + 1, ..me.clone() };
+        let elsewhere = Process { host: scrubber.scrub("elsewhere"), pid: 1, ..me.clone() };
+        let dir = tempfile::tempdir().unwrap();
+        let holder = Holder::of(&reused, Some(id(1)));
+        fs::write(dir.path().join(NAME), serde_json::to_vec(&holder).unwrap()).unwrap();
+        let taken = take(dir.path(), id(2), &me, &scrubber).unwrap();
+        assert_eq!(taken, Taken::AfterTheDead(holder));
+
+        let holder = Holder::of(&elsewhere, Some(id(1)));
+        fs::write(dir.path().join(NAME), serde_json::to_vec(&holder).unwrap()).unwrap();
+        let taken = take(dir.path(), id(2), &me, &scrubber).unwrap();
+        assert_eq!(taken, Taken::Held(holder.clone()));
+        let_go(dir.path(), &me, &scrubber).unwrap();
+        assert_eq!(read_lock(dir.path()), holder, "another's lock stays");
+        assert_eq!(clear_stale(dir.path(), &scrubber).unwrap(), None);
+    }
+
+    #[test]
+    fn rubbish_is_set_aside_and_not_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let scrubber = scrubber();
+        let me = process::this(&scrubber);
+        for rubbish in ["", "{", "4711\n", "{\"pid\":1}", "\u{0}\u{1}"] {
+            fs::write(dir.path().join(NAME), rubbish).unwrap();
+            let Taken::AfterRubbish(aside) = take(dir.path(), id(1), &me, &scrubber).unwrap()
+            else {
+                panic!("{rubbish:?}");
+            };
+            assert_eq!(fs::read_to_string(aside).unwrap(), rubbish);
+            assert_eq!(read_lock(dir.path()).repair_id, Some(id(1)));
+            let_go(dir.path(), &me, &scrubber).unwrap();
+        }
+    }
+
+    #[test]
+    fn of_many_who_want_one_server_one_gets_it_and_the_others_are_told_who() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = Project::at(dir.path()).unwrap();
+        project.make_state_dir().unwrap();
+        let me = process::this(&scrubber());
+        for round in 0..100 {
+            let server = &format!("web-{round}");
+            let all: Vec<_> = std::thread::scope(|scope| {
+                let tries: Vec<_> =
+                    (0..4).map(|_| scope.spawn(|| RunLock::take(&project, server, &me))).collect();
+                tries.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            assert_eq!(all.iter().filter(|taken| taken.is_ok()).count(), 1, "{all:?}");
+        }
+        let held = RunLock::take(&project, "web", &me).unwrap();
+        let refused = RunLock::take(&project, "web", &me).unwrap_err();
+        assert!(refused.to_string().contains(&format!("process {}", me.pid)), "{refused}");
+        drop(held);
+        // A child that another test is just starting may have it open for a moment longer.
+        while RunLock::take(&project, "web", &me).is_err() {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Dev servers under care: started, watched, healed, ended.
+//!
+//! [`Fleet`] is one thread with one inbox. Everything that happens (a process ended, a probe came
+//! back, an effect is done, somebody wrote to the journal, Ctrl-C) arrives there as an [`Input`];
+//! everything that takes time runs on a thread of its own and answers by the inbox. What is
+//! decided comes from core: [`salve_core::watch`] says when a server is well,
+//! [`salve_core::incident`] what is done when it is not.
+
+mod crash_log;
+mod effects;
+mod fleet;
+mod life;
+mod lock;
+mod plan;
+mod remedies;
+mod repair;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use salve_core::event::{Actor, Entry, Exit, Report, Symptom};
+use salve_core::fingerprint::Fingerprint;
+use salve_core::incident::{Incident, Run as Effecting};
+use salve_core::scrub::Scrubbed;
+use salve_core::server::health::Fault;
+use salve_core::watch::{Ailment, Answer, Watch};
+
+pub use crash_log::{exit_words, name as crash_log_name, signal_name};
+pub use fleet::{Ending, Fleet, FleetError, Parts, Presence};
+pub use lock::{Holder, NotGiven, RunLock, clear_stale};
+pub use plan::{RepairPlan, ServerPlan, Timing};
+
+use crate::process::{Capture, Ended, Running};
+
+/// Something that reached the fleet.
+#[derive(Debug)]
+pub enum Input {
+    /// A server's process ended and was reaped.
+    Exited {
+        /// Which server.
+        server: usize,
+        /// Which of its runs.
+        generation: u64,
+        /// How.
+        ended: Ended,
+    },
+    /// Nothing of a server's processes is left.
+    Cleared {
+        /// Which server.
+        server: usize,
+        /// Which of its runs.
+        generation: u64,
+    },
+    /// A probe came back.
+    Probed {
+        /// Which server.
+        server: usize,
+        /// Which of its runs.
+        generation: u64,
+        /// What it found.
+        answer: Answer,
+        /// Why that is no good answer.
+        fault: Option<String>,
+    },
+    /// An effect came back.
+    Done {
+        /// Which server.
+        server: usize,
+        /// The effect.
+        effect: Effecting,
+        /// What it reports.
+        report: Report,
+    },
+    /// Something that a person should know.
+    Note {
+        /// Which server.
+        server: usize,
+        /// What.
+        text: String,
+    },
+    /// Entries that appeared in the journal.
+    Journal(Vec<Entry>),
+    /// The user wants it to end, by this signal.
+    Stop(i32),
+}
+
+/// What is shown to whoever runs the fleet.
+pub trait Face {
+    /// A server's incident took in an entry.
+    fn entry(&mut self, server: &str, incident: &Incident, entry: &Entry);
+    /// Something about a server that is no part of an incident.
+    fn remark(&mut self, server: &str, remark: &Remark);
+}
+
+/// Something about a server that is no part of an incident.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// It was started.
+    Started {
+        /// What runs.
+        command: Scrubbed,
+    },
+    /// It was found well.
+    Well {
+        /// Where it answers.
+        url: Option<Scrubbed>,
+        /// How long that took.
+        after: Duration,
+    },
+    /// It ended by itself, as it should.
+    Ended {
+        /// How.
+        exit: Exit,
+    },
+    /// It was stopped because somebody wanted it.
+    Stopped,
+    /// Something that a person should know.
+    Note(Scrubbed),
+}
+
+/// One server and all that is known of it.
+struct Server {
+    plan: ServerPlan,
+    capture: Arc<Capture>,
+    state: State,
+    wanted: Wanted,
+    generation: u64,
+    incident: Option<Incident>,
+    case: Case,
+    /// How long the last run that crashed had lived.
+    crashed_after: Option<Duration>,
+    /// The person who last started it, if a person did.
+    started_by: Option<Actor>,
+    /// Whether its last failure was not repaired.
+    skipped: bool,
+    /// Whether it is to start as soon as those it depends on are well.
+    waits: bool,
+    _lock: RunLock,
+}
+
+/// What this process knows of the incident besides the journal.
+#[derive(Default)]
+struct Case {
+    /// The effect that runs in this process.
+    running: Option<Effecting>,
+    /// What the last failure was found to be.
+    seen: Option<Evidence>,
+    /// What each remedy that was put to the gate would do.
+    cures: Vec<remedies::Cure>,
+}
+
+/// What a failure left behind.
+#[derive(Clone, Debug)]
+struct Evidence {
+    symptom: Symptom,
+    fingerprint: Fingerprint,
+    output: Scrubbed,
+    uptime: Duration,
+}
+
+/// What is to become of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// It should run.
+    Up,
+    /// It should not.
+    Down,
+}
+
+/// Whether a server's processes are there.
+enum State {
+    /// None is.
+    Down,
+    /// It runs.
+    Up(Box<Life>),
+    /// What is left of it is being ended.
+    Clearing(Then),
+}
+
+/// What follows once nothing of a server is left.
+enum Then {
+    /// It ended by itself.
+    Gone { ended: Ended, verifies: Option<Effecting> },
+    /// It was ended because it was unwell.
+    Unwell { ailing: Ailing, uptime: Duration, verifies: Option<Effecting> },
+    /// It was ended because somebody wanted that.
+    Stopped,
+    /// It is to start again, as somebody wanted.
+    Restart,
+    /// It is to start again to verify a remedy.
+    Verify(Effecting),
+}
+
+/// What is wrong with a server that had not ended.
+#[derive(Clone, Debug)]
+struct Ailing {
+    ailment: Ailment,
+    fault: Option<String>,
+}
+
+/// How a server failed.
+struct Failing {
+    exit: Option<Exit>,
+    uptime: Duration,
+    /// What was wrong while it ran.
+    ailing: Option<Ailing>,
+    /// Why it could not even be started.
+    unstarted: Option<String>,
+    /// The effect that its run was to verify.
+    verifies: Option<Effecting>,
+}
+
+/// One run of a server's process.
+struct Life {
+    running: Running,
+    since: Instant,
+    watch: Watch,
+    address: Option<String>,
+    /// When to look for an address again.
+    look_at: Option<Instant>,
+    fault: Option<String>,
+    /// The effect that this run verifies.
+    verifies: Option<Effecting>,
+}
+
+/// Returns what a probe's fault means to the watch.
+fn answer_of(fault: &Fault) -> Answer {
+    match fault {
+        Fault::Refused | Fault::Unreachable(_) => Answer::Nobody,
+        Fault::Silent { .. } => Answer::Silent,
+        Fault::Closed
+        | Fault::Garbage
+        | Fault::SpeaksTls
+        | Fault::NoTls(_)
+        | Fault::LongHeader { .. }
+        | Fault::Redirects { .. }
+        | Fault::Endless { .. }
+        | Fault::BrokeOff { .. }
+        | Fault::Status { .. }
+        | Fault::Body { .. } => Answer::Bad,
+    }
+}

@@ -1,0 +1,150 @@
+//! What is to run and how it is cared for, fixed when a run of Salve begins.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use salve_core::event::{Limits, Mode, OnFailure, Policy, Repeat, Subject, SubjectKind};
+use salve_core::scrub::Scrubbed;
+use salve_core::server::Expect;
+use salve_core::watch::{Strictness, Terms};
+
+use crate::config::PlaybookAuto;
+use crate::process::Terminal;
+
+/// One server that is to run.
+#[derive(Clone, Debug)]
+pub struct ServerPlan {
+    /// Its name.
+    pub name: String,
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// What runs, for people.
+    pub command: Scrubbed,
+    /// Where it runs.
+    pub dir: PathBuf,
+    /// Variables it gets besides Salve's own.
+    pub env: Vec<(OsString, OsString)>,
+    /// What it is connected to.
+    pub terminal: Terminal,
+    /// Where it answers, if the settings say so.
+    pub url: Option<String>,
+    /// The path that is asked for at an address that the server told itself.
+    pub path: Option<String>,
+    /// What a good answer is, if the settings say so.
+    pub expect: Option<Expect>,
+    /// The servers that have to be well before it starts.
+    pub depends_on: Vec<String>,
+    /// How long it is given to prove itself.
+    pub timing: Timing,
+}
+
+/// How long one server's things take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Probes that may come out badly before the server is unwell.
+    pub retries: u32,
+    /// How long a probe may take.
+    pub timeout: Duration,
+    /// The pause between two probes.
+    pub delay: Duration,
+    /// How long a server that looks well has to stay so.
+    pub soak: Duration,
+    /// How long a server may take until it answers.
+    pub startup: Duration,
+    /// The pause between two looks at a server that is well.
+    pub liveness: Duration,
+    /// How long a server that was well may answer badly.
+    pub grace: Duration,
+    /// How long a server may take to end when asked to.
+    pub stop: Duration,
+}
+
+impl Timing {
+    /// Returns the terms of one run; a server that crashed before has to outlive that by half.
+    pub fn terms(&self, strictness: Strictness, crashed_after: Option<Duration>) -> Terms {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let probes = self.delay.saturating_mul(self.retries);
+        let outlive = crashed_after.unwrap_or_default().mul_f32(1.5).min(self.startup);
+        Terms {
+            strictness,
+            retries: self.retries,
+            delay_ms: ms(self.delay),
+            soak_ms: ms(self.soak),
+            startup_ms: ms(self.startup),
+            survive_ms: ms(probes.max(outlive)),
+            liveness_ms: ms(self.liveness),
+            grace_ms: ms(self.grace),
+        }
+    }
+}
+
+/// How repairs go, the same for all servers of a run.
+#[derive(Clone, Debug)]
+pub struct RepairPlan {
+    /// Who is asked when a person has to decide.
+    pub person: Scrubbed,
+    /// Whether an agent repairs.
+    pub mode: Mode,
+    /// What may be spent.
+    pub limits: Limits,
+    /// The first wait before a plain restart.
+    pub backoff: Duration,
+    /// How long an agent may take to begin.
+    pub engage: Duration,
+    /// How long an agent may take to finish.
+    pub write: Duration,
+    /// How long edits settle.
+    pub quiet: Duration,
+    /// How long a healed server is watched for a relapse.
+    pub watch: Duration,
+    /// How long nothing is tried once the budget is used up.
+    pub cooldown: Duration,
+    /// The most files a repair may change without a person.
+    pub max_files: u32,
+    /// The most lines a repair may change without a person.
+    pub max_lines: u32,
+    /// What becomes of a change that did not help.
+    pub on_failure: OnFailure,
+    /// Which shipped remedies run without asking.
+    pub playbook: PlaybookAuto,
+    /// Whether the user's own memory is used.
+    pub user_memory: bool,
+    /// How long crash logs are kept.
+    pub logs_kept: Duration,
+}
+
+impl RepairPlan {
+    /// Returns the terms under which an incident is opened now.
+    pub fn policy(&self) -> Policy {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Policy {
+            person: self.person.clone(),
+            mode: self.mode,
+            limits: self.limits,
+            backoff_ms: ms(self.backoff),
+            engage_ms: ms(self.engage),
+            write_ms: ms(self.write),
+            quiet_ms: ms(self.quiet),
+            watch_ms: ms(self.watch),
+            cooldown_ms: ms(self.cooldown),
+            max_files: self.max_files,
+            max_lines: self.max_lines,
+            no_progress_limit: None,
+            catastrophe_after: None,
+            on_failure: self.on_failure,
+            at_a_loss: salve_core::event::AtALoss::Ask,
+        }
+    }
+}
+
+impl ServerPlan {
+    /// Returns the server as a subject of incidents.
+    pub fn subject(&self, scrubber: &salve_core::scrub::Scrubber) -> Subject {
+        Subject {
+            kind: SubjectKind::Server,
+            name: scrubber.scrub(&self.name),
+            repeat: Repeat::Safe,
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! One server's incident, from the failure to the outcome.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use salve_core::event::{
+    Acted, Actor, Event, Exit, Mode, Outcome, Proof, Question, RemedyKind, Report, Stage, Symptom,
+};
+use salve_core::fingerprint::Hints;
+use salve_core::id::IncidentId;
+use salve_core::incident::{Incident, Move, Phase, Run as Effecting};
+use salve_core::scrub::Scrubbed;
+use salve_core::watch::Ailment;
+use uuid::Uuid;
+
+use super::crash_log::{CrashLog, signal_name};
+use super::fleet::Fleet;
+use super::life::spawn_thread;
+use super::{Case, Evidence, Failing, Remark, State, Wanted, lock};
+use crate::heal::{DeskError, Opening, Wrote};
+use crate::store::StoreError;
+
+impl Fleet<'_> {
+    /// Takes in that a server failed.
+    pub(super) fn sickened(&mut self, at: usize, failing: Failing) -> Result<(), StoreError> {
+        let verifies = failing.verifies;
+        let evidence = self.examine(at, &failing);
+        let symptom = Box::new(evidence.symptom.clone());
+        let server = &mut self.servers[at];
+        server.crashed_after = Some(failing.uptime);
+        server.case.seen = Some(evidence);
+        let stopped = Event::ServerStopped {
+            server: self.desk.scrubber.scrub(&server.plan.name),
+            exit: failing.exit.unwrap_or(Exit::Hung),
+        };
+        let relapsed = server.incident.as_ref().is_some_and(|incident| {
+            matches!(incident.phase(), Phase::Ending { outcome: Outcome::Recovered(_), .. })
+        });
+        match (verifies, relapsed, &server.incident) {
+            (Some(effect), ..) => {
+                self.log_crash(at);
+                let report = Report::Verified { proof: Proof::Failed, symptom: Some(symptom) };
+                self.servers[at].case.running = None;
+                self.say(at, vec![stopped, Event::Finished { effect: effect.effect, report }])
+            }
+            (None, true, _) => {
+                self.log_crash(at);
+                self.say(at, vec![stopped, Event::Sickened { symptom }])
+            }
+            (None, false, Some(_)) => self.skip(at, *symptom, stopped),
+            (None, false, None) => self.open(at, *symptom, stopped),
+        }
+    }
+
+    /// Finds out what a failure is.
+    fn examine(&mut self, at: usize, failing: &Failing) -> Evidence {
+        let server = &self.servers[at];
+        let mut output = match &failing.unstarted {
+            Some(why) => why.clone(),
+            None => server.capture.tail(),
+        };
+        if let Some(ailing) = &failing.ailing {
+            let what = match ailing.ailment {
+                Ailment::NotListening => "the server never began to listen",
+                Ailment::Replaced => "another process answers in the server's place",
+                Ailment::Hung => "the server listens and does not answer",
+                Ailment::Unhealthy => "the server does not answer as it should",
+            };
+            let fault = ailing.fault.as_deref().unwrap_or("no answer");
+            output.push_str(&format!("\nsalve: {what} ({fault})\n"));
+        }
+        let output = self.desk.scrubber.scrub(&output);
+        let (exit_code, signal) = match &failing.exit {
+            Some(Exit::Code(code)) => (Some(*code), None),
+            Some(Exit::Signal(signal)) => (None, Some(signal_name(*signal))),
+            Some(Exit::TimedOut | Exit::Hung) | None => (None, None),
+        };
+        let hints = Hints { exit_code, signal, tool: None };
+        let fingerprint = self.rules.fingerprint(output.as_str(), &hints);
+        let symptom = Symptom {
+            signature: fingerprint.signature,
+            class: fingerprint.class,
+            key_line: self.desk.scrubber.scrub(&fingerprint.key_line),
+            exit: failing.exit.clone(),
+            tree: None,
+            acted: Acted::No,
+        };
+        Evidence { symptom, fingerprint, output, uptime: failing.uptime }
+    }
+
+    /// Opens an incident, unless somebody else repairs this project right now.
+    fn open(&mut self, at: usize, symptom: Symptom, stopped: Event) -> Result<(), StoreError> {
+        let id = IncidentId(Uuid::new_v4());
+        match lock::take(&self.root, id, &self.desk.me, &self.desk.scrubber) {
+            Ok(lock::Taken::Ours) => {}
+            Ok(lock::Taken::AfterTheDead(holder)) => {
+                let text = format!("removed a stale repair lock of process {}", holder.pid);
+                self.note(at, &text);
+            }
+            Ok(lock::Taken::AfterRubbish(aside)) => {
+                let text =
+                    format!("the repair lock was unreadable; it is kept as {}", aside.display());
+                self.note(at, &text);
+            }
+            Ok(lock::Taken::Held(holder)) => {
+                let text = format!(
+                    "process {} on {} is repairing this project (.dev-repair.lock)",
+                    holder.pid, holder.host
+                );
+                self.note(at, &text);
+                return self.skip(at, symptom, stopped);
+            }
+            // The journal keeps two from repairing at once; the file only tells others.
+            Err(error) => self.note(at, &format!("cannot write .dev-repair.lock: {error}")),
+        }
+        let opening = self.opening(at, symptom);
+        let opened = self.desk.open(id, opening, vec![stopped]);
+        self.begun(at, opened)?;
+        self.log_crash(at);
+        Ok(())
+    }
+
+    /// Puts a failure on record that is not repaired: a repair goes on, or it is a time to wait.
+    fn skip(&mut self, at: usize, symptom: Symptom, stopped: Event) -> Result<(), StoreError> {
+        let id = IncidentId(Uuid::new_v4());
+        let opening = self.opening(at, symptom);
+        let (incident, entries) = match self.desk.call_off(id, opening, vec![stopped]) {
+            Ok(skipped) => skipped,
+            Err(DeskError::Store(error)) => return Err(error),
+            Err(DeskError::NotOpened(error)) => {
+                self.note(at, &error.to_string());
+                return Ok(());
+            }
+        };
+        let name = self.servers[at].plan.name.clone();
+        for entry in &entries {
+            self.face.entry(&name, &incident, entry);
+        }
+        self.servers[at].skipped = true;
+        if let Some(evidence) = self.servers[at].case.seen.clone() {
+            self.write_log(at, id, evidence);
+        }
+        Ok(())
+    }
+
+    fn opening(&self, at: usize, symptom: Symptom) -> Opening {
+        let subject = self.servers[at].plan.subject(&self.desk.scrubber);
+        Opening { subject, policy: self.repair.policy(), symptom }
+    }
+
+    fn begun(
+        &mut self,
+        at: usize,
+        opened: Result<(Incident, Vec<salve_core::event::Entry>), DeskError>,
+    ) -> Result<(), StoreError> {
+        match opened {
+            Ok((incident, entries)) => {
+                let name = self.servers[at].plan.name.clone();
+                for entry in &entries {
+                    self.face.entry(&name, &incident, entry);
+                }
+                self.servers[at].incident = Some(incident);
+                Ok(())
+            }
+            Err(DeskError::Store(error)) => Err(error),
+            Err(DeskError::NotOpened(error)) => {
+                self.note(at, &error.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes the crash log of the present incident.
+    fn log_crash(&mut self, at: usize) {
+        let server = &self.servers[at];
+        let (Some(incident), Some(evidence)) = (&server.incident, &server.case.seen) else {
+            return;
+        };
+        let (id, evidence) = (incident.id(), evidence.clone());
+        self.write_log(at, id, evidence);
+    }
+
+    /// Writes a crash log: at once where an agent is going to read it, else in passing.
+    fn write_log(&mut self, at: usize, incident: IncidentId, evidence: Evidence) {
+        let plan = &self.servers[at].plan;
+        let log = CrashLog {
+            incident,
+            at: self.desk.now(),
+            server: self.desk.scrubber.scrub(&plan.name),
+            command: plan.command.clone(),
+            uptime: evidence.uptime,
+            symptom: evidence.symptom,
+            evidence: evidence.output,
+        };
+        let root = self.root.clone();
+        match self.repair.mode {
+            Mode::Agent => {
+                if let Err(error) = log.write(&root) {
+                    self.note(at, &format!("cannot write the crash log: {error}"));
+                }
+            }
+            Mode::Legacy => {
+                let (post, done) = (self.post.clone(), at);
+                self.scribing.begin();
+                let scribing = self.scribing.clone();
+                spawn_thread("crash log", move || {
+                    let written = log.write(&root);
+                    scribing.end();
+                    if let Err(error) = written {
+                        let text = format!("cannot write the crash log: {error}");
+                        let _ = post.send(super::Input::Note { server: done, text });
+                    }
+                });
+            }
+        }
+    }
+
+    /// Does what the incident wants done, and returns when to look again.
+    pub(super) fn drive(&mut self, at: usize) -> Result<Option<Timestamp>, StoreError> {
+        loop {
+            let Some(incident) = &self.servers[at].incident else { return Ok(None) };
+            match incident.next(&self.desk.me, self.desk.now()) {
+                Move::Over => {
+                    self.closed(at);
+                    return Ok(None);
+                }
+                Move::NotMine => return Ok(None),
+                Move::Wait { until, .. } => return Ok(until),
+                Move::Choose => {
+                    let event = self.choose(at)?;
+                    self.say(at, vec![event])?;
+                }
+                Move::Write(event) => self.say(at, vec![event])?,
+            }
+        }
+    }
+
+    /// Writes to the incident and runs the effect that follows; does nothing if others were faster.
+    pub(super) fn say(&mut self, at: usize, events: Vec<Event>) -> Result<(), StoreError> {
+        let by = self.desk.salve();
+        self.say_as(at, &by, events)
+    }
+
+    /// Writes what somebody said about the incident.
+    pub(super) fn say_as(
+        &mut self,
+        at: usize,
+        by: &Actor,
+        events: Vec<Event>,
+    ) -> Result<(), StoreError> {
+        let server = &mut self.servers[at];
+        let Some(incident) = &mut server.incident else { return Ok(()) };
+        let (face, name) = (&mut self.face, &server.plan.name);
+        let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
+        match self.desk.write(incident, by, events, &mut show)? {
+            Wrote::Done(Some(run)) => self.run(at, run),
+            Wrote::Done(None) | Wrote::Overtaken => Ok(()),
+        }
+    }
+
+    /// Tells what an effect reports, however often others write meanwhile.
+    pub(super) fn finish(
+        &mut self,
+        at: usize,
+        effect: Effecting,
+        report: Report,
+    ) -> Result<(), StoreError> {
+        self.servers[at].case.running = None;
+        loop {
+            let server = &mut self.servers[at];
+            let Some(incident) = &mut server.incident else { return Ok(()) };
+            let (face, name) = (&mut self.face, &server.plan.name);
+            let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
+            let event = Event::Finished { effect: effect.effect, report: report.clone() };
+            let by = self.desk.salve();
+            match self.desk.write(incident, &by, vec![event], &mut show)? {
+                Wrote::Done(Some(run)) => return self.run(at, run),
+                Wrote::Done(None) => return Ok(()),
+                Wrote::Overtaken => {}
+            }
+        }
+    }
+
+    /// Reports that the server is well.
+    pub(super) fn verified(&mut self, at: usize, effect: Effecting) -> Result<(), StoreError> {
+        let trial = self.servers[at].incident.as_ref().and_then(|incident| incident.trial());
+        let proof = match trial.map(|trial| trial.remedy.kind) {
+            // Nothing was changed, so it would have passed by itself.
+            Some(RemedyKind::Retry) | None => Proof::Transient,
+            Some(_) => Proof::Proven,
+        };
+        self.finish(at, effect, Report::Verified { proof, symptom: None })
+    }
+
+    /// Tells how far the verification is.
+    pub(super) fn tell_stage(&mut self, at: usize, stage: Stage) -> Result<(), StoreError> {
+        let State::Up(life) = &self.servers[at].state else { return Ok(()) };
+        match life.verifies {
+            Some(effect) => self.say(at, vec![Event::Progressed { effect: effect.effect, stage }]),
+            None => Ok(()),
+        }
+    }
+
+    /// Settles an incident that waited for a person, once the server is well without Salve's help.
+    pub(super) fn well_by_hand(&mut self, at: usize) -> Result<(), StoreError> {
+        let server = &self.servers[at];
+        let asking = server.incident.as_ref().is_some_and(|incident| {
+            matches!(incident.phase(), Phase::Asking { .. } | Phase::CoolingDown { .. })
+        });
+        match server.started_by.clone().filter(|_| asking) {
+            Some(person) => {
+                let note = Some(Scrubbed::literal("started by hand, and well"));
+                self.say_as(at, &person, vec![Event::Resolved { note }])
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Lets an incident that is over go.
+    fn closed(&mut self, at: usize) {
+        let server = &mut self.servers[at];
+        let outcome = server.incident.take().map(|incident| incident.phase());
+        server.case = Case::default();
+        match outcome {
+            Some(Phase::Closed(Outcome::Recovered(_) | Outcome::Resolved)) | None => {}
+            Some(_) if matches!(server.state, State::Down) => server.wanted = Wanted::Down,
+            Some(_) => {}
+        }
+    }
+
+    /// Takes over an incident that an earlier run of Salve left.
+    pub(super) fn resume(&mut self, at: usize) -> Result<(), StoreError> {
+        let subject = self.servers[at].plan.subject(&self.desk.scrubber);
+        let Some(mut incident) = self.desk.unfinished(&subject)?.pop() else { return Ok(()) };
+        let holder = match incident.owner() {
+            Some(owner) if crate::process::is_gone(owner, &self.desk.scrubber) => {
+                salve_core::incident::Holder::Gone
+            }
+            Some(_) => salve_core::incident::Holder::Unknown,
+            None => salve_core::incident::Holder::Gone,
+        };
+        let claim = match incident.claim(&self.desk.me, holder) {
+            Ok(claim) => claim,
+            Err(error) => {
+                let text = format!("incident {} is left alone: {error}", incident.id().short());
+                self.note(at, &text);
+                return Ok(());
+            }
+        };
+        self.desk.catch_up(&mut incident, &mut |_, _| {})?;
+        self.servers[at].incident = Some(incident);
+        self.say(at, vec![claim])?;
+        let now = self.desk.now();
+        let next = self.servers[at].incident.as_ref().map(|one| one.next(&self.desk.me, now));
+        if let Some(Move::Write(over @ Event::CooledDown {})) = next {
+            // Its cooldown ended while nobody was there to say so.
+            self.say(at, vec![over])?;
+        }
+        let asking = self.servers[at]
+            .incident
+            .as_ref()
+            .is_some_and(|incident| matches!(incident.phase(), Phase::Asking { .. }));
+        match self.servers[at].started_by.clone().filter(|_| asking) {
+            Some(person) => {
+                let note = Some(Scrubbed::literal("started again by hand"));
+                self.say_as(at, &person, vec![Event::Resolved { note }])
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether the incident, if any, leaves starting the server to people.
+    pub(super) fn may_start(&self, at: usize) -> bool {
+        let phase = self.servers[at].incident.as_ref().map(Incident::phase);
+        match phase {
+            None | Some(Phase::Asking { .. } | Phase::CoolingDown { .. } | Phase::Closed(_)) => {
+                true
+            }
+            Some(Phase::Ending { .. }) => true,
+            Some(Phase::Choosing | Phase::Due { .. } | Phase::Doing { .. }) => false,
+        }
+    }
+
+    /// Returns whether nothing goes on until a person does something.
+    pub(super) fn waits_for_person(&self, at: usize) -> bool {
+        let server = &self.servers[at];
+        let Some(incident) = &server.incident else { return false };
+        match incident.phase() {
+            Phase::Asking { told: salve_core::incident::Told::Yes, .. } => true,
+            // The restart-only table ends with `exhausted`; nobody is coming.
+            Phase::CoolingDown { .. } => self.repair.mode == Mode::Legacy || server.skipped,
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => false,
+        }
+    }
+
+    /// Returns the question that is open, if one is.
+    pub fn question(&self, at: usize) -> Option<Question> {
+        match self.servers.get(at)?.incident.as_ref()?.phase() {
+            Phase::Asking { question, .. } => Some(question),
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => None,
+        }
+    }
+
+    pub(super) fn note(&mut self, at: usize, text: &str) {
+        let text = self.desk.scrubber.scrub(text);
+        self.remark(at, &Remark::Note(text));
+    }
+
+    pub(super) fn is_effect(&self, at: usize, effect: Effecting) -> bool {
+        self.servers[at].case.running == Some(effect)
+    }
+}
+
+/// How long a repair's record is awaited when everything ends.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(2);

@@ -1,0 +1,181 @@
+//! Dev servers that crash, heal, give up and are stopped.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::Project;
+
+/// Longer than anything here takes, on however busy a machine.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Returns `salve dev` with times short enough for tests.
+fn dev(project: &Project, args: &[&str]) -> Command {
+    let mut command = project.command(&[&["dev"], args].concat());
+    for (name, value) in [
+        ("REPAIR_BASE_DELAY_MS", "1"),
+        ("REPAIR_HEALTH_RETRY_DELAY_MS", "20"),
+        ("SALVE_SERVER_HEALTH_SOAK_MS", "20"),
+        ("SALVE_SERVER_FLAP_WINDOW_MS", "0"),
+        ("REPAIR_COOLDOWN_MS", "600000"),
+    ] {
+        command.env(name, value);
+    }
+    command
+}
+
+fn run(mut command: Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+/// Returns the phases that `--json` told, in their order.
+fn phases(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let phase = |line: &str| {
+        let fact: Value = serde_json::from_str(line).unwrap();
+        fact["phase"].as_str().unwrap().to_owned()
+    };
+    text.lines().map(phase).collect()
+}
+
+/// Waits until `is_so`, looking now and then.
+#[track_caller]
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it did not come to pass");
+        std::thread::yield_now();
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !matches!(rest.split_whitespace().next(), Some("Z" | "X") | None))
+}
+
+/// Starts a server that tells the pids of itself and of a child that left it, and waits for them.
+fn start(project: &Project) -> (Child, u32, Vec<u32>) {
+    let script = "setsid env -i sh -c 'echo $$ >> pids; exec sleep 300' & \
+                  while ! [ -s pids ]; do :; done; echo $$ >> pids; exec sleep 300";
+    let mut salve = dev(project, &["--", "sh", "-c", script]);
+    let salve = salve.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pids = || {
+        let text = std::fs::read_to_string(project.dir().join("pids")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<u32>>()
+    };
+    wait_until(|| pids().len() == 2);
+    let children = format!("/proc/{0}/task/{0}/children", salve.id());
+    let worker = std::fs::read_to_string(children).unwrap();
+    let worker = worker.split_whitespace().next().unwrap().parse().unwrap();
+    (salve, worker, pids())
+}
+
+#[test]
+fn a_server_that_fails_once_heals_by_a_restart() {
+    let project = Project::new();
+    let script =
+        "if [ -e been ]; then exec sleep 1; fi; touch been; echo 'Error: no luck' >&2; exit 7";
+    let output = run(dev(&project, &["--json", "--", "sh", "-c", script]));
+    let want =
+        ["crash-detected", "lock-acquired", "waiting", "restarting", "health-check", "recovered"];
+    assert_eq!(phases(&output), want, "{output:?}");
+    assert_eq!(output.status.code(), Some(0), "it ended by itself in the end");
+    let log = std::fs::read_to_string(project.dir().join(".dev-crash.log")).unwrap();
+    assert!(log.contains("exit 7") && log.contains("Error: no luck"), "{log}");
+    assert!(!project.dir().join(".dev-repair.lock").exists());
+}
+
+#[test]
+fn a_server_that_never_heals_is_given_up_and_its_cooldown_outlives_salve() {
+    let project = Project::new();
+    let broken = ["--json", "--", "sh", "-c", "echo 'Error: broken' >&2; exit 1"];
+    let output = run(dev(&project, &broken));
+    let attempt = ["waiting", "restarting", "health-check", "failed"];
+    let want =
+        [&["crash-detected", "lock-acquired"][..], &attempt, &attempt, &attempt, &["exhausted"]];
+    assert_eq!(phases(&output), want.concat(), "{output:?}");
+    assert_eq!(output.status.code(), Some(3));
+
+    let output = run(dev(&project, &broken));
+    assert_eq!(phases(&output), ["crash-detected", "aborted"], "{output:?}");
+    assert_eq!(output.status.code(), Some(3));
+    let logs = std::fs::read_dir(project.dir()).unwrap();
+    let own = |name: &str| {
+        name.starts_with(".dev-crash.") && name.len() == ".dev-crash.01234567.log".len()
+    };
+    let own = logs.filter(|log| own(&log.as_ref().unwrap().file_name().to_string_lossy())).count();
+    assert_eq!(own, 2, "each crash has a log of its own");
+}
+
+#[test]
+fn an_exit_without_error_is_no_crash() {
+    let project = Project::new();
+    let output = run(dev(&project, &["--", "sh", "-c", "echo bye"]));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.stdout, b"bye\n");
+    let events = project.run(&["events", "--json"]);
+    assert!(!String::from_utf8_lossy(&events.stdout).contains("\"opened\""), "{events:?}");
+}
+
+#[test]
+fn what_cannot_be_started_says_so() {
+    let project = Project::new();
+    let output = run(dev(&project, &["--", "no-such-program-anywhere"]));
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("`no-such-program-anywhere` was not found"), "{said}");
+}
+
+#[test]
+fn nothing_survives_the_keeper_or_the_worker() {
+    for victim in ["keeper", "worker"] {
+        let project = Project::new();
+        let (mut salve, worker, pids) = start(&project);
+        match victim {
+            "keeper" => salve.kill().unwrap(),
+            _ => {
+                let kill = Command::new("kill").args(["-9", &worker.to_string()]).status();
+                assert!(kill.unwrap().success());
+            }
+        }
+        salve.wait().unwrap();
+        wait_until(|| pids.iter().chain([&worker]).all(|pid| !is_alive(*pid)));
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_server_and_salve() {
+    let project = Project::new();
+    let (mut salve, _, pids) = start(&project);
+    let kill = Command::new("kill").args(["-INT", &salve.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    assert_eq!(salve.wait().unwrap().code(), Some(130));
+    assert!(pids.iter().all(|pid| !is_alive(*pid)));
+}
+
+#[test]
+fn a_second_salve_is_told_who_cares_for_the_server() {
+    let project = Project::new();
+    let (mut salve, worker, _) = start(&project);
+    let output = run(dev(&project, &["--", "true"]));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(&format!("process {worker}")), "{said}");
+    salve.kill().unwrap();
+    salve.wait().unwrap();
+}
+
+#[test]
+fn output_passes_untouched() {
+    let project = Project::new();
+    let script = r"printf '\033[31mred\033[0m\r50%%\377\n'; printf 'to stderr' >&2";
+    let mut command = dev(&project, &["--quiet", "--", "sh", "-c", script]);
+    let mut salve = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = Vec::new();
+    BufReader::new(salve.stdout.take().unwrap()).read_until(b'\n', &mut line).unwrap();
+    assert_eq!(line, b"\x1b[31mred\x1b[0m\r50%\xff\n");
+    salve.wait().unwrap();
+}
