@@ -190,7 +190,7 @@ fn prose(line: &Line<'_>, name: &Name, at: usize) -> Option<usize> {
     }
     let clear = !line.text[name.place.clone()].ends_with(b"pass");
     let told = match name.meaning {
-        Meaning::Password | Meaning::Secret | Meaning::Token | Meaning::Auth => true,
+        Meaning::Password | Meaning::Secret | Meaning::Token | Meaning::Pgp | Meaning::Auth => true,
         Meaning::Session | Meaning::Signature | Meaning::Cookie => false,
     };
     (clear && told).then_some(at)

@@ -12,7 +12,7 @@ use super::words::listed;
 
 /// Returns the part of `place` after an authorization scheme, if the name calls for one.
 pub(super) fn after_scheme(line: &Line<'_>, place: Range<usize>, meaning: Meaning) -> Range<usize> {
-    if !matches!(meaning, Meaning::Auth | Meaning::Token) {
+    if !matches!(meaning, Meaning::Auth | Meaning::Token | Meaning::Pgp) {
         return place;
     }
     let text = &line.text[place.clone()];

@@ -69,6 +69,7 @@ pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool 
         Meaning::Password => password(text, makeup, setting),
         Meaning::Secret => secret(text, makeup, setting),
         Meaning::Token => token(text, makeup),
+        Meaning::Pgp => token(text, makeup) && !value::is_fingerprint(text),
         Meaning::Auth | Meaning::Cookie => {
             let parameter = text.iter().take(24).any(|&b| b == b'=') && !text.ends_with(b"=");
             header::is_basic(whole) || token(text, makeup) && !parameter
@@ -114,7 +115,8 @@ fn in_prose(meaning: Meaning, text: &[u8], makeup: Makeup) -> bool {
                 && !value::is_uuid(text)
                 && !is_counter(text)
         }
-        Meaning::Token | Meaning::Auth => {
+        // A fingerprint is written in one case, which is not mixed.
+        Meaning::Token | Meaning::Pgp | Meaning::Auth => {
             makeup.len >= 20 && makeup.is_mixed() && token(text, makeup)
         }
         Meaning::Session | Meaning::Signature | Meaning::Cookie => false,

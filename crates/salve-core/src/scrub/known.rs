@@ -60,6 +60,7 @@ fn secrets_in<'v>(name: &str, value: &'v str) -> Vec<&'v [u8]> {
         Some(Meaning::Password | Meaning::Secret | Meaning::Token | Meaning::Auth) => {
             in_url.or(Some(value))
         }
+        Some(Meaning::Pgp) => in_url.or(Some(value)).filter(|value| !value::is_fingerprint(value)),
         Some(Meaning::Session | Meaning::Signature | Meaning::Cookie) | None => in_url,
     };
     // A key of many lines is looked for line by line, so that each line can be judged alone.
@@ -162,5 +163,8 @@ mod tests {
         check("AUTH_TOKEN_FILE", "/run/secrets/tok3n", "/run/secrets/tok3n", false);
         check("HOME", "/home/alice99", "/home/alice99", false);
         check("GIT_TOKEN", "12345678", "took 12345678 ns", false);
+        let hex = "0d96df4d4110e5c43fbfb17f2d347ea6aa65421d";
+        check("GPG_KEY", hex, &format!("signed by {hex}"), false);
+        check("GPG_PRIVATE_KEY", hex, &format!("signed by {hex}"), true);
     }
 }

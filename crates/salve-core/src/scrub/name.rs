@@ -12,6 +12,8 @@ pub(super) enum Meaning {
     Secret,
     /// A token or a qualified key: has the look of one.
     Token,
+    /// An OpenPGP key: its fingerprint is public.
+    Pgp,
     /// Authorization: a scheme and credentials.
     Auth,
     /// A session's id: long and random.
@@ -28,7 +30,7 @@ impl Meaning {
         match self {
             Meaning::Password => "password",
             Meaning::Secret => "secret",
-            Meaning::Token => "token",
+            Meaning::Token | Meaning::Pgp => "token",
             Meaning::Auth => "credentials",
             Meaning::Session => "session",
             Meaning::Signature => "signature",
@@ -89,6 +91,24 @@ fn is_tail(word: &[u8]) -> bool {
         || listed().tail.has(word)
 }
 
+/// Qualified keys written as one word.
+const JOINED: [&str; 14] = [
+    "apikey",
+    "accesskey",
+    "writekey",
+    "secretkey",
+    "privatekey",
+    "authkey",
+    "licensekey",
+    "masterkey",
+    "signingkey",
+    "encryptionkey",
+    "accountkey",
+    "appkey",
+    "sharedkey",
+    "privkey",
+];
+
 /// Returns what the last word says, given those before it.
 fn told_by(last: &[u8], before: &[&[u8]]) -> Option<Meaning> {
     let ends = |tail: &str| last.ends_with(tail.as_bytes());
@@ -113,24 +133,11 @@ fn told_by(last: &[u8], before: &[&[u8]]) -> Option<Meaning> {
     if ends("token") || is("jwt") || is("pat") && !before.is_empty() || is("bearer") {
         return Some(Meaning::Token);
     }
+    if is("key") && is_pgp(before) {
+        return Some(Meaning::Pgp);
+    }
     let qualified = before.iter().any(|w| listed().key_of.has(w));
-    let joined = [
-        "apikey",
-        "accesskey",
-        "writekey",
-        "secretkey",
-        "privatekey",
-        "authkey",
-        "licensekey",
-        "masterkey",
-        "signingkey",
-        "encryptionkey",
-        "accountkey",
-        "appkey",
-        "sharedkey",
-        "privkey",
-    ];
-    if joined.into_iter().any(ends) || is("key") && qualified {
+    if JOINED.into_iter().any(ends) || is("key") && qualified {
         return Some(Meaning::Token);
     }
     if is("keys") && matches!(previous, b"api" | b"secret" | b"private" | b"unseal") {
@@ -149,6 +156,12 @@ fn told_by(last: &[u8], before: &[&[u8]]) -> Option<Meaning> {
     }
     let signed = ["sig", "signature", "hmac", "salt", "code", "verifier", "key", "ticket", "otp"];
     signed.into_iter().any(is).then_some(Meaning::Signature)
+}
+
+/// Returns whether a key after these words is an OpenPGP key that others may have.
+fn is_pgp(before: &[&[u8]]) -> bool {
+    let hidden = |word: &&[u8]| matches!(*word, b"private" | b"priv" | b"secret");
+    matches!(before, [.., b"gpg" | b"pgp"]) && !before.iter().any(hidden)
 }
 
 /// Returns what a leading word says in names such as `TOKEN_GITHUB`.
@@ -180,6 +193,10 @@ mod tests {
             ("STRIPE_KEY", Some(M::Token)),
             ("_authToken", Some(M::Token)),
             ("client-key-data", Some(M::Token)),
+            ("GPG_KEY", Some(M::Pgp)),
+            ("release-pgp-key", Some(M::Pgp)),
+            ("GPG_PRIVATE_KEY", Some(M::Token)),
+            ("PRIVATE_GPG_KEY", Some(M::Token)),
             ("Authorization", Some(M::Auth)),
             ("Set-Cookie", Some(M::Cookie)),
             ("JSESSIONID", Some(M::Session)),

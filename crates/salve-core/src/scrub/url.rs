@@ -35,7 +35,8 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
         return;
     };
     let (user, password) = (start..start + colon, start + colon + 1..at);
-    if is_password(line.fresh(password.clone())) {
+    let secret = line.fresh(password.clone());
+    if is_password(secret) && !is_default(&line.text[user.clone()], secret) {
         finds.push(Find { place: password, kind: kind_of(scheme), rank: rank::PLACE });
     }
     let makeup = Makeup::of(line.fresh(user.clone()));
@@ -95,6 +96,11 @@ fn is_password(text: &[u8]) -> bool {
     !text.is_empty()
         && !value::is_placeholder(text)
         && !NO_PASSWORD.iter().any(|n| n.as_bytes() == text)
+}
+
+/// Returns whether these are the credentials that every message broker is delivered with.
+fn is_default(user: &[u8], password: &[u8]) -> bool {
+    user == b"guest" && password == b"guest"
 }
 
 fn kind_of(scheme: &[u8]) -> &'static str {

@@ -127,6 +127,12 @@ pub(super) fn is_blanked(value: &[u8]) -> bool {
     !value.is_ascii() && value.windows(3).take(ENOUGH).any(dots)
 }
 
+/// Returns whether `value` is the fingerprint of an OpenPGP key, in one piece: 40 or, since
+/// version 6, 64 hexadecimal digits.
+pub(super) fn is_fingerprint(value: &[u8]) -> bool {
+    matches!(value.len(), 40 | 64) && value.iter().all(u8::is_ascii_hexdigit)
+}
+
 /// Returns whether a word in `value` says that it stands for another.
 fn talks(value: &[u8]) -> bool {
     let mut random = false;

@@ -24,6 +24,8 @@ fn piece() -> impl Strategy<Value = String> {
         " ",
         "://",
         "https://user:",
+        "amqp://guest:guest",
+        "GPG_KEY=",
         "@host/path",
         "-----BEGIN RSA PRIVATE KEY-----",
         "-----END RSA PRIVATE KEY-----",
