@@ -19,13 +19,17 @@ impl<'t> Text<'t> {
     /// Finds the lines of a cleaned text.
     pub(crate) fn new(text: &'t str) -> Self {
         let mut lines = Vec::with_capacity(64);
+        let bytes = text.as_bytes();
         let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', text.as_bytes()) {
+        while let Some(first) = bytes.get(start) {
+            // A search costs more than the empty lines it would find.
+            if *first == b'\n' {
+                start += bytes[start..].iter().take_while(|byte| **byte == b'\n').count();
+                continue;
+            }
+            let end = memchr::memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |n| start + n);
             push(text, (start, end), &mut lines);
             start = end + 1;
-        }
-        if start < text.len() {
-            push(text, (start, text.len()), &mut lines);
         }
         Self { text, lines }
     }
