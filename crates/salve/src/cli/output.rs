@@ -72,3 +72,19 @@ impl Output {
         }
     }
 }
+
+/// Says how many of something there are: `1 failure`, `2 failures`.
+pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        let failures = [0, 1, 2].map(|number| counted(number, "failure", "failures"));
+        assert_eq!(failures, ["0 failures", "1 failure", "2 failures"]);
+    }
+}

@@ -8,6 +8,7 @@ use salve_core::event::SubjectKind;
 use salve_core::incident::{Incident, Phase};
 use serde::Serialize;
 
+use super::output::counted;
 use super::project::{locate, tell_mended};
 use super::{CliError, Exit, Output};
 use crate::config::{self, Sources};
@@ -150,18 +151,26 @@ fn print(to: &mut impl Write, report: &Report) -> std::io::Result<()> {
     let config = match &report.config {
         Settings { valid: false, .. } => "wrong; `salve config check` says where".to_owned(),
         Settings { warnings: 0, .. } => "valid".to_owned(),
-        Settings { warnings, .. } => format!("valid, {warnings} warnings: `salve config check`"),
+        Settings { warnings, .. } => {
+            let warnings = counted(*warnings as u64, "warning", "warnings");
+            format!("valid, {warnings}: `salve config check`")
+        }
     };
     writeln!(to, "  config     {config}")?;
     match report.last_event {
         None => writeln!(to, "  journal    empty")?,
-        Some(at) => writeln!(to, "  journal    {} events, last {}", report.events, ago(at))?,
+        Some(at) => {
+            let events = counted(report.events, "event", "events");
+            writeln!(to, "  journal    {events}, last {}", ago(at))?
+        }
     }
     let Counts { failures, remedies, proven, .. } = report.memory;
     match failures {
         0 => writeln!(to, "  memory     empty; `salve memory learn` teaches it")?,
         _ => {
-            writeln!(to, "  memory     {failures} failures, {remedies} remedies, {proven} proven")?
+            let failures = counted(failures, "failure", "failures");
+            let remedies = counted(remedies, "remedy", "remedies");
+            writeln!(to, "  memory     {failures}, {remedies}, {proven} proven")?
         }
     }
     if report.incidents.is_empty() {

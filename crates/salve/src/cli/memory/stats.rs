@@ -7,6 +7,7 @@ use salve_core::memory::tool::Stats;
 use salve_core::memory::usage::{Level, Usage};
 use serde::Serialize;
 
+use super::super::output::counted;
 use super::super::{CliError, Exit};
 use super::Desk;
 use crate::learned::ToolFailure;
@@ -77,15 +78,14 @@ fn show(fact: &Fact, desk: &Desk<'_>) -> Result<(), CliError> {
     let mut out = desk.out.stdout();
     for (whose, counts) in [("this project", fact.project), ("your own", fact.user)] {
         let Counts { failures, remedies, proven, failed } = counts;
-        writeln!(
-            out,
-            "{whose:<14} {failures} failures, {remedies} remedies: {proven} proven, \
-             {failed} failed"
-        )?;
+        let failures = counted(failures, "failure", "failures");
+        let remedies = counted(remedies, "remedy", "remedies");
+        writeln!(out, "{whose:<14} {failures}, {remedies}: {proven} proven, {failed} failed")?;
     }
-    let (fixes, patterns) = (fact.tool_fixes, fact.usage_patterns);
+    let fixes = counted(fact.tool_fixes, "fix", "fixes");
+    let patterns = counted(fact.usage_patterns, "usage pattern", "usage patterns");
     let active = fact.patterns_active;
-    writeln!(out, "{:<14} {fixes} fixes, {patterns} usage patterns, {active} active", "tools")?;
+    writeln!(out, "{:<14} {fixes}, {patterns}, {active} active", "tools")?;
     let tools = &fact.tools;
     if tools.total_failures > 0 {
         let (total, healed) = (tools.total_failures, tools.auto_fixed);
