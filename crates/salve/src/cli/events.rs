@@ -3,6 +3,8 @@
 mod since;
 mod text;
 
+pub(super) use text::visible;
+
 use std::io::Write;
 use std::time::Duration;
 
@@ -154,8 +156,10 @@ fn print(entries: &[Entry], out: &Output) -> Result<(), CliError> {
     Ok(stdout.flush()?)
 }
 
-/// Finds the one incident whose id begins with `prefix`.
-fn find(journal: Journal<'_>, prefix: &str) -> Result<IncidentId, CliError> {
+/// Finds the one incident whose id begins with `prefix`, with or without `heal-` before it.
+pub(super) fn find(journal: Journal<'_>, prefix: &str) -> Result<IncidentId, CliError> {
+    let prefix = prefix.trim();
+    let prefix = prefix.strip_prefix("heal-").unwrap_or(prefix);
     let digits = prefix.chars().filter(|c| *c != '-');
     if prefix.is_empty() || !digits.clone().all(|c| c.is_ascii_hexdigit()) || digits.count() > 32 {
         return Err(CliError::usage(format!("`{prefix}` is not an incident's id"))

@@ -3,12 +3,14 @@
 //! One file per command, each with its `Args` and a `run`. Erased errors and printing live only
 //! here; everything below returns typed errors.
 
+mod answer;
 mod completions;
 mod config;
 mod dev;
 mod doctor;
 mod error;
 mod events;
+mod explain;
 mod fingerprint;
 mod gate;
 mod init;
@@ -19,6 +21,7 @@ mod memory;
 mod output;
 mod project;
 mod scrub;
+mod show;
 mod status;
 
 use std::ffi::OsString;
@@ -26,6 +29,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use salve_core::event::Order;
 
 pub use error::{CliError, Exit};
 pub use output::Output;
@@ -81,6 +85,26 @@ enum Command {
     Init(init::Args),
     /// Show the state of this project on one screen
     Status(status::Args),
+    /// Show one incident's story and what to do next
+    Show(show::Args),
+    /// Say yes to what an incident asks
+    Approve(answer::Answer),
+    /// Say no to what an incident asks
+    Reject(answer::Answer),
+    /// Say that an incident is settled
+    Resolve(answer::Resolve),
+    /// Try an incident again, within its budget
+    Retry(answer::To),
+    /// Let an incident start nothing new until resumed
+    Pause(answer::To),
+    /// Let a paused incident go on
+    Resume(answer::To),
+    /// Call an incident off and undo what is unproven
+    Abort(answer::To),
+    /// Grant an incident more attempts, tokens or time
+    Refill(answer::Refill),
+    /// Say what an error is, and which rule says so
+    Explain(explain::Args),
     /// Serve the repair tools to an agent over the Model Context Protocol
     Mcp(mcp::Args),
     /// Print a shell completion script
@@ -122,6 +146,16 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Doctor(args) => doctor::run(args, &out),
         Command::Init(args) => init::run(args, &out),
         Command::Status(args) => status::run(args, &out),
+        Command::Show(args) => show::run(args, &out),
+        Command::Approve(args) => answer::approve(args, &out),
+        Command::Reject(args) => answer::reject(args, &out),
+        Command::Resolve(args) => answer::resolve(args, &out),
+        Command::Retry(to) => answer::order(to, Order::Retry, &out),
+        Command::Pause(to) => answer::order(to, Order::Pause, &out),
+        Command::Resume(to) => answer::order(to, Order::Resume, &out),
+        Command::Abort(to) => answer::order(to, Order::Abort, &out),
+        Command::Refill(args) => answer::refill(args, &out),
+        Command::Explain(args) => explain::run(args, &out),
         Command::Mcp(args) => mcp::run(args, &out),
         Command::Completions(args) => completions::run(args, &mut Cli::command(), &out),
         Command::Man(args) => man::run(args, Cli::command(), &out),

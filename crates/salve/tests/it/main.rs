@@ -13,6 +13,7 @@ mod init;
 mod journal;
 mod mcp;
 mod memory;
+mod people;
 mod scrub;
 mod store_faults;
 mod support;

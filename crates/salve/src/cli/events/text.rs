@@ -82,7 +82,7 @@ fn details(name: &str, value: &Value, line: &mut String) {
 }
 
 /// Returns the text with nothing in it that a terminal would obey.
-fn visible(text: &str) -> String {
+pub(in crate::cli) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

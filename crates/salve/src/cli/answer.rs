@@ -1,0 +1,243 @@
+//! What people say to an incident: `salve approve`, `reject`, `resolve`, `retry`, `pause`,
+//! `resume`, `abort`, `refill`.
+//!
+//! Every word is tried on the incident first; what it would not take is refused with the reason
+//! and not written. An answer is bound to the question's number and to what it is about.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use anstyle::{AnsiColor, Style};
+use jiff::Timestamp;
+use salve_core::event::{Actor, Amounts, Draft, Event, Order};
+use salve_core::incident::{Ignored, Incident};
+use salve_core::repair::{self, Ask, Tale};
+use salve_core::scrub::{Scrubbed, Scrubber};
+use serde::Serialize;
+
+use super::{CliError, Exit, Output, events, project};
+use crate::process;
+use crate::store::{Appended, Filter, Store, Unless};
+
+/// How often what changed meanwhile is looked at anew.
+const TRIES: usize = 8;
+
+/// Which incident is spoken to, and by whom.
+#[derive(Debug, clap::Args)]
+pub(super) struct To {
+    /// The incident's id; its first digits will do, with or without `heal-`
+    id: String,
+    /// Who speaks [default: git's user.name, or the login]
+    #[arg(long = "as", value_name = "NAME", env = "SALVE_USER")]
+    name: Option<String>,
+}
+
+/// Arguments of `salve approve` and `salve reject`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Answer {
+    #[command(flatten)]
+    to: To,
+    /// A remark, kept with the answer
+    note: Option<String>,
+    /// Answer only this question, as `salve show` gave its number [default: the open one]
+    #[arg(long, value_name = "N")]
+    question: Option<u32>,
+}
+
+/// Arguments of `salve resolve`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Resolve {
+    #[command(flatten)]
+    to: To,
+    /// How it was settled
+    note: Option<String>,
+}
+
+/// Arguments of `salve refill`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Refill {
+    #[command(flatten)]
+    to: To,
+    /// Attempts to grant
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    attempts: u64,
+    /// Tokens to grant
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    tokens: u64,
+    /// Minutes to grant
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    minutes: u64,
+}
+
+/// What was said, for `--json`.
+#[derive(Debug, Serialize)]
+struct Said {
+    version: u32,
+    id: String,
+    by: String,
+    said: String,
+    seq: u64,
+    phase: &'static str,
+}
+
+/// Says yes to the open question.
+pub(super) fn approve(args: Answer, out: &Output) -> Result<Exit, CliError> {
+    answer(&args, out, |question, digest, note| Event::Approved { question, digest, note })
+}
+
+/// Says no to the open question.
+pub(super) fn reject(args: Answer, out: &Output) -> Result<Exit, CliError> {
+    answer(&args, out, |question, digest, note| Event::Rejected { question, digest, note })
+}
+
+fn answer(
+    args: &Answer,
+    out: &Output,
+    event: impl Fn(u32, salve_core::event::Digest, Option<Scrubbed>) -> Event,
+) -> Result<Exit, CliError> {
+    let note = note(args.note.as_deref());
+    // The question that was open when it was first looked at, so that no other is answered.
+    let mut shown: Option<Ask> = None;
+    say(&args.to, out, |tale| {
+        let ask = repair::ask(tale).ok_or_else(|| nothing_asked(tale))?;
+        let wanted = shown.as_ref().map(|ask| ask.number).or(args.question);
+        if wanted.is_some_and(|wanted| wanted != ask.number) {
+            let id = tale.id().short();
+            return Err(CliError::failed(format!("question {} is open now", ask.number))
+                .because(ask.why)
+                .hint(format!("look at it first: salve show {id}")));
+        }
+        let event = event(ask.number, ask.digest, note.clone());
+        shown = Some(ask);
+        Ok(event)
+    })
+}
+
+fn nothing_asked(tale: &Tale<'_>) -> CliError {
+    CliError::failed(format!("incident {} asks nothing", tale.id().short()))
+        .because(format!("it is at `{}`", tale.phase()))
+        .hint(format!("salve show {}", tale.id().short()))
+}
+
+/// Says that the matter is settled.
+pub(super) fn resolve(args: Resolve, out: &Output) -> Result<Exit, CliError> {
+    let note = note(args.note.as_deref());
+    say(&args.to, out, |_| Ok(Event::Resolved { note: note.clone() }))
+}
+
+/// Gives an order.
+pub(super) fn order(to: To, order: Order, out: &Output) -> Result<Exit, CliError> {
+    say(&to, out, |_| Ok(Event::Ordered { order }))
+}
+
+/// Grants more.
+pub(super) fn refill(args: Refill, out: &Output) -> Result<Exit, CliError> {
+    let granted = Amounts {
+        attempts: args.attempts,
+        tokens: args.tokens,
+        wall_ms: args.minutes.saturating_mul(60_000),
+        ..Amounts::default()
+    };
+    if granted == Amounts::default() {
+        return Err(CliError::usage("nothing is granted").hint("say how much: --attempts 3"));
+    }
+    say(&args.to, out, |_| Ok(Event::Refilled { granted }))
+}
+
+fn note(note: Option<&str>) -> Option<Scrubbed> {
+    let note = note.map(str::trim).filter(|note| !note.is_empty())?;
+    Some(project::scrubber().scrub(note))
+}
+
+/// Appends what `word` makes of the incident as it stands, if the incident takes it.
+fn say(
+    to: &To,
+    out: &Output,
+    mut word: impl FnMut(&Tale<'_>) -> Result<Event, CliError>,
+) -> Result<Exit, CliError> {
+    if process::is_agents() {
+        return Err(CliError::needs_person("an agent cannot decide about an incident")
+            .hint("a person runs this in a terminal of their own"));
+    }
+    let store = project::open_store(out)?;
+    let journal = store.journal();
+    let id = events::find(journal, &to.id)?;
+    let scrubber = project::scrubber();
+    let by = Actor::Person { name: speaker(to, &store, &scrubber) };
+    for _ in 0..TRIES {
+        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let tale = Tale::of(&entries).map_err(|error| {
+            CliError::failed(format!("incident {} cannot be read", id.short())).because(error)
+        })?;
+        let event = word(&tale)?;
+        let after = tale.incident().last_seq();
+        let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: Some(id), event };
+        let next = tried(tale.incident(), &draft)?;
+        let unless = Unless { any: Filter::incident(id), after };
+        if let Appended::Written(written) = journal.append_unless(vec![draft], &unless)? {
+            let heard = [entries, written].concat();
+            return told(&heard, next.owner().is_some_and(|o| process::is_gone(o, &scrubber)), out);
+        }
+    }
+    Err(CliError::failed("the incident keeps changing").hint("try again"))
+}
+
+/// Returns the incident as it would be, or why it would not take this.
+fn tried(incident: &Incident, draft: &Draft) -> Result<Incident, CliError> {
+    let mut next = incident.clone();
+    let entry = draft.clone().at_seq(incident.last_seq().saturating_add(1));
+    match next.step(&entry) {
+        Ok(_) => Ok(next),
+        Err(why) => {
+            let id = incident.id().short();
+            let hint = match why {
+                Ignored::Exhausted => format!("salve refill {id} --attempts 3"),
+                _ => format!("salve show {id}"),
+            };
+            Err(CliError::failed(format!("incident {id} does not take this"))
+                .because(why)
+                .hint(hint))
+        }
+    }
+}
+
+/// Returns the name under which the user speaks.
+fn speaker(to: &To, store: &Store, scrubber: &Scrubber) -> Scrubbed {
+    let given = to.name.clone().filter(|name| !name.trim().is_empty());
+    let name = given.or_else(|| git_name(store)).unwrap_or_else(project::user_name);
+    scrubber.scrub(name.trim())
+}
+
+fn git_name(store: &Store) -> Option<String> {
+    let root = store.project().root();
+    let mut git = Command::new("git");
+    git.args(["config", "user.name"]).current_dir(root).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    let name = String::from_utf8(output.stdout).ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Tells what was said and what follows.
+fn told(
+    entries: &[salve_core::event::Entry],
+    deserted: bool,
+    out: &Output,
+) -> Result<Exit, CliError> {
+    let Ok(tale) = Tale::of(entries) else { return Ok(Exit::Well) };
+    let story = repair::Story::of(&tale, &repair::Scene::default());
+    let Some(last) = story.timeline.last() else { return Ok(Exit::Well) };
+    let id = tale.id().short();
+    if out.json() {
+        let (by, said) = (last.by.clone(), last.text.clone());
+        let said = Said { version: 1, id, by, said, seq: last.seq, phase: tale.phase() };
+        out.fact(&said)?;
+        return Ok(Exit::Well);
+    }
+    let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
+    let (by, text) = (events::visible(&last.by), events::visible(&last.text));
+    writeln!(out.stdout(), "{green}●{green:#} heal-{id}  {by} {text}")?;
+    if deserted {
+        out.remark("  no `salve dev` runs here; it takes effect when one is started");
+    }
+    Ok(Exit::Well)
+}

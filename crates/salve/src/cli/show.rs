@@ -1,0 +1,166 @@
+//! `salve show`: one incident's story, from the first symptom to what to do next.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use jiff::tz::TimeZone;
+use salve_core::repair::{
+    AgentPart, Ask, Moment, RepairState, Scene, Size, State, Story, Tale, incident_uri,
+};
+
+use super::events::{find, visible};
+use super::{CliError, Exit, Output, project};
+use crate::process;
+use crate::store::{Filter, Store};
+
+/// Arguments of `salve show`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The incident's id; its first digits will do, with or without `heal-` [default: the latest]
+    id: Option<String>,
+}
+
+/// Shows the story; exit code 3 if a person is needed.
+pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    let none = || CliError::failed("there is no incident here").hint("`salve status` shows all");
+    let store = Store::open_existing(&project::locate(out)?)?.ok_or_else(none)?;
+    project::tell_mended(&store, out);
+    let journal = store.journal();
+    let id = match &args.id {
+        Some(id) => find(journal, id)?,
+        None => {
+            let last = journal.tail(&Filter::default().kind("opened"), 1)?;
+            last.first().and_then(|entry| entry.incident).ok_or_else(none)?
+        }
+    };
+    let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+    let tale = Tale::of(&entries).map_err(|error| {
+        CliError::failed(format!("incident {} cannot be read", id.short())).because(error)
+    })?;
+    let owner = tale.incident().owner();
+    let scrubber = project::scrubber();
+    let deserted = owner.filter(|owner| process::is_gone(owner, &scrubber)).map(|_| id);
+    let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
+    let story = Story::of(&tale, &scene);
+    if out.json() {
+        out.fact(&story)?;
+    } else {
+        print(&mut out.stdout(), &story, &TimeZone::system())?;
+    }
+    Ok(if story.repair.state == State::NeedsHuman { Exit::NeedsPerson } else { Exit::Well })
+}
+
+fn print(to: &mut impl Write, story: &Story, zone: &TimeZone) -> io::Result<()> {
+    let repair = &story.repair;
+    let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
+    let (word, colour) = state(repair.state);
+    let style = Style::new().bold().fg_color(Some(colour.into()));
+    let short = repair.repair_id.0.simple().to_string();
+    let short = &short[..8];
+    let server = visible(&repair.server);
+    writeln!(to, "{bold}heal-{short}{bold:#}  {server}  {}  {style}{word}{style:#}", repair.class)?;
+    writeln!(to, "  {}", visible(&repair.key_line))?;
+    let (attempt, most) = (repair.attempt, repair.max_attempts);
+    let signature = repair.signature;
+    writeln!(to, "  {dim}attempt {attempt} of {most} · signature {signature}{dim:#}")?;
+    writeln!(
+        to,
+        "  {dim}evidence {} · {}{dim:#}",
+        repair.crash_log_path,
+        incident_uri(repair.repair_id)
+    )?;
+    writeln!(to)?;
+    for moment in &story.timeline {
+        print_moment(to, moment, zone)?;
+    }
+    writeln!(to)?;
+    for part in &repair.agent {
+        print_agent(to, part)?;
+    }
+    for tried in &repair.tried {
+        writeln!(to, "  tried      {}", visible(tried))?;
+    }
+    print_next(to, repair, short)
+}
+
+fn state(state: State) -> (&'static str, AnsiColor) {
+    match state {
+        State::Healing => ("healing", AnsiColor::Yellow),
+        State::AwaitingAgent => ("waits for an agent", AnsiColor::Yellow),
+        State::NeedsHuman => ("needs you", AnsiColor::Red),
+        State::Cooldown => ("cooling down", AnsiColor::Yellow),
+        State::Deserted => ("left alone", AnsiColor::Red),
+        State::Recovered => ("recovered", AnsiColor::Green),
+        State::Resolved => ("settled", AnsiColor::Green),
+        State::GivenUp => ("given up", AnsiColor::Red),
+        State::Unhealed => ("unhealed", AnsiColor::Red),
+        State::Aborted => ("called off", AnsiColor::Yellow),
+    }
+}
+
+fn print_moment(to: &mut impl Write, moment: &Moment, zone: &TimeZone) -> io::Result<()> {
+    let dim = Style::new().dimmed();
+    let time = moment.at.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string();
+    let (by, text) = (visible(&moment.by), visible(&moment.text));
+    write!(to, "  {dim}{time}{dim:#}  {by:<12} {text}")?;
+    let phases: Vec<_> = moment.phases.iter().map(|notice| notice.phase).collect();
+    if !phases.is_empty() {
+        write!(to, "  {dim}{}{dim:#}", phases.join(" "))?;
+    }
+    if let Some(why) = &moment.ignored {
+        write!(to, "  {dim}(changed nothing: {why}){dim:#}")?;
+    }
+    writeln!(to)
+}
+
+fn print_agent(to: &mut impl Write, part: &AgentPart) -> io::Result<()> {
+    let size = |size: Size| match (size.files_changed, size.lines_changed) {
+        (None, None) => "nothing".to_owned(),
+        (files, lines) => {
+            let number = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
+            format!("{} files, {} lines", number(files), number(lines))
+        }
+    };
+    let name = part.name.as_deref().unwrap_or("no agent");
+    let (reported, measured) = (size(part.reported), size(part.measured));
+    let (attempt, name) = (part.attempt, visible(name));
+    writeln!(to, "  agent      attempt {attempt}: {name} reported {reported}; measured {measured}")
+}
+
+/// Says what can be done now, each as a command that can be pasted.
+fn print_next(to: &mut impl Write, repair: &RepairState, id: &str) -> io::Result<()> {
+    if let Some(ask) = &repair.question {
+        return print_question(to, ask, id);
+    }
+    match repair.state {
+        State::Deserted => writeln!(to, "  next       salve dev    takes it up again"),
+        State::Cooldown => writeln!(to, "  next       salve refill {id} --attempts 1"),
+        State::Healing | State::AwaitingAgent => {
+            writeln!(to, "  next       salve pause {id}    salve abort {id}")
+        }
+        State::NeedsHuman
+        | State::Recovered
+        | State::Resolved
+        | State::GivenUp
+        | State::Unhealed
+        | State::Aborted => Ok(()),
+    }
+}
+
+fn print_question(to: &mut impl Write, ask: &Ask, id: &str) -> io::Result<()> {
+    let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    let number = ask.number;
+    writeln!(to, "  {red}needs you{red:#}  question {number}: {}", visible(&ask.why))?;
+    match &ask.yes {
+        Some(yes) => {
+            writeln!(
+                to,
+                "    yes      salve approve {id} --question {number}    {}",
+                visible(yes)
+            )?;
+        }
+        None => writeln!(to, "    more     salve refill {id} --attempts 1    it is tried again")?,
+    }
+    writeln!(to, "    no       salve reject {id} --question {number}    {}", visible(&ask.no))?;
+    writeln!(to, "    settled  salve resolve {id} \"how\"")
+}
