@@ -19,6 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_process_is_gone_when_it_ended_or_its_pid_is_anothers() {
+    let _alone = alone();
     let scrubber = Scrubber::new(Key::new([1; 32]));
     let me = this(&scrubber);
     assert!(!is_gone(&me, &scrubber));
@@ -30,6 +31,12 @@ fn a_process_is_gone_when_it_ended_or_its_pid_is_anothers() {
     drop(child.stdin.take());
     child.wait().unwrap();
     assert!(is_gone(&process, &scrubber));
+}
+
+/// Lets one test of processes run at a time: orphans fall to the process, not to a test.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    lock(&ONE)
 }
 
 /// A server under test.
@@ -98,6 +105,7 @@ fn is_alive(pid: u32) -> bool {
 
 #[test]
 fn how_it_ended_and_its_last_words_are_handed_out() {
+    let _alone = alone();
     let home = tempfile::tempdir().unwrap();
     for (script, exit) in [
         ("echo out; echo err >&2; printf last; exit 3", Exit::Code(3)),
@@ -118,6 +126,7 @@ fn how_it_ended_and_its_last_words_are_handed_out() {
 
 #[test]
 fn a_server_leads_a_session_and_carries_its_marks() {
+    let _alone = alone();
     let home = tempfile::tempdir().unwrap();
     let server = Server::shell("echo ready; exec sleep 600", home.path());
     let (running, _told) = server.start();
@@ -132,6 +141,7 @@ fn a_server_leads_a_session_and_carries_its_marks() {
 
 #[test]
 fn what_cannot_be_started_says_why() {
+    let _alone = alone();
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("plain");
     fs::write(&file, "no program").unwrap();
@@ -151,6 +161,7 @@ fn what_cannot_be_started_says_why() {
 
 #[test]
 fn a_grandchild_that_left_everything_is_ended() {
+    let _alone = alone();
     let home = tempfile::tempdir().unwrap();
     // Two forks, a session of its own, an empty environment, deaf to TERM, holding our pipes.
     let script = "(setsid env -i /bin/sh -c 'trap \"\" TERM; (trap \"\" TERM; \
@@ -168,6 +179,7 @@ fn a_grandchild_that_left_everything_is_ended() {
 
 #[test]
 fn what_a_crashed_server_leaves_is_found_and_ended() {
+    let _alone = alone();
     let home = tempfile::tempdir().unwrap();
     let script = "setsid env -i sh -c 'echo $$ > pid; exec sleep 600' & \
         while ! [ -s pid ]; do :; done; exit 1";
@@ -185,6 +197,7 @@ fn what_a_crashed_server_leaves_is_found_and_ended() {
 
 #[test]
 fn of_two_servers_only_the_ended_ones_grandchild_goes() {
+    let _alone = alone();
     let home = tempfile::tempdir().unwrap();
     let script = |name| {
         format!("(setsid env -i sh -c 'echo $$ > {name}; exec sleep 600' &); exec sleep 600")
@@ -205,6 +218,7 @@ fn of_two_servers_only_the_ended_ones_grandchild_goes() {
 
 #[test]
 fn a_server_that_goes_on_forking_ends() {
+    let _alone = alone();
     let home = tempfile::tempdir().unwrap();
     // Each generation leaves the session and starts the next one; none hears TERM. There is a last
     // one, in case nobody ends them.
@@ -223,6 +237,7 @@ fn a_server_that_goes_on_forking_ends() {
 
 #[test]
 fn children_of_others_are_left_to_them() {
+    let _alone = alone();
     let home = tempfile::tempdir().unwrap();
     let server = Server::shell("exec sleep 600", home.path());
     let (running, _told) = server.start();
@@ -235,6 +250,7 @@ fn children_of_others_are_left_to_them() {
 
 #[test]
 fn a_command_is_bounded_and_leaves_nothing() {
+    let _alone = alone();
     let home = tempfile::tempdir().unwrap();
     let quick = Server::shell("cat; echo done; sleep 600 & echo $! > pid; exit 4", home.path());
     let end = run_command(&quick.care, &quick.spec, LONG).unwrap();
