@@ -1,5 +1,6 @@
 //! One run from its first line to its end.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,7 +93,7 @@ impl Drive {
         let complaints = Arc::new(Mutex::new(String::new()));
         read_lines(output, outbox.clone());
         read_complaints(errors, Arc::clone(&complaints));
-        let cut = self.follow(&*family, inbox, begun);
+        let cut = self.follow(&family, inbox, begun);
         // Whatever it left behind ends with it.
         family.end(if cut.is_some() { GRACE } else { Duration::ZERO });
         self.drain(inbox);
@@ -115,7 +116,7 @@ impl Drive {
     /// Takes messages in until the run is over; returns why it has to be ended, if it has.
     fn follow(
         &mut self,
-        family: &dyn Family,
+        family: &Family,
         inbox: &Receiver<Message>,
         begun: Instant,
     ) -> Option<End> {
@@ -254,7 +255,7 @@ impl Drive {
 }
 
 /// Sends each line on, and that there are no more.
-fn read_lines(output: Box<dyn Read + Send>, outbox: SyncSender<Message>) {
+fn read_lines(output: File, outbox: SyncSender<Message>) {
     let read = move || {
         let mut output = BufReader::with_capacity(1 << 16, output);
         let mut line = Vec::new();
@@ -290,7 +291,7 @@ fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<b
 }
 
 /// Keeps the end of what it complains about.
-fn read_complaints(mut errors: Box<dyn Read + Send>, kept: Arc<Mutex<String>>) {
+fn read_complaints(mut errors: File, kept: Arc<Mutex<String>>) {
     let read = move || {
         let mut buffer = [0; 4096];
         let mut tail = Vec::new();

@@ -1,132 +1,107 @@
-//! Where an agent's processes are started and ended.
-//!
-//! A seam: whoever supervises processes starts the agent too, so that nothing of it survives.
+//! The agent's processes, in the care of whoever takes care of the servers.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::pipe::PipeFlags;
 use salve_core::event::Exit;
 
-/// What to start.
-#[derive(Debug)]
-pub struct Launch {
-    /// The program and its arguments.
-    pub argv: Vec<OsString>,
-    /// The directory it starts in.
-    pub dir: PathBuf,
-    /// Variables added to our own environment.
-    pub env: Vec<(String, String)>,
-    /// What it reads on stdin, which is closed then.
-    pub input: String,
-}
+use crate::process::{Capture, Care, Input, Look, Outlet, Running, SpawnError, Spec, Terminal};
 
-/// Starts processes.
-pub trait Host {
-    /// Starts one, apart from our own session or group.
-    fn start(&self, launch: Launch) -> io::Result<Started>;
+/// The name that the agent's processes carry where servers carry theirs.
+const NAME: &str = "agent";
+
+/// Gives a program its stdin from the file that comes first, then becomes that program.
+const FROM_FILE: &str = "exec \"$@\" < \"$0\"";
+
+/// What to start.
+pub(super) struct Launch {
+    pub(super) argv: Vec<OsString>,
+    pub(super) dir: PathBuf,
+    pub(super) env: Vec<(String, String)>,
+    /// The file it reads on stdin; without one, stdin is at its end at once.
+    pub(super) input: Option<PathBuf>,
 }
 
 /// A process that was started.
-pub struct Started {
-    /// The process and all that comes from it.
-    pub family: Arc<dyn Family>,
+pub(super) struct Started {
+    pub(super) family: Family,
     /// Its stdout.
-    pub output: Box<dyn Read + Send>,
+    pub(super) output: File,
     /// Its stderr.
-    pub errors: Box<dyn Read + Send>,
+    pub(super) errors: File,
 }
 
 /// A process and all that comes from it.
-pub trait Family: Send + Sync {
+pub(super) struct Family {
+    care: Care,
+    running: Running,
+}
+
+/// Starts a process in a session of its own.
+pub(super) fn start(care: &Care, launch: Launch) -> Result<Started, SpawnError> {
+    let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
+    let no_pipe = |source| SpawnError::System { program: NAME.to_owned(), source };
+    let (output, to_output) = pipe().map_err(no_pipe)?;
+    let (errors, to_errors) = pipe().map_err(no_pipe)?;
+    let outlet = Arc::new(Outlet::new(Some(to_output), Some(to_errors)));
+    let argv = match launch.input.clone() {
+        None => launch.argv,
+        Some(file) => {
+            check_there(&launch)?;
+            let mut argv: Vec<OsString> = vec!["/bin/sh".into(), "-c".into(), FROM_FILE.into()];
+            argv.push(file.into());
+            argv.extend(launch.argv);
+            argv
+        }
+    };
+    let spec = Spec {
+        argv,
+        dir: launch.dir,
+        env: launch.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        server: NAME.to_owned(),
+        terminal: Terminal::Pipes,
+        // The stream is read as it comes; nothing of it is needed afterwards.
+        output: Arc::new(Capture::new(outlet, Look::Plain).with_lines(1)),
+    };
+    let running = care.spawn_with(&spec, Input::Ended, Box::new(|_| {}))?;
+    let family = Family { care: care.clone(), running };
+    Ok(Started { family, output: output.into(), errors: errors.into() })
+}
+
+/// Refuses a program that is not there, which the shell would tell too late.
+fn check_there(launch: &Launch) -> Result<(), SpawnError> {
+    let program = launch.argv.first().ok_or(SpawnError::Empty)?;
+    let set = launch.env.iter().rev().find(|(name, _)| name == "PATH");
+    let path = set.map(|(_, path)| path.into()).or_else(|| std::env::var_os("PATH"));
+    let is_there = if program.as_encoded_bytes().contains(&b'/') {
+        launch.dir.join(program).exists()
+    } else {
+        std::env::split_paths(&path.unwrap_or_default()).any(|dir| dir.join(program).exists())
+    };
+    if is_there {
+        return Ok(());
+    }
+    Err(SpawnError::NotFound { program: program.to_string_lossy().into_owned() })
+}
+
+impl Family {
     /// Returns the process's id.
-    fn pid(&self) -> u32;
+    pub(super) fn pid(&self) -> u32 {
+        self.running.process().pid
+    }
+
     /// Waits until the process itself has ended, at most for `limit`.
-    fn wait(&self, limit: Duration) -> Option<Exit>;
-    /// Asks all of it to end, waits for `grace`, then kills; returns when that is done.
-    fn end(&self, grace: Duration);
-}
-
-/// Starts each process as the leader of a group, and ends the group.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Groups;
-
-impl Host for Groups {
-    fn start(&self, launch: Launch) -> io::Result<Started> {
-        let (program, args) = launch.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut command = Command::new(program);
-        command.args(args).current_dir(&launch.dir).envs(launch.env).process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn()?;
-        let (stdin, output, errors) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let group =
-            Arc::new(Group { pid: child.id(), exit: Mutex::default(), told: Condvar::new() });
-        let waiter = Arc::clone(&group);
-        std::thread::Builder::new().name("agent-wait".into()).spawn(move || waiter.watch(child))?;
-        let input = launch.input;
-        let feed = move || {
-            // A program that does not read its task has other ways to fail.
-            let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
-        };
-        std::thread::Builder::new().name("agent-task".into()).spawn(feed)?;
-        let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
-        Ok(Started {
-            family: group,
-            output: Box::new(output.ok_or_else(missing)?),
-            errors: Box::new(errors.ok_or_else(missing)?),
-        })
-    }
-}
-
-/// A process and its group.
-struct Group {
-    pid: u32,
-    exit: Mutex<Option<Exit>>,
-    told: Condvar,
-}
-
-impl Group {
-    fn watch(&self, mut child: Child) {
-        let exit = match child.wait() {
-            Ok(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => Exit::Code(code),
-                (None, signal) => Exit::Signal(signal.unwrap_or_default()),
-            },
-            // Somebody else has reaped it; all that is known is that it is gone.
-            Err(_) => Exit::Code(-1),
-        };
-        *self.exit.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit);
-        self.told.notify_all();
+    pub(super) fn wait(&self, limit: Duration) -> Option<Exit> {
+        self.running.wait(limit).map(|ended| ended.exit)
     }
 
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        // A group that is gone needs no signal.
-        let _ = pid.map(|pid| rustix::process::kill_process_group(pid, signal));
-    }
-}
-
-impl Family for Group {
-    fn pid(&self) -> u32 {
-        self.pid
-    }
-
-    fn wait(&self, limit: Duration) -> Option<Exit> {
-        let exit = self.exit.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.told.wait_timeout_while(exit, limit, |exit| exit.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-
-    fn end(&self, grace: Duration) {
-        self.signal(Signal::TERM);
-        self.wait(grace);
-        self.signal(Signal::KILL);
-        self.wait(Duration::from_secs(5));
+    /// Ends all of it: asks, waits for `grace`, then kills.
+    pub(super) fn end(&self, grace: Duration) {
+        self.care.end(&self.running, grace);
     }
 }

@@ -10,7 +10,7 @@
 //! write the journal.
 
 mod drive;
-pub mod host;
+mod host;
 mod profile;
 #[cfg(test)]
 mod tests;
@@ -26,10 +26,9 @@ use salve_core::agent::{Dialect, Trouble};
 use salve_core::event::{Amounts, Exit, Resource};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-pub use host::Host;
 pub use profile::{Mcp, Profile, Runtime, own_mcp};
 
-use crate::process::AGENT_MARK;
+use crate::process::{AGENT_MARK, Care, SpawnError};
 use drive::{Drive, Message};
 use host::Launch;
 
@@ -139,33 +138,43 @@ pub struct Agent {
 pub struct StartError {
     /// The program.
     pub program: String,
-    /// What the system said.
+    /// Why not.
     #[source]
-    pub source: io::Error,
+    pub source: Unstarted,
+}
+
+/// What kept an agent from starting.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum Unstarted {
+    /// What it needs could not be laid ready.
+    Prepare(#[from] io::Error),
+    /// Its process did not start.
+    Spawn(#[from] SpawnError),
 }
 
 impl StartError {
     /// Returns whether the program is not installed.
     pub fn is_missing(&self) -> bool {
-        self.source.kind() == io::ErrorKind::NotFound
+        matches!(self.source, Unstarted::Spawn(SpawnError::NotFound { .. }))
     }
 }
 
 /// Starts an agent; `on` is told on another thread what it does, [`AgentEvent::Ended`] last.
 pub fn start(
-    host: &dyn Host,
+    care: &Care,
     profile: &Profile,
     task: &Task,
     scrubber: &Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
 ) -> Result<Agent, StartError> {
     let failed = |source| StartError { program: profile.program.clone(), source };
-    let filled = profile.fill(task).map_err(failed)?;
+    let filled = profile.fill(task).map_err(|error| failed(error.into()))?;
     let mut env = filled.env;
     env.extend(task.env.iter().cloned());
     env.push((AGENT_MARK.to_owned(), task.agent.clone()));
     let launch = Launch { argv: filled.argv, dir: task.dir.clone(), env, input: filled.input };
-    let started = host.start(launch).map_err(failed)?;
+    let started = host::start(care, launch).map_err(|error| failed(error.into()))?;
     let pid = started.family.pid();
     let (messages, inbox) = mpsc::sync_channel(drive::INBOX);
     let (tell, ending) = mpsc::channel();
@@ -178,7 +187,10 @@ pub fn start(
         // Nobody may be waiting for it.
         let _ = tell.send(ending);
     };
-    std::thread::Builder::new().name("agent".into()).spawn(run).map_err(failed)?;
+    std::thread::Builder::new()
+        .name("agent".into())
+        .spawn(run)
+        .map_err(|error| failed(error.into()))?;
     Ok(Agent { pid, messages, ending: Mutex::new(ending) })
 }
 

@@ -130,14 +130,15 @@ impl Profile {
         let model = task.model.iter().flat_map(|_| &self.model);
         let words: Vec<&String> = self.args.iter().chain(model).collect();
         let is_used = |place: &str| words.iter().any(|word| word.contains(place));
-        let input = if is_used("{prompt}") || is_used("{prompt_file}") { "" } else { &task.prompt };
-        if is_used("{prompt_file}") {
+        if !is_used("{prompt}") {
             fs::write(path("prompt.md"), &task.prompt)?;
         }
+        let is_told = is_used("{prompt}") || is_used("{prompt_file}");
+        let input = (!is_told).then(|| files.path().join("prompt.md"));
         let mut argv = vec![OsString::from(&self.program)];
         argv.extend(words.iter().map(|word| OsString::from(fill(word, &places))));
         let env = self.env.iter().map(|(name, value)| (name.clone(), fill(value, &places)));
-        Ok(Filled { argv, env: env.collect(), input: input.to_owned(), files })
+        Ok(Filled { argv, env: env.collect(), input, files })
     }
 }
 
@@ -145,8 +146,8 @@ impl Profile {
 pub(super) struct Filled {
     pub(super) argv: Vec<OsString>,
     pub(super) env: Vec<(String, String)>,
-    /// What it reads on stdin.
-    pub(super) input: String,
+    /// The file that it reads on stdin.
+    pub(super) input: Option<PathBuf>,
     /// The files it was given, which go with this.
     pub(super) files: TempDir,
 }

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use salve_core::scrub::Key;
+use uuid::Uuid;
 
-use super::host::Groups;
 use super::*;
 
 /// Long enough for anything that ends by itself on a busy machine.
@@ -50,7 +50,7 @@ impl Stage {
         let log = Arc::clone(&events);
         let on = Box::new(move |event| log.lock().unwrap().push(event));
         let scrubber = Scrubber::new(Key::new([1; 32]));
-        let agent = start(&Groups, profile, &self.task(bounds), &scrubber, on).unwrap();
+        let agent = start(&care(), profile, &self.task(bounds), &scrubber, on).unwrap();
         (agent, events)
     }
 
@@ -67,6 +67,10 @@ fn run(runtime: Runtime, script: &str, bounds: Bounds) -> (Ending, Vec<AgentEven
     let events = events.lock().unwrap().clone();
     assert_eq!(events.last(), Some(&AgentEvent::Ended(Box::new(ending.clone()))));
     (ending, events, stage)
+}
+
+fn care() -> Care {
+    Care::start(Uuid::new_v4()).unwrap()
 }
 
 fn has_ended(pid: u32) -> bool {
@@ -186,7 +190,7 @@ fn silent_work_is_not_idle_but_silence_is() {
 #[test]
 fn over_its_budget_it_is_ended_with_all_it_started() {
     let script = r#"
-sleep 1000 & echo $! > child
+setsid sleep 1000 & echo $! > child
 echo '{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":600,"output_tokens":1}}}'
 echo '{"type":"assistant","message":{"id":"m2","content":[],"usage":{"input_tokens":600,"output_tokens":1}}}'
 wait
@@ -232,6 +236,6 @@ fn a_missing_program_is_told_as_such() {
     let stage = Stage::new("other", "exit 0");
     let profile = Profile::command(&["no-such-agent".into()]).unwrap();
     let scrubber = Scrubber::new(Key::new([1; 32]));
-    let started = start(&Groups, &profile, &stage.task(BOUNDS), &scrubber, Box::new(|_| {}));
+    let started = start(&care(), &profile, &stage.task(BOUNDS), &scrubber, Box::new(|_| {}));
     assert!(started.unwrap_err().is_missing());
 }

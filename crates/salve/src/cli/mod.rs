@@ -23,6 +23,7 @@ mod project;
 mod scrub;
 mod show;
 mod status;
+mod undo;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -107,6 +108,8 @@ enum Command {
     Explain(explain::Args),
     /// Serve the repair tools to an agent over the Model Context Protocol
     Mcp(mcp::Args),
+    /// Give the files back as they were before a repair
+    Undo(undo::Args),
     /// Print a shell completion script
     Completions(completions::Args),
     /// Write the manual pages
@@ -157,6 +160,7 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Refill(args) => answer::refill(args, &out),
         Command::Explain(args) => explain::run(args, &out),
         Command::Mcp(args) => mcp::run(args, &out),
+        Command::Undo(args) => undo::run(args, &out),
         Command::Completions(args) => completions::run(args, &mut Cli::command(), &out),
         Command::Man(args) => man::run(args, Cli::command(), &out),
     };

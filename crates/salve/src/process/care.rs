@@ -138,7 +138,8 @@ impl Care {
         self.spawn_with(spec, Input::Open, then)
     }
 
-    pub(super) fn spawn_with(
+    /// Starts a process in a session of its own that reads what `input` says.
+    pub(crate) fn spawn_with(
         &self,
         spec: &Spec,
         input: Input,

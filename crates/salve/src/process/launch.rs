@@ -59,7 +59,7 @@ pub enum Terminal {
 
 /// What a process reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Input {
+pub(crate) enum Input {
     /// Nothing comes, and it does not end: many watchers stop when their input does.
     Open,
     /// The end, at once.

@@ -22,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use capture::{Capture, LINES, Look, Outlet, Side};
 pub use care::{Care, CareError, EndReport, Ended, Running};
 pub use command::{CommandEnd, run_command};
+pub(crate) use launch::Input;
 pub use launch::{SpawnError, Spec, Terminal};
 use rustix::process::Pid;
 use salve_core::event::Process;
