@@ -16,7 +16,7 @@ pub struct Repair {
     /// The server's command.
     pub command: Scrubbed,
     /// The crash log's path below the project's root.
-    pub crash_log: Scrubbed,
+    pub crash_log: String,
     /// The line that names the failure.
     pub key_line: Scrubbed,
     /// The attempt, from 1.
@@ -100,7 +100,7 @@ mod tests {
             incident: IncidentId(Uuid::from_u128(0x7f3a_0000_0000_0000_0000_0000_0000_0001)),
             server: Scrubbed::literal("web"),
             command: Scrubbed::literal("npm run dev"),
-            crash_log: Scrubbed::literal(".dev-crash.7f3a0000.log"),
+            crash_log: ".dev-crash.7f3a0000.log".into(),
             key_line: Scrubbed::literal("SyntaxError: Unexpected token '}'"),
             attempt: 1,
             max_attempts: 3,

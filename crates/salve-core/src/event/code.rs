@@ -104,6 +104,7 @@ kinds! {
     Progressed "progressed" 1 false;
     Finished "finished" 1 false;
     Marked "marked" 1 false;
+    AgentLaunched "agent_launched" 1 false;
     Charged "charged" 1 false;
     Refilled "refilled" 1 true;
     Exhausted "exhausted" 1 true;

@@ -137,6 +137,17 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Scrubbed>,
     },
+    /// Salve started an agent for a remedy that it is to apply; its own limit holds from here on.
+    AgentLaunched {
+        /// The effect.
+        effect: u32,
+        /// The agent's process.
+        process: Process,
+        /// The agent's name.
+        agent: Scrubbed,
+        /// How long it may take at most, its ending included.
+        limit_ms: u64,
+    },
     /// What an effect has cost so far; the larger of two such statements counts.
     Charged {
         /// The effect.

@@ -74,6 +74,12 @@ fn one_of_each() -> Vec<Event> {
         Event::Progressed { effect: 2, stage: Stage::HealthCheck },
         Event::Finished { effect: 2, report },
         Event::Marked { attempt: 1, mark: Mark::WroteFiles, reported: change, message: None },
+        Event::AgentLaunched {
+            effect: 2,
+            process: process.clone(),
+            agent: text("claude"),
+            limit_ms: 600_000,
+        },
         Event::Charged { effect: 2, spent: Amounts { tokens: 5, ..Amounts::default() } },
         Event::Refilled { granted: Amounts { attempts: 2, ..Amounts::default() } },
         Event::Exhausted { resource: Resource::MoneyMicros },

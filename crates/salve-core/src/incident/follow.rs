@@ -40,6 +40,9 @@ impl Incident {
             (E::Apply { .. }, R::NoAgent) if self.agent_is_tried() => self.applied(),
             (E::Apply { .. }, R::Failed { .. } | R::TimedOut) => self.fail(None),
             (E::Measure, R::Measured(measured)) => {
+                if let Some(trial) = &mut self.trial {
+                    trial.measured = Some(*measured);
+                }
                 match change::is_small(change::larger(*measured, self.reported()), &self.policy) {
                     true => self.due(E::Verify, self.policy.quiet_ms),
                     false => self.ask(Question::ChangeTooLarge),

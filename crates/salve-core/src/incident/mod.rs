@@ -50,7 +50,7 @@ pub use names::phase_names;
 pub use phase::{Fate, Phase, Reach, Told, Trial, Tried};
 pub use step::{Ignored, Run};
 
-pub(crate) use phase::{Marks, Then};
+pub(crate) use phase::{Launched, Marks, Then};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -143,6 +143,7 @@ pub struct Incident {
     phase: Phase,
     trial: Option<Trial>,
     marks: Marks,
+    launched: Option<Launched>,
     tried: Vec<Tried>,
     ledger: Ledger,
     history: History,
@@ -282,11 +283,15 @@ impl Incident {
 
     /// Returns when to stop waiting for an agent, if one is waited for.
     pub fn agent_deadline(&self) -> Option<Timestamp> {
-        let Phase::Doing { what: Effect::Apply { .. }, since, .. } = self.phase else {
+        let Phase::Doing { effect, what: Effect::Apply { .. }, since } = self.phase else {
             return None;
         };
         if self.trial.as_ref()?.remedy.kind != RemedyKind::Agent {
             return None;
+        }
+        if let Some(launched) = self.launched.filter(|launched| launched.effect == effect) {
+            // Whoever started the agent ends it; this is for the case that nobody does.
+            return Some(launched.until);
         }
         Some(match self.marks.engaged {
             Some(engaged) => later(engaged.max(since), self.policy.write_ms),

@@ -31,6 +31,7 @@ impl Incident {
             | Event::NothingLeft { .. }
             | Event::Requested { .. }
             | Event::Progressed { .. }
+            | Event::AgentLaunched { .. }
             | Event::Finished { .. }
             | Event::Exhausted { .. }
             | Event::CooledDown { .. }

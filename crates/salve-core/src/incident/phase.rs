@@ -75,6 +75,8 @@ pub struct Trial {
     pub signature: Signature,
     /// How far it got.
     pub reach: Reach,
+    /// What it was found to have changed, once that was measured.
+    pub measured: Option<Change>,
 }
 
 /// How far a trial got.
@@ -117,6 +119,15 @@ pub(crate) struct Marks {
     pub(super) engaged: Option<Timestamp>,
     pub(super) wrote: bool,
     pub(super) reported: Change,
+}
+
+/// An agent that Salve started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Launched {
+    /// The effect it was started for.
+    pub(super) effect: u32,
+    /// When it has ended at the latest.
+    pub(super) until: Timestamp,
 }
 
 /// What follows when a change has been undone or a running effect has come back.

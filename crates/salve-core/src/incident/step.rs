@@ -1,6 +1,6 @@
 //! Taking journal entries in: who may say what, and when.
 
-use super::{Incident, Marks, NotOpened, Phase, Reach, Then, Told, later};
+use super::{Incident, Launched, Marks, NotOpened, Phase, Reach, Then, Told, later};
 use crate::event::{
     Actor, Amounts, Change, Effect, Entry, Event, Mark, Outcome, Process, Question, RemedyKind,
     Resource, Symptom,
@@ -88,6 +88,7 @@ impl Incident {
             phase: Phase::Choosing,
             trial: None,
             marks: Marks::default(),
+            launched: None,
             tried: Vec::new(),
             ledger: super::Ledger::new(policy.limits),
             history: super::History::default(),
@@ -168,6 +169,7 @@ impl Incident {
                 true => Ok(None),
                 false => Err(Ignored::Stale),
             },
+            Event::AgentLaunched { effect, limit_ms, .. } => self.launched(*effect, *limit_ms),
             Event::Finished { effect, report } => self.finished(*effect, report),
             Event::Exhausted { resource } => self.exhausted(*resource),
             Event::CooledDown {} => self.cooled_down(),
@@ -312,6 +314,18 @@ impl Incident {
         if self.is_written() {
             self.applied();
         }
+        Ok(None)
+    }
+
+    /// Takes in that an agent was started for the effect that runs.
+    fn launched(&mut self, effect: u32, limit_ms: u64) -> Taken {
+        if self.agent_deadline().is_none() || !self.is_running(effect) {
+            return Err(Ignored::Stale);
+        }
+        if self.launched.is_some_and(|launched| launched.effect == effect) {
+            return Err(Ignored::NoNews);
+        }
+        self.launched = Some(Launched { effect, until: later(self.clock, limit_ms) });
         Ok(None)
     }
 

@@ -27,6 +27,7 @@ impl Incident {
             authority: None,
             signature: self.symptom.signature,
             reach: Reach::Untouched,
+            measured: None,
         };
         self.trial = Some(trial);
         match judgement.verdict {

@@ -72,6 +72,11 @@ impl Incident {
         Tier::of_attempt(self.attempt())
     }
 
+    /// Tells whether somebody wants the running effect to end and something else to follow.
+    pub fn is_called_off(&self) -> bool {
+        self.wish.is_some()
+    }
+
     /// Tells whether the same failure kept coming back in the same tree.
     pub fn is_stuck(&self) -> bool {
         let limit = self.policy.no_progress_limit;

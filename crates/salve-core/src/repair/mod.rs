@@ -11,6 +11,7 @@
 mod errors;
 mod mark;
 mod notice;
+mod order;
 mod question;
 mod servers;
 mod status;
@@ -23,6 +24,7 @@ mod tests;
 pub use errors::{CrashError, Errors, Severity, errors};
 pub use mark::{Refusal, Reported, Step, mark};
 pub use notice::{Notice, agent_title, exit_text};
+pub use order::order;
 pub use question::{Ask, ask};
 pub use servers::{Server, ServerState, servers};
 pub use status::{AgentPart, PhaseEvent, RepairState, RepairStatus, Size, State, status};

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::Tale;
 use super::question::ask;
+use super::{Tale, Work};
 use crate::event::{Change, Event, Exit, Mark, Mode, Outcome, Report, Resource, Symptom};
 use crate::incident::{Phase, phase_names};
 use crate::scrub::Scrubbed;
@@ -112,8 +112,8 @@ fn ready(tale: &Tale<'_>, attempt: u32) -> String {
         (true, Some(_)) => {
             format!("{} did not finish in time — restarting in {wait}", agent(tale, attempt))
         }
-        (false, None) => format!("Restarting in {wait}"),
-        (false, Some(_)) => {
+        (false, None) if !work.is_some_and(Work::changed) => format!("Restarting in {wait}"),
+        (false, _) => {
             let measured = work.and_then(|work| work.measured).map(size);
             let measured = measured.map_or_else(String::new, |size| format!(" ({size} changed)"));
             format!("Restarting in {wait}, once watchers have settled{measured}")
@@ -122,7 +122,9 @@ fn ready(tale: &Tale<'_>, attempt: u32) -> String {
 }
 
 fn recovered(tale: &Tale<'_>, attempt: u32) -> String {
-    let wrote = tale.work(attempt).is_some_and(|work| work.mark == Some(Mark::WroteFiles));
+    let wrote = tale
+        .work(attempt)
+        .is_some_and(|work| work.mark == Some(Mark::WroteFiles) || work.changed());
     match (tale.mode(), wrote) {
         (Mode::Agent, true) => "Dev server recovered after agent repair!".into(),
         (Mode::Agent, false) | (Mode::Legacy, _) => "Dev server recovered!".into(),

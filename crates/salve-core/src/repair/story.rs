@@ -122,6 +122,7 @@ fn words(event: &Event) -> String {
         }
         Event::Finished { report, .. } => reported(report),
         Event::Marked { .. } => marked(event),
+        Event::AgentLaunched { agent, .. } => format!("started {agent}"),
         other => of_people_and_ends(other),
     }
 }

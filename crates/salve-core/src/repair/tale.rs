@@ -49,6 +49,13 @@ pub struct Work {
     pub overdue: bool,
 }
 
+impl Work {
+    /// Tells whether files were found changed.
+    pub fn changed(&self) -> bool {
+        self.measured.is_some_and(|change| change.files != Some(0))
+    }
+}
+
 impl<'e> Tale<'e> {
     /// Tells the incident whose entries these are.
     ///
@@ -95,6 +102,9 @@ impl<'e> Tale<'e> {
                     files: work.reported.files.max(reported.files),
                     lines: work.reported.lines.max(reported.lines),
                 };
+            }
+            Event::AgentLaunched { agent, .. } => {
+                self.work_mut(attempt).agent = Some(agent.clone());
             }
             Event::Finished { report: Report::NoAgent, .. } => {
                 self.work_mut(attempt).overdue = true;

@@ -454,3 +454,50 @@ fn the_whole_story_tells_who_did_what_and_what_was_ignored() {
     assert_eq!(ignored.len(), 1);
     assert_eq!(ignored[0].ignored.as_deref(), Some("only a named person may say this"));
 }
+
+#[test]
+fn an_agent_that_salve_starts_is_told_what_failed_before() {
+    let mut story = awaiting(agent_policy());
+    say(&mut story, Mark::WroteFiles, size(1, 3));
+    fail(&mut story);
+    await_agent(&mut story);
+    story.salve(Event::Finished { effect: 7, report: Report::NoAgent }).unwrap();
+    story.finish(Effect::Measure, Report::Measured(size(0, 0)));
+    let again = Report::Verified {
+        proof: Proof::Failed,
+        symptom: Some(Box::new(Symptom { exit: Some(Exit::Code(1)), ..symptom(1, "tree") })),
+    };
+    story.finish(Effect::Verify, again);
+    story.finish(Effect::RollBack(crate::event::Scope::Attempt), Report::Done);
+    await_agent(&mut story);
+    let tale = Tale::of(&story.journal).unwrap();
+    let order = order(&tale, Scrubbed::literal("npm run dev"));
+    assert_eq!((order.attempt, order.max_attempts, order.max_files), (3, 3, 8));
+    let told: Vec<_> = order.earlier.iter().map(|one| (one.attempt, one.what.as_str())).collect();
+    let idle = "nothing was changed, the server was only restarted";
+    assert_eq!(told, [(1, "fixed the import"), (2, idle)]);
+}
+
+#[test]
+fn edits_without_a_word_are_an_agents_repair_too() {
+    for (files, want) in
+        [(2, "Dev server recovered after agent repair!"), (0, "Dev server recovered!")]
+    {
+        let mut story = awaiting(agent_policy());
+        let launched = Event::AgentLaunched {
+            effect: 2,
+            process: process(7),
+            agent: Scrubbed::literal("codex"),
+            limit_ms: 1_000,
+        };
+        story.salve(launched).unwrap();
+        story.salve(Event::Finished { effect: 2, report: Report::Done }).unwrap();
+        story.finish(Effect::Measure, Report::Measured(size(files, files)));
+        let well = Report::Verified { proof: Proof::Proven, symptom: None };
+        story.finish(Effect::Verify, well);
+        let tale = Tale::of(&story.journal).unwrap();
+        let (_, last) = tale.notices().next_back().unwrap();
+        assert_eq!((last.phase, last.message.as_str()), ("recovered", want));
+        assert_eq!(tale.work(1).unwrap().agent, Some(Scrubbed::literal("codex")));
+    }
+}

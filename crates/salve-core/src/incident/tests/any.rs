@@ -77,6 +77,12 @@ fn said() -> impl Strategy<Value = Event> {
         }),
         (number(), amount())
             .prop_map(move |(effect, n)| Event::Charged { effect, spent: amounts(n) }),
+        (number(), amount()).prop_map(|(effect, limit_ms)| Event::AgentLaunched {
+            effect,
+            process: process(7),
+            agent: Scrubbed::literal("claude"),
+            limit_ms,
+        }),
         amount().prop_map(move |n| Event::Refilled { granted: amounts(n) }),
         select(orders.to_vec()).prop_map(|order| Event::Ordered { order }),
         select(vec![

@@ -362,6 +362,33 @@ fn an_agent_that_came_has_its_time_and_its_last_mark_ends_the_wait() {
 }
 
 #[test]
+fn an_agent_that_salve_started_has_its_own_time() {
+    let mut story = Story::new(policy());
+    story.judge(Agent, "a", Allow);
+    story.finish(Effect::Snapshot, Report::Done);
+    let launched = |effect| Event::AgentLaunched {
+        effect,
+        process: process(7),
+        agent: Scrubbed::literal("claude"),
+        limit_ms: 600_000,
+    };
+    assert_eq!(story.salve(launched(1)), Err(Ignored::Stale), "nothing is applied yet");
+    let apply = story.run().unwrap();
+    assert_eq!(story.by(agent(), launched(apply.effect)), Err(Ignored::NotAPerson));
+    story.salve(launched(apply.effect)).unwrap();
+    assert_eq!(story.salve(launched(apply.effect)), Err(Ignored::NoNews));
+    let mark = Event::Marked {
+        attempt: 1,
+        mark: Mark::Started,
+        reported: Change::default(),
+        message: None,
+    };
+    story.by(agent(), mark).unwrap();
+    assert_eq!(story.run().unwrap().what, Effect::Measure);
+    assert_eq!(story.now, 600_000, "neither the time to begin nor the time to write cut it short");
+}
+
+#[test]
 fn a_mark_that_came_before_the_wait_counts() {
     let mut story = Story::new(policy());
     story.judge(Agent, "a", Allow);

@@ -1,0 +1,53 @@
+//! What an agent that Salve starts is told, read from the incident's story.
+
+use super::{Tale, crash_log_name};
+use crate::agent::{Earlier, Repair};
+use crate::event::{Event, Mark, Proof, Report};
+use crate::scrub::Scrubbed;
+
+/// Returns the order for the present attempt; `command` starts the server.
+pub fn order(tale: &Tale<'_>, command: Scrubbed) -> Repair {
+    let incident = tale.incident();
+    let policy = incident.policy();
+    Repair {
+        incident: tale.id(),
+        server: tale.subject().name.clone(),
+        command,
+        crash_log: crash_log_name(tale.id()),
+        key_line: incident.symptom().key_line.clone(),
+        attempt: tale.attempt(),
+        max_attempts: tale.max_attempts(),
+        max_files: policy.max_files,
+        max_lines: policy.max_lines,
+        tier: incident.tier(),
+        earlier: (1..tale.attempt()).filter_map(|attempt| earlier(tale, attempt)).collect(),
+    }
+}
+
+/// Returns what an earlier attempt did and what was seen afterwards; nothing if nothing was.
+fn earlier(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
+    let events = || tale.lines().iter().filter(|l| l.attempt == attempt).map(|l| &l.entry.event);
+    let seen = events().find_map(|event| match event {
+        Event::Finished {
+            report: Report::Verified { proof: Proof::Failed, symptom: Some(symptom) },
+            ..
+        }
+        | Event::Sickened { symptom } => Some(symptom.key_line.clone()),
+        _ => None,
+    })?;
+    let chosen = events().find_map(|event| match event {
+        Event::Judged { remedy, .. } => Some(remedy.text.clone()),
+        _ => None,
+    });
+    let work = tale.work(attempt);
+    let said = events().find_map(|event| match event {
+        Event::Marked { mark: Mark::WroteFiles, message, .. } => message.clone(),
+        _ => None,
+    });
+    let idle = work.is_some_and(|work| work.measured.and_then(|change| change.files) == Some(0));
+    let what = match idle {
+        true => Scrubbed::literal("nothing was changed, the server was only restarted"),
+        false => said.or(chosen)?,
+    };
+    Some(Earlier { attempt, what, seen })
+}
