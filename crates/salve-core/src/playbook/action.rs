@@ -32,12 +32,16 @@ pub enum Step {
         /// What was known of it.
         hold: LockHold,
     },
-    /// Ends processes of this project that nobody looks after any more.
+    /// Ends processes of this project; the right to do so is proven again right before.
     End {
-        /// The processes, the eldest first.
+        /// The one that holds what the subject wants.
+        holder: Process,
+        /// It and its relatives, the eldest first.
         family: Vec<Process>,
-        /// The port they hold, if that is why.
+        /// The port it holds, if that is why.
         port: Option<u16>,
+        /// What gives the right.
+        right: Right,
     },
     /// Runs a program, confined to the project.
     Run {
@@ -50,6 +54,15 @@ pub enum Step {
         /// Whether it may change a file that git tracks.
         edits: Edits,
     },
+}
+
+/// What gives the right to end a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// It is this project's own, and nobody looks after it any more.
+    Orphan,
+    /// It is this project's own, and a person said yes.
+    Consent,
 }
 
 /// Which files a command may change.

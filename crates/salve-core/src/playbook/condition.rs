@@ -68,6 +68,7 @@ conditions! {
     LockAgrees "node.lock_agrees" "The lockfile does not contradict the manifest, as far as can be told." |v| v.node(|n| n.agreement != Agreement::Differs);
     ModulesMissing "node.modules_missing" "There is no `node_modules` with packages in it." |v| v.node(|n| !n.has_modules);
     ModulesStale "node.stale" "Installed versions are not the locked ones." |v| v.node(|n| !n.stale.is_empty());
+    ModulesDamaged "node.damaged" "A declared package that is installed is plainly damaged." |v| v.node(|n| !n.damaged.is_empty());
     BuildScript "node.build" "There is a script that builds." |v| v.node(|n| n.build_script().is_some());
     GenerateScript "node.generate" "There is a script that generates code." |v| v.node(|n| n.generate_script().is_some());
     ScriptKnown "node.script" "The script named is in the manifest." |v| v.node(|n| v.is(Kind::Script, |name| n.scripts.contains_key(name)));

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::action::{Action, Edits, Step};
+use super::action::{Action, Edits, Right, Step};
 use super::catch::Kind;
 use super::condition::{View, cache};
 use super::facts::{Agreement, Holder, NodeProject, PortState, PythonManager, PythonProject};
 use super::fill::{self, Values};
-use super::rule::{RuleRow, Touch};
+use super::rule::{Gate, RuleRow, Touch};
 
 /// How long installing and building may take.
 const LONG: Duration = Duration::from_secs(600);
@@ -250,7 +250,12 @@ fn end(ground: &Ground<'_>) -> Option<Step> {
             }
         }
     };
-    Some(Step::End { family: holder.family.clone(), port })
+    let right = match ground.row.gate {
+        Gate::Safe => Right::Orphan,
+        Gate::Ask => Right::Consent,
+    };
+    let (family, holder) = (holder.family.clone(), holder.process.clone());
+    Some(Step::End { holder, family, port, right })
 }
 
 /// Makes the environment anew, keeping the old one until it has worked.

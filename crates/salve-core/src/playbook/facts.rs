@@ -125,6 +125,8 @@ pub struct NodeProject {
     pub has_modules: bool,
     /// Packages whose installed version is not the locked one: name, installed, locked.
     pub stale: Vec<(String, String, String)>,
+    /// Installed packages whose files are plainly damaged, of those declared or named.
+    pub damaged: Vec<String>,
     /// Declared dependencies of every kind, with their ranges.
     pub declared: BTreeMap<String, String>,
     /// Programs that locked packages bring: program → package.
@@ -326,7 +328,8 @@ pub struct Holder {
     pub inside: bool,
     /// Whether it belongs to Salve's own user.
     pub same_user: bool,
-    /// Whether someone may still look after it: a terminal, or a parent that is not a mere reaper.
+    /// Why it may not be taken for an orphan, if there is a reason: a terminal or a parent still
+    /// looks after it, it keeps data, or nothing shows that it runs the project's own program.
     pub attended: Option<String>,
     /// The mark that Salve put on it.
     pub mark: Mark,

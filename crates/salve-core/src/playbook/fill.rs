@@ -10,6 +10,7 @@ use crate::fingerprint::Fingerprint;
 /// Values beside those that a rule catches itself.
 const KNOWN: &[&str] = &[
     "manager",
+    "damaged",
     "lockfile",
     "holder",
     "holder_pid",
@@ -106,6 +107,7 @@ impl Values {
                 .map(|(name, have, want)| format!("{name} {have} instead of {want}"))
                 .collect();
             self.0.insert("stale", stale.join(", "));
+            self.0.insert("damaged", node.damaged.join(", "));
             self.0.extend(node.build_script().map(|name| ("build", name.to_owned())));
             self.0.extend(node.wanted.as_ref().map(|(what, _)| ("wanted", what.clone())));
             self.0.extend(node.wanted.as_ref().map(|(_, by)| ("wanted_by", by.clone())));

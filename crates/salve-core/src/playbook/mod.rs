@@ -24,7 +24,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use action::{Action, Edits, Step};
+pub use action::{Action, Edits, Right, Step};
 pub use catch::{Clues, Kind};
 pub use condition::Condition;
 pub use cure::Cure;

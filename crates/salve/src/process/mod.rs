@@ -13,7 +13,7 @@ mod launch;
 mod reaper;
 pub mod strays;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod tree;
 
 use std::io;

@@ -34,7 +34,7 @@ fn a_process_is_gone_when_it_ended_or_its_pid_is_anothers() {
 }
 
 /// Lets one test of processes run at a time: orphans fall to the process, not to a test.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     lock(&ONE)
 }

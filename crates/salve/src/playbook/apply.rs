@@ -1,0 +1,257 @@
+//! Does what a remedy says, step by step, and puts back what was set aside if a step fails.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use salve_core::event::{Exit, Process};
+use salve_core::playbook::{Action, Holder, LockHold, Right, Step};
+
+use super::aside::{self, Aside, remove};
+use super::look::{is_tracked, procs};
+use super::{Ask, confine};
+use crate::process::{
+    Capture, Care, CommandEnd, Look, Outlet, SpawnError, Spec, Terminal, run_command,
+};
+
+/// How long a process may take to end by itself.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Variables that keep tools from asking questions and from doing more than installing.
+const QUIET: &[(&str, &str)] = &[
+    ("npm_config_yes", "true"),
+    ("npm_config_update_notifier", "false"),
+    ("COREPACK_ENABLE_DOWNLOAD_PROMPT", "0"),
+    ("HUSKY", "0"),
+    ("PIP_NO_INPUT", "1"),
+    ("PIP_REQUIRE_VIRTUALENV", "1"),
+    ("POETRY_NO_INTERACTION", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("NEXT_TELEMETRY_DISABLED", "1"),
+    ("NO_COLOR", "1"),
+];
+
+/// What an applied action has to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The last lines that its commands wrote, not scrubbed.
+    pub output: String,
+    /// Whether the kernel kept its commands within the project.
+    pub confined: bool,
+}
+
+/// Why an action could not be carried out; what it had set aside is back in place.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// A file could not be moved or deleted.
+    #[error("cannot {what} {path}")]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// With which path.
+        path: String,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// A path is not what the action took it for: outside the project, or tracked by git.
+    #[error("{path} is not the project's to rebuild")]
+    NotDerived {
+        /// The path.
+        path: String,
+    },
+    /// A lock or a process is not what it was when the remedy was chosen.
+    #[error("{what} has changed meanwhile")]
+    Changed {
+        /// What has changed.
+        what: String,
+    },
+    /// A process did not end.
+    #[error("process {pid} did not end")]
+    Lives {
+        /// The process.
+        pid: u32,
+    },
+    /// A program could not be started.
+    #[error("cannot start `{command}`")]
+    Spawn {
+        /// The command.
+        command: String,
+        /// Why it could not.
+        #[source]
+        source: SpawnError,
+    },
+    /// A program failed or took too long.
+    #[error("`{command}` failed ({exit:?})")]
+    Failed {
+        /// The command.
+        command: String,
+        /// How it ended.
+        exit: Exit,
+        /// The last lines it wrote, not scrubbed.
+        output: String,
+    },
+    /// The thread for the commands could not be had.
+    #[error("no thread for `{command}`")]
+    Thread {
+        /// The command.
+        command: String,
+    },
+}
+
+/// Carries out the action.
+///
+/// # Errors
+/// When a step fails, nothing of what was set aside is lost: it is back in place.
+pub fn apply(action: &Action, ask: &Ask<'_>, care: &Care) -> Result<Applied, ApplyError> {
+    let mut applied = Applied { output: String::new(), confined: true };
+    let mut aside: Vec<Aside> = Vec::new();
+    for step in &action.steps {
+        let done = match step {
+            Step::SetAside { path } => set_aside(ask.root, path).map(|moved| aside.extend(moved)),
+            Step::Clear { path } => clear(ask.root, path),
+            Step::Unlock { path, hold } => unlock(ask, path, hold),
+            Step::End { holder, family, port, right } => {
+                let found = found(ask, holder, *port, *right);
+                found.and_then(|()| end(ask, family))
+            }
+            Step::Run { argv, dir, limit, .. } => {
+                run(ask, care, (argv, dir), *limit).map(|(end, confined)| {
+                    applied.output.push_str(&end.output);
+                    applied.confined &= confined;
+                })
+            }
+        };
+        if let Err(error) = done {
+            // What cannot be put back now is put back when Salve starts the next time.
+            aside.into_iter().rev().for_each(|one| drop(one.give_back()));
+            return Err(error);
+        }
+    }
+    aside.into_iter().for_each(Aside::drop_old);
+    Ok(applied)
+}
+
+/// Returns the path within the root, refusing what is elsewhere or tracked.
+fn derived(root: &Path, path: &str) -> Result<PathBuf, ApplyError> {
+    let refuse = || ApplyError::NotDerived { path: path.to_owned() };
+    let plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+    let place = root.join(path);
+    let parent = place.parent().and_then(|parent| parent.canonicalize().ok());
+    let root_real = root.canonicalize().map_err(|_| refuse())?;
+    let inside = parent.is_none_or(|parent| parent.starts_with(&root_real));
+    if path.is_empty() || !plain || !inside || is_tracked(root, path) {
+        return Err(refuse());
+    }
+    Ok(place)
+}
+
+fn set_aside(root: &Path, path: &str) -> Result<Option<Aside>, ApplyError> {
+    derived(root, path)?;
+    let failed = |source| ApplyError::File { what: "move", path: path.to_owned(), source };
+    aside::set(root, path, &crate::scrub::scrubber()).map_err(failed)
+}
+
+fn clear(root: &Path, path: &str) -> Result<(), ApplyError> {
+    let place = derived(root, path)?;
+    let failed = |source| ApplyError::File { what: "delete", path: path.to_owned(), source };
+    remove(&place).map_err(failed)
+}
+
+/// Removes a lock if it is still the very one that was judged, and nobody holds it.
+fn unlock(ask: &Ask<'_>, path: &str, judged: &LockHold) -> Result<(), ApplyError> {
+    let place = derived(ask.root, path)?;
+    let now = procs::hold(ask, &place);
+    let same = now.written == judged.written && now.pid == judged.pid;
+    if !same || !now.holders.is_empty() || now.busy {
+        return Err(ApplyError::Changed { what: path.to_owned() });
+    }
+    let failed = |source| ApplyError::File { what: "delete", path: path.to_owned(), source };
+    remove(&place).map_err(failed)
+}
+
+/// Proves again that the holder is the one that was judged, and that it may be ended.
+fn found(
+    ask: &Ask<'_>,
+    holder: &Process,
+    port: Option<u16>,
+    right: Right,
+) -> Result<(), ApplyError> {
+    let changed = || ApplyError::Changed { what: format!("process {}", holder.pid) };
+    let held = port.and_then(crate::probe::holder);
+    if held.is_some_and(|held| (held.pid, held.started) != (holder.pid, holder.started)) {
+        return Err(ApplyError::Changed { what: "the holder of the port".to_owned() });
+    }
+    let now = procs::holder(ask, holder.pid).filter(|now| now.process == *holder);
+    // One that has ended meanwhile is no longer in the way.
+    let Some(now) = now.filter(|_| procs::is_there(holder)) else {
+        return if procs::is_there(holder) { Err(changed()) } else { Ok(()) };
+    };
+    let may = match right {
+        Right::Orphan => Holder::is_orphan(&now),
+        Right::Consent => now.inside && now.same_user,
+    };
+    if may { Ok(()) } else { Err(changed()) }
+}
+
+/// Ends processes by handle, so that no other one is hit: asks, waits, kills.
+fn end(ask: &Ask<'_>, family: &[Process]) -> Result<(), ApplyError> {
+    let mut handles = Vec::new();
+    for process in family {
+        let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+        let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        // The handle is of whoever has the pid now; only then is it told who that is.
+        let Some(handle) = handle.filter(|_| procs::is_there(process)) else { continue };
+        if procs::holder(ask, process.pid).is_some_and(|now| now.same_user) {
+            handles.push((process, handle));
+        }
+    }
+    for signal in [Signal::TERM, Signal::KILL] {
+        for (_, handle) in &handles {
+            // One that has ended needs no signal.
+            let _ = pidfd_send_signal(handle, signal);
+        }
+        handles.retain(|(_, handle)| {
+            let limit = Timespec::try_from(GRACE).ok();
+            let ready = poll(&mut [PollFd::new(handle, PollFlags::IN)], limit.as_ref());
+            !ready.is_ok_and(|ready| ready > 0)
+        });
+    }
+    handles.first().map_or(Ok(()), |(process, _)| Err(ApplyError::Lives { pid: process.pid }))
+}
+
+/// Runs a command on a thread that may write only where it should.
+fn run(
+    ask: &Ask<'_>,
+    care: &Care,
+    (argv, dir): (&[String], &str),
+    limit: Duration,
+) -> Result<(CommandEnd, bool), ApplyError> {
+    let command = argv.join(" ");
+    let mut env: Vec<(OsString, OsString)> = ask.env.to_vec();
+    env.extend(QUIET.iter().map(|(name, value)| (name.into(), value.into())));
+    let spec = Spec {
+        argv: argv.iter().map(OsString::from).collect(),
+        dir: ask.root.join(dir),
+        env,
+        server: "remedy".to_owned(),
+        terminal: Terminal::Pipes,
+        output: Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain)),
+    };
+    let (end, confined) = std::thread::scope(|scope| {
+        let work = || {
+            let confined = confine::confine(ask.root).unwrap_or(false);
+            (run_command(care, &spec, limit), confined)
+        };
+        scope.spawn(work).join().map_err(|_| ApplyError::Thread { command: command.clone() })
+    })?;
+    let end = end.map_err(|source| ApplyError::Spawn { command: command.clone(), source })?;
+    if end.exit == Exit::Code(0) {
+        return Ok((end, confined));
+    }
+    Err(ApplyError::Failed { command, exit: end.exit, output: end.output })
+}

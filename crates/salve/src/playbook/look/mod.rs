@@ -1,0 +1,187 @@
+//! Collects the facts that a diagnosis rests on.
+
+mod git;
+mod kin;
+mod node;
+mod path;
+pub(super) mod procs;
+mod python;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use salve_core::playbook::{Clues, Compose, Disk, Facts, Manifest, Playbook, Seen, User};
+
+pub(super) use git::is_tracked;
+
+use super::Ask;
+
+/// Files that show what belongs into a `.env`.
+const EXAMPLES: &[&str] = &[".env.example", ".env.sample", ".env.template", ".env.dist"];
+
+/// Compose files.
+const COMPOSE: &[&str] =
+    &["compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"];
+
+/// Looks at the project and at the things that the failure speaks of.
+pub fn look(ask: &Ask<'_>, seen: &Seen<'_>) -> Facts {
+    let clues = Playbook::built_in().clues(seen);
+    let expected_port = expected_port(ask);
+    let node = node::project(ask, &clues);
+    let python = python::project(ask, &clues, seen.output);
+    let example_file = EXAMPLES.iter().find(|name| ask.dir.join(name).is_file());
+    let example = example_file.and_then(|name| fs::read_to_string(ask.dir.join(name)).ok());
+    let names = example.iter().flat_map(|text| text.lines());
+    let names = names.filter_map(|line| Some(line.split_once('=')?.0.trim().to_owned()));
+    let mut paths: BTreeSet<String> = clues.paths.clone();
+    paths.extend(clues.programs.iter().filter(|name| name.contains('/')).cloned());
+    let named_ports = clues.ports.iter().copied().chain(expected_port);
+    Facts {
+        root: ask.root.display().to_string(),
+        dir: relative(ask.root, ask.dir).unwrap_or_default(),
+        command: ask.command.to_owned(),
+        user: user(),
+        packages: node.as_ref().map(|node| node::packages(ask, node, &clues)).unwrap_or_default(),
+        in_venv: python.as_ref().map(|p| python::installed(ask, p, &clues)).unwrap_or_default(),
+        node,
+        python,
+        manifests: manifests(ask),
+        compose: compose(ask),
+        expected_port,
+        disk: disk(ask, &clues),
+        paths: paths.iter().map(|name| (name.clone(), path::state(ask, name))).collect(),
+        ports: named_ports.map(|port| (port, procs::port(ask, port))).collect(),
+        processes: clues
+            .pids
+            .iter()
+            .filter_map(|pid| Some((*pid, procs::holder(ask, *pid)?)))
+            .collect(),
+        programs: clues.programs.iter().map(|p| (p.clone(), find(p).is_some())).collect(),
+        example_variables: names.collect(),
+        example_file: example_file.map(|name| (*name).to_owned()),
+        has_env_file: ask.dir.join(".env").exists(),
+    }
+}
+
+/// Returns where a program is on the `PATH`.
+pub(super) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| {
+        file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    })
+}
+
+/// Returns `path` relative to `root`, if it is inside; the root itself is empty.
+pub(super) fn relative(root: &Path, path: &Path) -> Option<String> {
+    path.strip_prefix(root).ok()?.to_str().map(str::to_owned)
+}
+
+/// Returns the nearest directory from the subject's up to the root that has the file.
+fn nearest(ask: &Ask<'_>, file: &str) -> Option<PathBuf> {
+    let inside = ask.dir.ancestors().take_while(|dir| dir.starts_with(ask.root));
+    inside.map(Path::to_path_buf).find(|dir| dir.join(file).exists())
+}
+
+fn user() -> User {
+    let uid = rustix::process::geteuid().as_raw();
+    User { name: name_of(uid), uid }
+}
+
+/// Returns a user's name, or the number where there is none.
+pub(super) fn name_of(uid: u32) -> String {
+    let list = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut users = list.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let found = users.find(|user| user.get(2).and_then(|id| id.parse().ok()) == Some(uid));
+    found.and_then(|user| user.first().map(|name| (*name).to_owned())).unwrap_or(uid.to_string())
+}
+
+/// Returns the port that the subject would use: from its command, its environment, its framework.
+fn expected_port(ask: &Ask<'_>) -> Option<u16> {
+    let words: Vec<&str> = ask.command.split_whitespace().collect();
+    let flags = ["--port", "-p", "-P", "--bind", "-b", "--listen"];
+    for (at, word) in words.iter().enumerate() {
+        let value = match word.split_once('=') {
+            Some((flag, value)) if flags.contains(&flag) || flag == "PORT" => Some(value),
+            Some(_) => None,
+            None if flags.contains(word) => words.get(at + 1).copied(),
+            None => word.rsplit_once(':').filter(|(host, _)| !host.contains('/')).map(|_| *word),
+        };
+        let port = value.and_then(|value| value.rsplit(':').next()?.parse().ok());
+        if port.is_some() {
+            return port;
+        }
+    }
+    let digits = words.iter().find_map(|w| w.parse::<u16>().ok().filter(|port| *port >= 1024));
+    let own = ask.variable("PORT").and_then(|port| port.to_str()?.parse().ok());
+    let known = || {
+        let has = |part: &str| ask.command.contains(part);
+        let table = [("manage.py", 8000), ("uvicorn", 8000), ("gunicorn", 8000), ("flask", 5000)];
+        table.iter().find(|(part, _)| has(part)).map(|(_, port)| *port)
+    };
+    digits.or(own).or_else(known)
+}
+
+fn manifests(ask: &Ask<'_>) -> BTreeSet<Manifest> {
+    let rows = [
+        ("Cargo.toml", Manifest::Cargo),
+        ("Cargo.lock", Manifest::CargoLock),
+        ("go.mod", Manifest::Go),
+        ("Gemfile.lock", Manifest::GemfileLock),
+        ("composer.json", Manifest::Composer),
+        ("composer.lock", Manifest::ComposerLock),
+        ("manage.py", Manifest::Django),
+        ("bin/rails", Manifest::Rails),
+        ("prisma/schema.prisma", Manifest::Prisma),
+    ];
+    let there = rows.into_iter().filter(|(file, _)| nearest(ask, file).is_some());
+    let mut found: BTreeSet<Manifest> = there.map(|(_, manifest)| manifest).collect();
+    let config = nearest(ask, ".bundle/config").map(|dir| dir.join(".bundle/config"));
+    let config = config.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let inside = |line: &str| {
+        let path = line.strip_prefix("BUNDLE_PATH:").map(|p| p.trim().trim_matches('"').to_owned());
+        path.is_some_and(|path| !path.starts_with(['/', '~', '.']))
+    };
+    if config.lines().any(inside) {
+        found.insert(Manifest::BundleInside);
+    }
+    found
+}
+
+/// Reads which service publishes which port; by lines, since only names and numbers are wanted.
+fn compose(ask: &Ask<'_>) -> Option<Compose> {
+    let (dir, file) = COMPOSE.iter().find_map(|file| Some((nearest(ask, file)?, *file)))?;
+    let text = fs::read_to_string(dir.join(file)).ok()?;
+    let mut services = BTreeMap::new();
+    let (mut in_services, mut service) = (false, None);
+    for line in text.lines() {
+        let body = line.trim_end();
+        let indent = body.len() - body.trim_start().len();
+        let word = body.trim();
+        if indent == 0 && !word.is_empty() && !word.starts_with('#') {
+            in_services = word == "services:";
+        } else if in_services && indent == 2 && word.ends_with(':') {
+            service = Some(word.trim_end_matches(':').to_owned());
+        } else if let (Some(name), Some(entry)) = (&service, word.strip_prefix("- ")) {
+            let entry = entry.trim_matches(['"', '\'']);
+            let parts: Vec<&str> = entry.split(':').collect();
+            let published = parts.len().checked_sub(2).and_then(|at| parts[at].parse().ok());
+            services.extend(published.map(|port: u16| (port, name.clone())));
+        }
+    }
+    Some(Compose { file: file.to_owned(), services })
+}
+
+fn disk(ask: &Ask<'_>, clues: &Clues) -> Option<Disk> {
+    let named = clues.paths.iter().map(|name| ask.dir.join(name));
+    let existing =
+        named.filter_map(|path| path.ancestors().find(|p| p.exists()).map(Path::to_path_buf));
+    let candidates = existing.chain([ask.root.to_path_buf()]);
+    let rooms = candidates.filter_map(|at| {
+        let room = rustix::fs::statvfs(&at).ok()?;
+        let (free, size) = (room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize);
+        Some(Disk { at: at.display().to_string(), size, free, inodes: room.f_favail })
+    });
+    rooms.min_by_key(|disk| disk.free)
+}

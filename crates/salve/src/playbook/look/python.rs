@@ -1,0 +1,272 @@
+//! The Python project around a subject: its virtual environment and what it declares.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use salve_core::playbook::{Clues, PythonManager, PythonProject, Venv};
+
+use super::super::Ask;
+use super::{find, git, nearest, relative};
+
+/// Files that make a directory a Python project.
+const SIGNS: &[&str] = &[
+    "requirements.txt",
+    "pyproject.toml",
+    "Pipfile",
+    "setup.py",
+    "manage.py",
+    "uv.lock",
+    "poetry.lock",
+    ".venv/pyvenv.cfg",
+    "venv/pyvenv.cfg",
+];
+
+/// Reads the project that the subject belongs to.
+pub(super) fn project(ask: &Ask<'_>, clues: &Clues, output: &str) -> Option<PythonProject> {
+    let dir = SIGNS.iter().find_map(|file| nearest(ask, file))?;
+    let has = |file: &str| dir.join(file).is_file();
+    let (manager, lock) = [
+        (PythonManager::Uv, "uv.lock"),
+        (PythonManager::Poetry, "poetry.lock"),
+        (PythonManager::Pipenv, "Pipfile.lock"),
+    ]
+    .into_iter()
+    .find(|(_, file)| has(file))
+    .unwrap_or((PythonManager::Pip, ""));
+    let venv = venv(ask, &dir, clues, output);
+    let editable = venv.as_ref().is_some_and(|venv| venv.editable);
+    let mut sources: Vec<String> = match manager {
+        PythonManager::Pip => ["requirements.txt", "requirements-dev.txt", "dev-requirements.txt"]
+            .into_iter()
+            .filter(|file| has(file))
+            .map(str::to_owned)
+            .collect(),
+        PythonManager::Uv | PythonManager::Poetry | PythonManager::Pipenv => vec![lock.to_owned()],
+    };
+    if manager == PythonManager::Pip && (sources.is_empty() || editable) {
+        let own = ["pyproject.toml", "setup.py"].into_iter().find(|file| has(file));
+        sources.extend(own.map(str::to_owned));
+    }
+    let wanted = wanted(&dir);
+    let interpreter = interpreter(ask, venv.as_ref());
+    let fits = |version: &str| wanted.as_ref().is_none_or(|(want, _)| allows(want, version));
+    Some(PythonProject {
+        dir: relative(ask.root, &dir)?,
+        manager,
+        manager_found: manager == PythonManager::Pip || find(manager.program()).is_some(),
+        declared: declared(&dir),
+        interpreter_fits: interpreter.as_ref().is_some_and(|(_, version)| fits(version)),
+        interpreter,
+        sources,
+        venv,
+        wanted,
+    })
+}
+
+/// Returns which of the modules that the failure names the environment has.
+pub(super) fn installed(ask: &Ask<'_>, python: &PythonProject, clues: &Clues) -> BTreeSet<String> {
+    let Some(venv) = &python.venv else { return BTreeSet::new() };
+    let packages: Vec<PathBuf> = site_packages(&ask.root.join(&venv.path)).collect();
+    let has = |module: &&String| {
+        let top = module.split('.').next().unwrap_or(module);
+        packages.iter().any(|dir| dir.join(top).exists() || dir.join(format!("{top}.py")).exists())
+    };
+    clues.imports.iter().filter(has).cloned().collect()
+}
+
+/// Returns the environment that the command or the failure names, else the usual one.
+fn venv(ask: &Ask<'_>, dir: &Path, clues: &Clues, output: &str) -> Option<Venv> {
+    let words = ask
+        .command
+        .split([' ', '\'', '"', ';', '&'])
+        .chain(clues.programs.iter().map(String::as_str));
+    let named = words.filter_map(|word| word.split_once("/bin/").map(|(dir, _)| dir));
+    let named = named.filter_map(|path| {
+        let path = ask.dir.join(path.trim_start_matches("./"));
+        let inside = path.starts_with(ask.root) && path != ask.root;
+        let like = path.file_name()?.to_str()?.contains("env");
+        (inside && (like || path.join("pyvenv.cfg").exists())).then_some(path)
+    });
+    let usual = [".venv", "venv", "env"].map(|name| dir.join(name));
+    let usual = usual
+        .into_iter()
+        .filter(|path| path.join("pyvenv.cfg").exists() || path.join("bin/activate").exists());
+    let named: Vec<PathBuf> = named.collect();
+    let path = named.first().cloned().or_else(|| usual.into_iter().next())?;
+    let relative = relative(ask.root, &path)?;
+    let exists = path.is_dir();
+    let active = ask.variable("VIRTUAL_ENV").is_some_and(|active| Path::new(&active) == path);
+    let broken = if exists { broken(&path) } else { None };
+    Some(Venv {
+        exists,
+        broken,
+        derived: !git::is_tracked(ask.root, &relative),
+        used: active
+            || !named.is_empty()
+            || output.contains(&format!("{relative}/"))
+            || wraps(ask.command),
+        editable: site_packages(&path).any(|dir| is_editable(&dir)),
+        path: relative,
+    })
+}
+
+/// Returns whether the command chooses the environment by itself.
+fn wraps(command: &str) -> bool {
+    ["uv run", "poetry run", "pipenv run"].iter().any(|word| command.contains(word))
+}
+
+fn site_packages(venv: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let libs = fs::read_dir(venv.join("lib")).into_iter().flatten().flatten();
+    libs.map(|entry| entry.path().join("site-packages")).filter(|path| path.is_dir())
+}
+
+fn is_editable(dir: &Path) -> bool {
+    let names = fs::read_dir(dir).into_iter().flatten().flatten();
+    names
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .any(|name| name.starts_with("__editable__") || name.ends_with(".egg-link"))
+}
+
+/// Returns what is wrong with an environment.
+fn broken(venv: &Path) -> Option<String> {
+    let python = venv.join("bin/python");
+    if python.canonicalize().is_err() {
+        return Some("its interpreter is gone".to_owned());
+    }
+    let Ok(config) = fs::read_to_string(venv.join("pyvenv.cfg")) else {
+        return Some("it has no pyvenv.cfg".to_owned());
+    };
+    let minor = version_of(&python).map(|version| short(&version));
+    let lib = |minor: &String| venv.join(format!("lib/python{minor}/site-packages")).is_dir();
+    match &minor {
+        None => return Some("its interpreter does not run".to_owned()),
+        Some(minor) if !lib(minor) => {
+            return Some(format!("it was made for another Python than {minor}"));
+        }
+        Some(_) => {}
+    }
+    let scripts =
+        ["pip", "pip3"].map(|name| fs::read(venv.join("bin").join(name)).unwrap_or_default());
+    let gone = scripts.iter().filter_map(|text| {
+        let line = text.split(|byte| *byte == b'\n').next()?.strip_prefix(b"#!")?;
+        let program = std::str::from_utf8(line).ok()?.split(' ').next()?.to_owned();
+        (!program.contains("/sh") && !Path::new(&program).exists()).then_some(program)
+    });
+    let _ = config;
+    gone.into_iter().next().map(|_| "it was moved".to_owned())
+}
+
+fn version_of(program: &Path) -> Option<String> {
+    let asked = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&asked.stdout).into_owned();
+    let version = text.trim().strip_prefix("Python ")?.to_owned();
+    asked.status.success().then_some(version)
+}
+
+/// Returns the first two numbers of a version.
+fn short(version: &str) -> String {
+    version.split('.').take(2).collect::<Vec<_>>().join(".")
+}
+
+/// Returns an interpreter outside every environment, the environment's own version first.
+fn interpreter(ask: &Ask<'_>, venv: Option<&Venv>) -> Option<(String, String)> {
+    let config = venv.map(|venv| ask.root.join(&venv.path).join("pyvenv.cfg"));
+    let config = config.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let had = config.lines().find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        key.trim().starts_with("version").then(|| short(value.trim()))
+    });
+    let names = had.map(|minor| format!("python{minor}")).into_iter();
+    let names = names.chain(["python3".to_owned(), "python".to_owned()]);
+    let outside = |path: &PathBuf| !path.starts_with(ask.root);
+    let found = names.filter_map(|name| find(&name).filter(outside).map(|path| (name, path)));
+    found.into_iter().find_map(|(name, path)| Some((name, version_of(&path)?)))
+}
+
+fn wanted(dir: &Path) -> Option<(String, String)> {
+    if let Ok(text) = fs::read_to_string(dir.join(".python-version")) {
+        let first = text.lines().next().unwrap_or_default().trim();
+        return Some((format!("=={}.*", short(first)), ".python-version".to_owned()));
+    }
+    let manifest: toml::Value =
+        toml::from_str(&fs::read_to_string(dir.join("pyproject.toml")).ok()?).ok()?;
+    let project = manifest.get("project").and_then(|p| p.get("requires-python"));
+    let poetry = || manifest.get("tool")?.get("poetry")?.get("dependencies")?.get("python");
+    let text = project.or_else(poetry)?.as_str()?.to_owned();
+    Some((text, "pyproject.toml".to_owned()))
+}
+
+/// Returns whether a version fits a specifier, as far as its first two numbers tell.
+fn allows(specifier: &str, version: &str) -> bool {
+    let pair = |text: &str| -> Option<(u32, u32)> {
+        let mut parts = text.trim().split('.').map(str::parse::<u32>);
+        let major = parts.next()?.ok()?;
+        Some((major, parts.next().and_then(Result::ok).unwrap_or(0)))
+    };
+    let Some(have) = pair(version) else { return false };
+    specifier.split(',').all(|part| {
+        let part = part.trim();
+        let sign: String = part.chars().take_while(|c| "<>=~^!".contains(*c)).collect();
+        let Some(want) = pair(part[sign.len()..].trim_end_matches(".*")) else { return true };
+        match sign.as_str() {
+            ">=" => have >= want,
+            ">" => have >= want,
+            "<" => have < want,
+            "<=" => have <= want,
+            "^" | "~=" => have >= want && have.0 == want.0,
+            "==" | "" | "~" => have == want,
+            _ => true,
+        }
+    })
+}
+
+/// Returns the distributions that the project's files name, normalised.
+fn declared(dir: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for file in ["requirements.txt", "requirements-dev.txt", "dev-requirements.txt"] {
+        let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+        found.extend(text.lines().filter_map(name_in));
+    }
+    let parse = |file: &str| {
+        let text = fs::read_to_string(dir.join(file)).ok()?;
+        toml::from_str::<toml::Value>(&text).ok()
+    };
+    if let Some(manifest) = parse("pyproject.toml") {
+        collect(manifest.get("project").and_then(|p| p.get("dependencies")), &mut found);
+        collect(manifest.get("project").and_then(|p| p.get("optional-dependencies")), &mut found);
+        collect(manifest.get("dependency-groups"), &mut found);
+        let poetry = manifest.get("tool").and_then(|tool| tool.get("poetry"));
+        let table = poetry.and_then(|p| p.get("dependencies")).and_then(toml::Value::as_table);
+        found.extend(table.into_iter().flat_map(|t| t.keys()).filter_map(|key| name_in(key)));
+    }
+    if let Some(pipfile) = parse("Pipfile") {
+        let tables = ["packages", "dev-packages"]
+            .map(|key| pipfile.get(key).and_then(toml::Value::as_table));
+        found.extend(
+            tables.into_iter().flatten().flat_map(|t| t.keys()).filter_map(|key| name_in(key)),
+        );
+    }
+    found
+}
+
+/// Adds the names in lists of requirements, however deep.
+fn collect(value: Option<&toml::Value>, found: &mut BTreeSet<String>) {
+    match value {
+        Some(toml::Value::String(text)) => found.extend(name_in(text)),
+        Some(toml::Value::Array(list)) => list.iter().for_each(|one| collect(Some(one), found)),
+        Some(toml::Value::Table(table)) => table.values().for_each(|one| collect(Some(one), found)),
+        Some(_) | None => {}
+    }
+}
+
+/// Returns the distribution that a line of requirements names.
+fn name_in(line: &str) -> Option<String> {
+    let line = line.trim();
+    let egg = line.split_once("#egg=").map(|(_, name)| name);
+    let end = |c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c));
+    let name = egg.unwrap_or(line).split(end).next()?;
+    let plain = !line.is_empty() && (egg.is_some() || !line.starts_with(['#', '-', '.', '/']));
+    (plain && !name.is_empty()).then(|| name.to_ascii_lowercase().replace(['_', '.'], "-"))
+}

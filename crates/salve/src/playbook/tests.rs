@@ -1,0 +1,279 @@
+//! The playbook in real projects on disk.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use salve_core::event::{Exit, Process};
+use salve_core::fingerprint::{Hints, Rules};
+use salve_core::playbook::{Action, Diagnosis, Edits, Gate, LockHold, Nature, Right, Step};
+use salve_core::scrub::{Key, Scrubber};
+
+use super::*;
+use crate::process::tests::alone;
+use crate::process::{Care, tree};
+
+/// A project in a directory of its own, with git.
+struct Stage {
+    _dir: tempfile::TempDir,
+    root: PathBuf,
+}
+
+impl Stage {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let stage = Self { _dir: dir, root };
+        files.iter().for_each(|(path, text)| stage.write(path, text));
+        stage.git(&["init", "-q"]);
+        stage.git(&["add", "-A"]);
+        stage
+    }
+
+    fn git(&self, args: &[&str]) {
+        let done = Command::new("git").arg("-C").arg(&self.root).args(args).status().unwrap();
+        assert!(done.success());
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn ask<'a>(&'a self, command: &'a str) -> Ask<'a> {
+        Ask { root: &self.root, dir: &self.root, command, env: &[], run: None }
+    }
+
+    /// Diagnoses an output in which `ROOT` stands for the project's root.
+    fn diagnose(&self, command: &str, output: &str, code: i32) -> Diagnosis {
+        let output = output.replace("ROOT", self.root.to_str().unwrap());
+        let hints = Hints { exit_code: Some(code), ..Hints::default() };
+        let fingerprint = Rules::built_in().fingerprint(&output, &hints);
+        let exit = Exit::Code(code);
+        let seen = Seen { fingerprint: &fingerprint, exit: &exit, output: &output };
+        super::diagnose(&self.ask(command), &seen, &Scrubber::new(Key::new([1; 32])))
+    }
+
+    /// Diagnoses and compares the rule and the remedies.
+    #[track_caller]
+    fn check(&self, (command, output, code): (&str, &str, i32), rule: &str, remedies: &[&str]) {
+        let found = self.diagnose(command, output, code);
+        assert_eq!(found.rule.as_deref(), Some(rule), "{found:?}");
+        let got: Vec<&str> = found.remedies.iter().map(|r| r.remedy.text.as_str()).collect();
+        assert_eq!(got, remedies, "{found:?}");
+    }
+}
+
+const NPM: &str = r#"{"name":"app","scripts":{"dev":"node server.js","build":"tsc"},"dependencies":{"ms":"2.1.3"}}"#;
+const LOCK: &str = r#"{"name":"app","lockfileVersion":3,"packages":{"":{"name":"app","dependencies":{"ms":"2.1.3"}},"node_modules/ms":{"version":"2.1.3","bin":{"ms":"cli.js"}}}}"#;
+const MISSING: (&str, &str, i32) =
+    ("npm run dev", "Error: Cannot find module 'ms'\nRequire stack:\n- ROOT/server.js\n", 1);
+
+fn node() -> Stage {
+    Stage::new(&[
+        ("package.json", NPM),
+        ("package-lock.json", LOCK),
+        (".gitignore", "node_modules\ndist\n*.pid\n.salve\n"),
+    ])
+}
+
+const CI: &str = "npm ci --include=dev --no-audit --no-fund";
+
+#[test]
+fn the_same_words_want_another_cure_in_another_state() {
+    let stage = node();
+    stage.check(MISSING, "node.modules-missing", &[CI]);
+    stage.write("node_modules/other/package.json", "{}");
+    let fresh = format!("rm -rf node_modules && {CI}");
+    stage.check(MISSING, "node.package-missing", &[&fresh]);
+    stage.write("node_modules/ms/package.json", r#"{"version":"2.1.3","main":"index.js"}"#);
+    stage.check(MISSING, "node.dependency-damaged", &[&fresh]);
+    stage.write("node_modules/ms/index.js", "module.exports = 1");
+    stage.check(MISSING, "node.package-there-now", &["restart"]);
+    stage.write("node_modules/ms/package.json", r#"{"version":"1.0.0","main":"index.js"}"#);
+    stage.check(MISSING, "node.stale", &[&fresh]);
+    let undeclared = ("npm run dev", "Error: Cannot find module 'left-pads'\n", 1);
+    stage.check(undeclared, "node.package-undeclared", &[]);
+}
+
+#[test]
+fn a_lockfile_that_disagrees_is_not_written_for_a_missing_package() {
+    let stage = node();
+    stage.write("package.json", &NPM.replace("2.1.3", "2.1.2"));
+    let loose = "npm install --no-save --include=dev --no-audit --no-fund";
+    stage.check(MISSING, "node.modules-missing", &[loose]);
+    stage.write("yarn.lock", "");
+    stage.check(MISSING, "node.manager-unclear", &[]);
+}
+
+#[test]
+fn the_projects_own_output_is_built_and_its_source_is_not() {
+    let stage = node();
+    stage.write("node_modules/ms/index.js", "1");
+    let output = ("npm start", "Error: Cannot find module 'ROOT/dist/server.js'\n", 1);
+    stage.check(output, "node.build-output-missing", &["npm run build"]);
+    let own = ("npm start", "Error: Cannot find module 'ROOT/src/server.js'\n", 1);
+    stage.check(own, "code.import", &[]);
+}
+
+#[test]
+fn a_clean_exit_is_left_alone() {
+    let found = node().diagnose(MISSING.0, MISSING.1, 0);
+    assert_eq!((found.nature, found.remedies.len()), (Nature::Unknown, 0));
+}
+
+#[test]
+fn what_is_tracked_or_elsewhere_is_never_moved_or_deleted() {
+    let _alone = alone();
+    let stage = node();
+    let care = Care::start(Uuid::new_v4()).unwrap();
+    for path in ["package.json", "..", "", "/etc", "a/../../b", "../sibling"] {
+        for step in [Step::Clear { path: path.into() }, Step::SetAside { path: path.into() }] {
+            let action = Action { steps: vec![step] };
+            let error = apply(&action, &stage.ask("x"), &care).unwrap_err();
+            assert!(matches!(error, ApplyError::NotDerived { .. }), "{path}: {error:?}");
+        }
+    }
+}
+
+fn sh(script: &str) -> Step {
+    Step::Run {
+        argv: vec!["sh".into(), "-c".into(), script.into()],
+        dir: String::new(),
+        limit: std::time::Duration::from_secs(60),
+        edits: Edits::Derived,
+    }
+}
+
+#[test]
+fn what_was_set_aside_comes_back_when_a_step_fails() {
+    let _alone = alone();
+    let stage = node();
+    stage.write("node_modules/ms/index.js", "old");
+    let care = Care::start(Uuid::new_v4()).unwrap();
+    let aside = Step::SetAside { path: "node_modules".into() };
+    let broken = Action { steps: vec![aside.clone(), sh("mkdir node_modules && exit 3")] };
+    let error = apply(&broken, &stage.ask("x"), &care).unwrap_err();
+    assert!(matches!(error, ApplyError::Failed { exit: Exit::Code(3), .. }), "{error:?}");
+    let file = stage.root.join("node_modules/ms/index.js");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
+    let whole = Action { steps: vec![aside, sh("mkdir -p node_modules/ms")] };
+    apply(&whole, &stage.ask("x"), &care).unwrap();
+    assert!(!file.exists());
+    assert_eq!(std::fs::read_dir(stage.root.join(".salve/aside")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_command_writes_nothing_outside_where_the_kernel_sees_to_that() {
+    let _alone = alone();
+    let stage = node();
+    let outside = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let care = Care::start(Uuid::new_v4()).unwrap();
+    let script = format!("echo in > inside; echo out > {}/out", outside.path().display());
+    let done = apply(&Action { steps: vec![sh(&script)] }, &stage.ask("x"), &care);
+    assert!(stage.root.join("inside").exists());
+    let escaped = outside.path().join("out").exists();
+    assert_eq!(escaped, done.is_ok_and(|applied| !applied.confined));
+}
+
+#[test]
+fn a_pid_file_goes_only_when_its_process_is_gone() {
+    let _alone = alone();
+    let stage = node();
+    let care = Care::start(Uuid::new_v4()).unwrap();
+    let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    stage.write("server.pid", &child.id().to_string());
+    let old =
+        || Command::new("touch").args(["-d", "now"]).arg(stage.root.join("server.pid")).status();
+    old().unwrap();
+    let failure = ("npm run dev", "Error: already running, see server.pid\n", 1);
+    let held = stage.diagnose(failure.0, failure.1, failure.2);
+    assert_eq!(held.rule.as_deref(), Some("pidfile.held"), "{held:?}");
+    let place = stage.root.join("server.pid");
+    let judged = LockHold { holders: Vec::new(), ..look::procs::hold(&stage.ask("x"), &place) };
+    let unlock = Action { steps: vec![Step::Unlock { path: "server.pid".into(), hold: judged }] };
+    let error = apply(&unlock, &stage.ask("x"), &care).unwrap_err();
+    assert!(matches!(error, ApplyError::Changed { .. }), "{error:?}");
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    let past = Command::new("touch").args(["-d", "1 hour ago"]).arg(&place).status().unwrap();
+    assert!(past.success());
+    stage.check(failure, "pidfile.stale", &["rm server.pid"]);
+    let stale = stage.diagnose(failure.0, failure.1, failure.2);
+    apply(&stale.remedies[0].action, &stage.ask("x"), &care).unwrap();
+    assert!(!place.exists());
+}
+
+const LISTENER: &str = "import socket,time\ns=socket.socket();s.bind(('127.0.0.1',0));s.listen()\n\
+                        print(s.getsockname()[1],flush=True)\ntime.sleep(600)\n";
+
+/// Starts a listener in a session of its own, as an orphan would be; returns it and its port.
+fn listener(dir: &std::path::Path, args: &[&str]) -> (Child, u16) {
+    use std::io::{BufRead, BufReader};
+    let mut child = Command::new("setsid")
+        .arg("python3")
+        .args(args)
+        .current_dir(dir)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (child, line.trim().parse().unwrap())
+}
+
+/// Ends a listener; what is in a session of its own may have been waited for already.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[test]
+fn a_strangers_port_is_named_and_left_alone() {
+    let _alone = alone();
+    let stage = node();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (mut child, port) = listener(elsewhere.path(), &["-c", LISTENER]);
+    let output = format!("Error: listen EADDRINUSE: address already in use 127.0.0.1:{port}\n");
+    let found = stage.diagnose("npm run dev", &output, 1);
+    end(&mut child);
+    assert_eq!(found.rule.as_deref(), Some("port.stranger"), "{found:?}");
+    assert!(found.remedies.is_empty());
+    let what = found.findings[0].what.as_str();
+    assert!(what.contains(&child.id().to_string()) && what.contains("python3"), "{what}");
+}
+
+#[test]
+fn an_orphan_of_the_project_is_ended_and_nobody_else() {
+    let _alone = alone();
+    let stage = node();
+    stage.write("server.py", LISTENER);
+    let (mut child, port) = listener(&stage.root, &["server.py"]);
+    let output = format!("Error: listen EADDRINUSE: address already in use 127.0.0.1:{port}\n");
+    let found = stage.diagnose("npm run dev", &output, 1);
+    assert_eq!(found.rule.as_deref(), Some("port.own-orphan"), "{found:?}");
+    assert_eq!(found.remedies[0].gate, Gate::Safe);
+    let care = Care::start(Uuid::new_v4()).unwrap();
+    let stat = tree::stat(child.id()).unwrap();
+    let host = salve_core::scrub::Scrubbed::literal("here");
+    let holder = Process { pid: child.id(), started: stat.started + 1, host };
+    let (family, right) = (vec![holder.clone()], Right::Orphan);
+    let other = Action { steps: vec![Step::End { holder, family, port: Some(port), right }] };
+    assert!(apply(&other, &stage.ask("x"), &care).is_err());
+    assert!(child.try_wait().unwrap().is_none());
+    apply(&found.remedies[0].action, &stage.ask("x"), &care).unwrap();
+    assert!(!tree::is_still(&stat));
+    end(&mut child);
+}
+
+#[test]
+fn what_only_works_in_the_projects_directory_is_no_orphan_of_it() {
+    let _alone = alone();
+    let stage = node();
+    let (mut child, port) = listener(&stage.root, &["-c", LISTENER]);
+    let output = format!("Error: listen EADDRINUSE: address already in use 127.0.0.1:{port}\n");
+    let found = stage.diagnose("npm run dev", &output, 1);
+    end(&mut child);
+    assert_eq!(found.rule.as_deref(), Some("port.own-attended"), "{found:?}");
+    assert_eq!(found.remedies[0].gate, Gate::Ask);
+}
