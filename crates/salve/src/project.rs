@@ -155,6 +155,11 @@ impl Project {
         self.state_dir().join("events.jsonl")
     }
 
+    /// Returns where the log of a server is.
+    pub fn log(&self, server: &str) -> PathBuf {
+        self.state_dir().join("logs").join(format!("{server}.log"))
+    }
+
     /// Returns the directory of what was learned, which a team may share.
     pub fn learned(&self) -> PathBuf {
         self.state_dir().join("learned")

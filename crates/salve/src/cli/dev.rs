@@ -1,5 +1,6 @@
 //! `salve dev`: runs dev servers and heals them.
 
+mod ears;
 mod lines;
 
 use std::ffi::OsString;
@@ -9,11 +10,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
+use anstyle::{AnsiColor, Style};
 use salve_core::event::{Actor, Entry, Limits, Mode};
 use salve_core::incident::{Incident, phase_names};
 use salve_core::scrub::Scrubber;
 use serde::Serialize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
 use self::lines::{Grade, Line, lines};
@@ -22,12 +24,16 @@ use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::dirs;
 use crate::heal::Desk;
-use crate::process::{Capture, Care, Look, Outlet, Terminal, keeper, strays};
+use crate::process::{Capture, Care, Logs, Look, Outlet, Terminal, keeper, strays};
 use crate::project::{Project, ProjectError};
 use crate::store::{Filter, Store};
 use crate::subjects::server::{
     Ending, Face, Fleet, FleetError, Input, Parts, Presence, Remark, RepairPlan, ServerPlan, Timing,
 };
+
+/// The colours that tell several servers apart; red and yellow are for trouble.
+const COLOURS: [AnsiColor; 4] =
+    [AnsiColor::Cyan, AnsiColor::Magenta, AnsiColor::Blue, AnsiColor::Green];
 
 /// Arguments of `salve dev`.
 #[derive(Debug, clap::Args)]
@@ -39,7 +45,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// Servers of salve.toml or the Procfile to run [default: all]
-    #[arg(long, short = 'n', value_name = "NAME")]
+    #[arg(long, short = 'n', value_name = "NAME", value_parser = server_name)]
     name: Vec<String>,
     /// Command that starts the server
     #[arg(last = true, value_name = "COMMAND")]
@@ -79,7 +85,11 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let outlet = Arc::new(if out.json() { errors_only() } else { Outlet::standard() });
     let mut voice = Voice { outlet: outlet.clone(), out, several: servers.len() > 1 };
     let (post, inbox) = mpsc::channel();
-    listen(&project, &store, post.clone())?;
+    ears::listen(&project, &store, &post)?;
+    if servers.iter().any(|server| server.pty) {
+        ears::pass_keys(&post);
+    }
+    let complaints = post.clone();
     let repair = repair_plan(&config, &scrubber);
     let user = user_memory(&config);
     let desk = Desk::new(&store, scrubber.clone());
@@ -100,16 +110,26 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
             false => Presence::Unattended,
         },
     });
-    for (plan, capture) in captured(servers, &outlet, &config, (&project, &scrubber)) {
+    let captured = captured(servers, &outlet, &config, (&project, &scrubber));
+    let logs = logs(&project, &captured, &scrubber, complaints);
+    for (plan, capture) in captured {
         fleet.add(plan, capture, by.clone())?;
     }
     let ending = fleet.live()?;
+    drop(logs);
     Ok(match ending {
         Ending::Clean => Exit::Well.into(),
         Ending::NeedsPerson => Exit::NeedsPerson.into(),
         Ending::Stopped(SIGINT) => Exit::Interrupted.into(),
         Ending::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
     })
+}
+
+fn server_name(name: &str) -> Result<String, &'static str> {
+    match config::is_server_name(name) {
+        true => Ok(name.to_owned()),
+        false => Err("a server's name has only a-z, 0-9, - and _"),
+    }
 }
 
 /// Returns each server with what takes its output.
@@ -122,15 +142,39 @@ fn captured(
     let widest = servers.iter().map(|server| server.name.len()).max().unwrap_or_default();
     let several = servers.len() > 1;
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX);
-    let capture = |server: ServerSettings| {
+    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let capture = |(at, server): (usize, ServerSettings)| {
+        let style = match coloured {
+            true => Style::new().fg_color(Some(COLOURS[at % COLOURS.len()].into())),
+            false => Style::new(),
+        };
         let look = match several {
-            true => Look::Prefixed(format!("{:<widest$} | ", server.name)),
+            true => Look::Prefixed(format!("{style}{:<widest$} |{style:#} ", server.name)),
             false => Look::Plain,
         };
         let capture = Capture::new(outlet.clone(), look).with_lines(lines);
         (server_plan(server, project, config, scrubber), Arc::new(capture))
     };
-    servers.into_iter().map(capture).collect()
+    servers.into_iter().enumerate().map(capture).collect()
+}
+
+/// Begins to keep on disk what the servers write; they run without it too.
+fn logs(
+    project: &Project,
+    captured: &[(ServerPlan, Arc<Capture>)],
+    scrubber: &Scrubber,
+    post: Sender<Input>,
+) -> Option<Logs> {
+    let names: Vec<String> = captured.iter().map(|(plan, _)| plan.name.clone()).collect();
+    let captures = captured.iter().map(|(_, capture)| capture.clone());
+    let servers = names.iter().cloned().zip(captures).collect();
+    let dir = project.log("any").parent()?.to_owned();
+    let complain = move |name: &str, error: std::io::Error| {
+        let server = names.iter().position(|one| one == name).unwrap_or_default();
+        let text = format!("the log cannot be written any more: {error}");
+        let _ = post.send(Input::Note { server, text });
+    };
+    Logs::start(dir, servers, scrubber.clone(), complain).ok()
 }
 
 /// Returns the servers that are to run.
@@ -205,7 +249,10 @@ fn server_plan(
             .map_or_else(|| project.root().into(), |dir| project.root().join(dir)),
         env,
         terminal: match server.pty {
-            true => terminal(),
+            true => {
+                let (rows, cols) = ears::size();
+                Terminal::Pty { rows, cols }
+            }
             false => Terminal::Pipes,
         },
         url: server.url.as_ref().map(ToString::to_string),
@@ -224,12 +271,6 @@ fn server_plan(
         },
         name: server.name,
     }
-}
-
-fn terminal() -> Terminal {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    let (rows, cols) = size.map_or((24, 80), |size| (size.ws_row.max(1), size.ws_col.max(1)));
-    Terminal::Pty { rows, cols }
 }
 
 fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
@@ -286,52 +327,6 @@ fn end_strays(store: &Store) -> Result<(), CliError> {
     }
     runs.dedup();
     strays::end(&runs, &processes, Duration::from_secs(2));
-    Ok(())
-}
-
-/// Hands on what happens outside: the journal, signals, the keeper's end.
-fn listen(project: &Project, store: &Store, post: Sender<Input>) -> Result<(), CliError> {
-    let after = store.journal().last_seq()?;
-    let (project, to) = (project.clone(), post.clone());
-    let follow = move || {
-        let Ok(store) = Store::open(&project) else { return };
-        let journal = store.journal();
-        let mut follower = journal.follow(after, Filter::default());
-        while let Ok(entries) = follower.next(Duration::from_secs(3_600)) {
-            if !entries.is_empty() && to.send(Input::Journal(entries)).is_err() {
-                return;
-            }
-        }
-    };
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
-    let to = post.clone();
-    let hear = move || {
-        let mut heard = signals.forever();
-        if let Some(signal) = heard.next() {
-            let _ = to.send(Input::Stop(signal));
-        }
-        if let Some(signal) = heard.next() {
-            // Told twice: the keeper ends whatever is left.
-            std::process::exit(128 + signal);
-        }
-    };
-    let watch = move || {
-        if keeper::wait_for_keeper().is_ok() {
-            let _ = post.send(Input::Stop(SIGTERM));
-        }
-    };
-    for (name, work) in [
-        ("journal", Box::new(follow) as Box<dyn FnOnce() + Send>),
-        ("signals", Box::new(hear)),
-        ("keeper", Box::new(watch)),
-    ] {
-        std::thread::Builder::new()
-            .name(name.to_owned())
-            .stack_size(512 << 10)
-            .spawn(work)
-            .map_err(|error| CliError::failed("cannot start a thread").because(error))?;
-    }
     Ok(())
 }
 

@@ -15,12 +15,14 @@ mod fingerprint;
 mod gate;
 mod init;
 mod interrupt;
+mod logs;
 mod man;
 mod mcp;
 mod memory;
 mod output;
 mod project;
 mod scrub;
+mod servers;
 mod show;
 mod status;
 mod undo;
@@ -30,7 +32,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use salve_core::event::Order;
+use salve_core::event::{Order, ServerOrder};
 
 pub use error::{CliError, Exit};
 pub use output::Output;
@@ -68,6 +70,14 @@ pub struct Global {
 enum Command {
     /// Run dev servers and heal them
     Dev(dev::Args),
+    /// Start a server that another salve cares for
+    Start(servers::Args),
+    /// Stop a server that another salve cares for
+    Stop(servers::Args),
+    /// Stop a server that another salve cares for and start it again
+    Restart(servers::Args),
+    /// Show what servers wrote, without their secrets
+    Logs(logs::Args),
     /// Tell what a failure is: its signature, class and key line
     Fingerprint(fingerprint::Args),
     /// Copy stdin to stdout without the secrets in it
@@ -140,6 +150,10 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let result = match cli.command {
         Command::Dev(_) => Ok(Exit::Well),
+        Command::Start(args) => servers::run(&args, ServerOrder::Start, &out),
+        Command::Stop(args) => servers::run(&args, ServerOrder::Stop, &out),
+        Command::Restart(args) => servers::run(&args, ServerOrder::Restart, &out),
+        Command::Logs(args) => logs::run(&args, &out),
         Command::Fingerprint(args) => fingerprint::run(args, &out),
         Command::Scrub(args) => scrub::run(args, &out),
         Command::Gate(args) => gate::run(args, &out),

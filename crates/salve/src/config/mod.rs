@@ -29,7 +29,7 @@ pub use command::CommandLine;
 pub use live::{Live, LiveError, Reload, in_force};
 pub use load::{Config, DEFAULTS, LoadError, Sources, defaults, load, load_file};
 pub use problem::Problem;
-pub use procfile::{PROCFILES, ProcfileError, procfile};
+pub use procfile::{PROCFILES, ProcfileError, is_name as is_server_name, procfile};
 pub use read::{ReadError, read, read_from};
 pub use schema::{Key, keys, with_defaults};
 pub use servers::{Health, HealthEntry, Server, ServerEntry, ServerSettings};

@@ -39,7 +39,7 @@ pub fn procfile(text: &str) -> Result<BTreeMap<String, ServerEntry>, ProcfileErr
 }
 
 /// Returns whether this can be the name of a server.
-pub(super) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_');
     !name.is_empty() && name.len() <= 40 && name.bytes().all(good) && !name.starts_with('-')
 }

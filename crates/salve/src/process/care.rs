@@ -8,12 +8,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use salve_core::event::{Exit, Process};
 use uuid::Uuid;
 
 use super::capture::{Pump, Stream};
-use super::launch::{self, Input, SpawnError, Spec};
+use super::launch::{self, Input, SpawnError, Spec, Terminal};
 use super::tree::{self, Found};
 use super::{family, lock, reaper};
 
@@ -104,6 +104,8 @@ pub(super) struct Life {
     pub(super) since: Instant,
     /// What keeps its input open.
     pub(super) input: Mutex<Option<OwnedFd>>,
+    /// Whether that is a terminal.
+    pub(super) has_terminal: bool,
     pub(super) ended: Mutex<Option<Ended>>,
     pub(super) has_ended: Condvar,
 }
@@ -177,6 +179,7 @@ impl Care {
             origin,
             since: launched.since,
             input: Mutex::new(launched.input),
+            has_terminal: matches!(spec.terminal, Terminal::Pty { .. }),
             ended: Mutex::default(),
             has_ended: Condvar::new(),
         });
@@ -240,6 +243,37 @@ impl Running {
     /// Returns how it ended, once it has.
     pub fn ended(&self) -> Option<Ended> {
         lock(&self.life.ended).clone()
+    }
+
+    /// Gives its terminal, if it has one, another size.
+    pub fn resize(&self, rows: u16, cols: u16) {
+        self.on_terminal(|terminal| {
+            let size =
+                rustix::termios::Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+            // It may be going away just now.
+            let _ = rustix::termios::tcsetwinsize(terminal, size);
+        });
+    }
+
+    /// Types into its terminal, if it has one; what it does not take is dropped.
+    pub fn type_in(&self, keys: &[u8]) {
+        self.on_terminal(|terminal| {
+            let _ = rustix::io::write(terminal, keys);
+        });
+    }
+
+    fn on_terminal(&self, act: impl FnOnce(&OwnedFd)) {
+        if let Some(terminal) = lock(&self.life.input).as_ref().filter(|_| self.life.has_terminal) {
+            act(terminal);
+        }
+    }
+
+    /// Sends a signal to its main process.
+    pub fn signal(&self, number: i32) {
+        if let Some(signal) = Signal::from_named_raw(number) {
+            // It may have ended just now.
+            let _ = rustix::process::pidfd_send_signal(&self.life.pidfd, signal);
+        }
     }
 
     /// Waits until it has ended, at most for `limit`.

@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 
@@ -34,7 +34,9 @@ pub fn is_worker() -> bool {
 pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<ExitCode> {
     let me = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(me))?;
-    let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+    let mut signals =
+        SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    let terminal = rustix::termios::tcgetattr(rustix::stdio::stdin()).ok();
     let handle = signals.handle();
     let mut worker = Command::new(std::env::current_exe()?)
         .args(args)
@@ -50,6 +52,8 @@ pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<Ex
                     SIGINT => Signal::INT,
                     SIGHUP => Signal::HUP,
                     SIGQUIT => Signal::QUIT,
+                    SIGUSR1 => Signal::USR1,
+                    SIGUSR2 => Signal::USR2,
                     _ => Signal::TERM,
                 };
                 // It may have ended just now.
@@ -62,7 +66,20 @@ pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<Ex
     // It ends with its signals.
     let _ = forward.join();
     end_all();
+    if let Some(before) = terminal {
+        give_back(&before);
+    }
     Ok(code_of(status))
+}
+
+/// Puts the terminal back as it was: a worker that was killed could not.
+fn give_back(before: &rustix::termios::Termios) {
+    use rustix::termios::{OptionalActions, tcgetpgrp, tcsetattr};
+    let stdin = rustix::stdio::stdin();
+    // From the background, it would stop us.
+    if tcgetpgrp(stdin).is_ok_and(|group| group == rustix::process::getpgrp()) {
+        let _ = tcsetattr(stdin, OptionalActions::Now, before);
+    }
 }
 
 fn code_of(status: ExitStatus) -> ExitCode {

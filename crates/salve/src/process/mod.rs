@@ -19,7 +19,7 @@ pub mod tree;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use capture::{Capture, LINES, Look, Outlet, Side};
+pub use capture::{Capture, LINES, Logs, Look, OLDER, Outlet, Side, older};
 pub use care::{Care, CareError, EndReport, Ended, Running};
 pub use command::{CommandEnd, run_command};
 pub(crate) use launch::Input;

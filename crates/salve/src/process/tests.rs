@@ -67,7 +67,8 @@ impl Server {
 
     fn start(&self) -> (Running, Receiver<Ended>) {
         let (tell, told) = mpsc::channel();
-        let then = Box::new(move |ended| tell.send(ended).unwrap());
+        // A test that is over no longer listens, and the reaper is everyone's.
+        let then = Box::new(move |ended| drop(tell.send(ended)));
         (self.care.spawn(&self.spec, then).unwrap(), told)
     }
 
@@ -259,4 +260,34 @@ fn a_command_is_bounded_and_leaves_nothing() {
     let slow = Server::shell("echo begun; sleep 600", home.path());
     let end = run_command(&slow.care, &slow.spec, Duration::from_millis(300)).unwrap();
     assert_eq!((end.exit, &*end.output), (Exit::TimedOut, "begun\n"));
+}
+
+#[test]
+fn a_terminal_has_our_size_and_takes_our_keys() {
+    let _alone = alone();
+    let home = tempfile::tempdir().unwrap();
+    let script = "trap 'stty size' WINCH; stty size; read line; echo got $line; \
+                  while :; do sleep 0.05; done";
+    let mut server = Server::shell(script, home.path());
+    server.spec.terminal = Terminal::Pty { rows: 30, cols: 90 };
+    let (running, _told) = server.start();
+    server.wait_for("30 90");
+    running.type_in(b"keys\r");
+    server.wait_for("got keys");
+    running.resize(50, 120);
+    server.wait_for("50 120");
+    server.care.end(&running, Duration::ZERO);
+}
+
+#[test]
+fn a_signal_reaches_the_main_process() {
+    let _alone = alone();
+    let home = tempfile::tempdir().unwrap();
+    let script = "trap 'echo heard' USR2; echo ready; while :; do sleep 0.05; done";
+    let server = Server::shell(script, home.path());
+    let (running, _told) = server.start();
+    server.wait_for("ready");
+    running.signal(signal_hook::consts::SIGUSR2);
+    server.wait_for("heard");
+    server.care.end(&running, Duration::ZERO);
 }

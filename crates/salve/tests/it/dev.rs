@@ -2,14 +2,10 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::Project;
-
-/// Longer than anything here takes, on however busy a machine.
-const LONG: Duration = Duration::from_secs(60);
+use crate::support::{Project, wait_until};
 
 /// Returns `salve dev` with times short enough for tests.
 fn dev(project: &Project, args: &[&str]) -> Command {
@@ -38,16 +34,6 @@ fn phases(output: &Output) -> Vec<String> {
         fact["phase"].as_str().unwrap().to_owned()
     };
     text.lines().map(phase).collect()
-}
-
-/// Waits until `is_so`, looking now and then.
-#[track_caller]
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it did not come to pass");
-        std::thread::yield_now();
-    }
 }
 
 fn is_alive(pid: u32) -> bool {

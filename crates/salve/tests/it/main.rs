@@ -7,6 +7,7 @@ mod cli;
 mod config;
 mod dev;
 mod fingerprint;
+mod fleet;
 mod gate;
 mod incident;
 mod init;

@@ -3,8 +3,22 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+/// Longer than anything here takes, on however busy a machine.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Waits until `is_so`, looking now and then.
+#[track_caller]
+pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it did not come to pass");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// A temporary project with its own home, so that no test sees another's files or the user's.
 pub(crate) struct Project {

@@ -4,13 +4,15 @@
 //! terminal. The newest lines stay in memory, and the log is written from there by a thread of
 //! its own, which may fall behind a flood and then says how much it left out.
 
+mod log;
 mod outlet;
 mod pump;
 mod tail;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
+pub use log::{Logs, OLDER, older};
 pub use outlet::Outlet;
 pub(super) use pump::{Pump, Stream};
 use salve_core::server::{LocalUrl, UrlFinder};
@@ -38,12 +40,15 @@ pub struct Capture {
     lines: usize,
     tail: Mutex<Tail>,
     finder: Mutex<UrlFinder>,
+    /// Wakes whoever writes its log, if somebody does.
+    bell: OnceLock<Arc<log::Bell>>,
 }
 
 impl Capture {
     /// Returns a capture that passes on to `outlet` and keeps the last lines.
     pub fn new(outlet: Arc<Outlet>, look: Look) -> Capture {
-        Capture { outlet, look, lines: LINES, tail: Mutex::default(), finder: Mutex::default() }
+        let (tail, finder, bell) = Default::default();
+        Capture { outlet, look, lines: LINES, tail, finder, bell }
     }
 
     /// Returns it keeping another number of lines.
@@ -66,13 +71,26 @@ impl Capture {
 
     /// Marks that a new process writes from here on.
     pub fn mark_start(&self) {
-        lock(&self.tail).mark_start();
+        // Only a log shows it: what was written before the mark is no evidence.
+        let began = format!(
+            "[salve: started at {}]\n",
+            jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default()
+        );
+        {
+            let mut tail = lock(&self.tail);
+            tail.close_lines();
+            tail.push(Side::Out, began.as_bytes());
+            tail.mark_start();
+        }
         *lock(&self.finder) = UrlFinder::default();
     }
 
     /// Keeps what was read.
     fn keep(&self, side: Side, bytes: &[u8]) {
         lock(&self.tail).push(side, bytes);
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
+        }
         let mut finder = lock(&self.finder);
         if !finder.is_done() {
             finder.push(bytes);

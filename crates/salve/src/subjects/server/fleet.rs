@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use salve_core::event::{Actor, Entry, Event, Order, ServerOrder};
+use salve_core::event::{Actor, Event};
 use salve_core::fingerprint::Rules;
 use salve_core::gate::Policy;
 use salve_core::incident::Phase;
@@ -13,8 +13,8 @@ use salve_core::scrub::Scrubbed;
 
 use super::repair::LAST_WORDS;
 use super::{
-    Case, Face, Input, NotGiven, Remark, RepairPlan, RunLock, Server, ServerPlan, State, Then,
-    Wanted, crash_log, lock,
+    Case, Face, Held, Input, NotGiven, Remark, RepairPlan, RunLock, Server, ServerPlan, State,
+    crash_log, lock,
 };
 use crate::heal::Desk;
 use crate::process::{Capture, Care};
@@ -61,7 +61,7 @@ pub struct Fleet<'a> {
     pub(super) scribing: Scribing,
     inbox: Receiver<Input>,
     presence: Presence,
-    stopping: Option<i32>,
+    pub(super) stopping: Option<i32>,
 }
 
 /// Whether somebody is at the terminal.
@@ -149,7 +149,7 @@ impl<'a> Fleet<'a> {
             plan,
             capture,
             state: State::Down,
-            wanted: Wanted::Up,
+            held: Held::No,
             generation: 0,
             incident: None,
             case: Case::default(),
@@ -245,8 +245,8 @@ impl<'a> Fleet<'a> {
             Input::Exited { server, generation, ended } if current(self, server, generation) => {
                 self.exited(server, ended)
             }
-            Input::Cleared { server, generation } if current(self, server, generation) => {
-                self.cleared(server)
+            Input::Cleared { server, generation, exit } if current(self, server, generation) => {
+                self.cleared(server, exit)
             }
             Input::Probed { server, generation, answer, fault }
                 if current(self, server, generation) =>
@@ -264,81 +264,21 @@ impl<'a> Fleet<'a> {
                 Ok(())
             }
             Input::Journal(entries) => self.heard(&entries),
+            Input::Resized { rows, cols } => {
+                self.resize(rows, cols);
+                Ok(())
+            }
+            Input::Typed(keys) => {
+                self.each_up(|life| life.running.type_in(&keys));
+                Ok(())
+            }
+            Input::Signal(signal) => {
+                self.each_up(|life| life.running.signal(signal));
+                Ok(())
+            }
             Input::Stop(signal) => {
                 self.stop(signal);
                 Ok(())
-            }
-        }
-    }
-
-    /// Takes in what others wrote to the journal.
-    fn heard(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
-        for entry in entries {
-            if entry.by.process() == Some(&self.desk.me) {
-                continue;
-            }
-            if let Event::ServerOrdered { server, order } = &entry.event {
-                let found = self.servers.iter().position(|one| *server == one.plan.name.as_str());
-                if let Some(at) = found {
-                    self.ordered(at, *order, &entry.by)?;
-                }
-            }
-        }
-        for at in 0..self.servers.len() {
-            let server = &mut self.servers[at];
-            let Some(incident) = &mut server.incident else { continue };
-            let news = entries.iter().any(|entry| {
-                entry.incident == Some(incident.id()) && entry.seq > incident.last_seq()
-            });
-            if news {
-                let (face, name) = (&mut self.face, &server.plan.name);
-                let mut show = |incident: &_, entry: &_| face.entry(name, incident, entry);
-                self.desk.catch_up(incident, &mut show)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Does what somebody wants of a server.
-    fn ordered(&mut self, at: usize, order: ServerOrder, by: &Actor) -> Result<(), StoreError> {
-        let person = by.person().map(|_| by.clone());
-        let is_up = matches!(self.servers[at].state, State::Up(_));
-        match order {
-            ServerOrder::Stop => {
-                self.servers[at].wanted = Wanted::Down;
-                self.servers[at].waits = false;
-                if let Some(person) = &person {
-                    self.say_as(at, person, vec![Event::Ordered { order: Order::Abort }])?;
-                }
-                if is_up {
-                    self.clear(at, Then::Stopped);
-                }
-            }
-            ServerOrder::Start | ServerOrder::Restart if !self.may_start(at) => {
-                self.note(at, "a repair is going on; it will start the server");
-            }
-            ServerOrder::Start if is_up => {}
-            ServerOrder::Start | ServerOrder::Restart => {
-                let server = &mut self.servers[at];
-                server.wanted = Wanted::Up;
-                server.skipped = false;
-                server.started_by = person;
-                if is_up {
-                    self.clear(at, Then::Restart);
-                } else {
-                    server.waits = true;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends all servers, because the user wants it.
-    fn stop(&mut self, signal: i32) {
-        self.stopping = Some(signal);
-        for at in 0..self.servers.len() {
-            if matches!(self.servers[at].state, State::Up(_)) {
-                self.clear(at, Then::Stopped);
             }
         }
     }
@@ -355,7 +295,7 @@ impl<'a> Fleet<'a> {
         let idle = |at: usize| {
             let server = &self.servers[at];
             match &server.incident {
-                None => !server.waits,
+                None => !server.waits && server.held == Held::No,
                 Some(incident) => {
                     self.waits_for_person(at) || matches!(incident.phase(), Phase::Closed(_))
                 }

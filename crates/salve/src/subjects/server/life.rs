@@ -9,7 +9,7 @@ use salve_core::server::{Expect, LocalUrl, StatusRange};
 use salve_core::watch::{Address, Ailment, Answer, Due, Seen, Strictness, Turn, Watch};
 
 use super::fleet::Fleet;
-use super::{Ailing, Failing, Input, Life, Remark, State, Then, Wanted, answer_of};
+use super::{Ailing, Failing, Input, Life, Remark, State, Then, answer_of};
 use crate::probe::{self, Health, Owner};
 use crate::process::{Ended, Spec};
 use crate::store::StoreError;
@@ -231,10 +231,11 @@ impl Fleet<'_> {
         };
         let (post, care, grace) = (self.post.clone(), self.care.clone(), server.plan.timing.stop);
         spawn_thread("ending", move || {
-            if let Some(running) = running {
+            let exit = running.and_then(|running| {
                 care.end(&running, grace);
-            }
-            let _ = post.send(Input::Cleared { server: at, generation });
+                running.ended().map(|ended| ended.exit)
+            });
+            let _ = post.send(Input::Cleared { server: at, generation, exit });
         });
     }
 
@@ -252,7 +253,7 @@ impl Fleet<'_> {
     }
 
     /// Goes on once nothing of a server is left.
-    pub(super) fn cleared(&mut self, at: usize) -> Result<(), StoreError> {
+    pub(super) fn cleared(&mut self, at: usize, exit: Option<Exit>) -> Result<(), StoreError> {
         let server = &mut self.servers[at];
         let State::Clearing(then) = std::mem::replace(&mut server.state, State::Down) else {
             return Ok(());
@@ -268,12 +269,27 @@ impl Fleet<'_> {
                 self.sickened(at, Failing { exit, uptime, ailing, unstarted: None, verifies })
             }
             Then::Stopped => {
+                self.stopped(at, exit)?;
                 self.remark(at, &Remark::Stopped);
                 Ok(())
             }
-            Then::Restart => self.start(at, None),
-            Then::Verify(effect) => self.start(at, Some(effect)),
+            Then::Restart => {
+                self.stopped(at, exit)?;
+                self.start(at, None)
+            }
+            Then::Verify(effect) => {
+                self.stopped(at, exit)?;
+                self.start(at, Some(effect))
+            }
         }
+    }
+
+    /// Writes that a server is down because somebody wanted it.
+    fn stopped(&self, at: usize, exit: Option<Exit>) -> Result<(), StoreError> {
+        let Some(exit) = exit else { return Ok(()) };
+        let server = self.desk.scrubber.scrub(&self.servers[at].plan.name);
+        self.desk.note(vec![Event::ServerStopped { server, exit }])?;
+        Ok(())
     }
 
     /// Takes in that a server has ended and nothing of it is left.
@@ -284,9 +300,7 @@ impl Fleet<'_> {
         verifies: Option<Effecting>,
     ) -> Result<(), StoreError> {
         if ended.exit == Exit::Code(0) {
-            let server = &mut self.servers[at];
-            server.wanted = Wanted::Down;
-            let name = self.desk.scrubber.scrub(&server.plan.name);
+            let name = self.desk.scrubber.scrub(&self.servers[at].plan.name);
             let stopped = Event::ServerStopped { server: name, exit: ended.exit.clone() };
             self.desk.note(vec![stopped])?;
             self.remark(at, &Remark::Ended { exit: ended.exit });

@@ -213,6 +213,32 @@ impl RunLock {
     }
 }
 
+/// Returns the servers of a project that some run of Salve cares for right now, by name.
+pub fn cared_for(project: &Project, scrubber: &Scrubber) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(project.state_dir().join("run")) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "lock") {
+            continue;
+        }
+        // The lock itself is not tried: whoever tries it has it for a moment.
+        let held = read(&path).and_then(Result::ok).is_some_and(|holder| {
+            let process = holder.process(scrubber);
+            !process::is_gone(&process, scrubber)
+        });
+        if let Some(name) = path.file_stem().filter(|_| held) {
+            names.push(name.to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
 #[cfg(test)]
 mod tests {
     use salve_core::scrub::Key;

@@ -11,6 +11,7 @@ mod effects;
 mod fleet;
 mod life;
 mod lock;
+mod orders;
 mod plan;
 mod remedies;
 mod repair;
@@ -27,7 +28,7 @@ use salve_core::watch::{Ailment, Answer, Watch};
 
 pub use crash_log::{exit_words, name as crash_log_name, signal_name};
 pub use fleet::{Ending, Fleet, FleetError, Parts, Presence};
-pub use lock::{Holder, NotGiven, RunLock, clear_stale};
+pub use lock::{Holder, NotGiven, RunLock, cared_for, clear_stale};
 pub use plan::{RepairPlan, ServerPlan, Timing};
 
 use crate::process::{Capture, Ended, Running};
@@ -50,6 +51,8 @@ pub enum Input {
         server: usize,
         /// Which of its runs.
         generation: u64,
+        /// How its process ended, if there was one.
+        exit: Option<Exit>,
     },
     /// A probe came back.
     Probed {
@@ -80,6 +83,17 @@ pub enum Input {
     },
     /// Entries that appeared in the journal.
     Journal(Vec<Entry>),
+    /// Our terminal has another size.
+    Resized {
+        /// Its height in lines.
+        rows: u16,
+        /// Its width in columns.
+        cols: u16,
+    },
+    /// Something was typed for the servers that have a terminal.
+    Typed(Vec<u8>),
+    /// A signal that is meant for the servers.
+    Signal(i32),
     /// The user wants it to end, by this signal.
     Stop(i32),
 }
@@ -123,7 +137,7 @@ struct Server {
     plan: ServerPlan,
     capture: Arc<Capture>,
     state: State,
-    wanted: Wanted,
+    held: Held,
     generation: u64,
     incident: Option<Incident>,
     case: Case,
@@ -158,13 +172,13 @@ struct Evidence {
     uptime: Duration,
 }
 
-/// What is to become of a server.
+/// Whether a server is down because somebody wants it so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
-    /// It should run.
-    Up,
-    /// It should not.
-    Down,
+enum Held {
+    /// Nobody does.
+    No,
+    /// It was stopped by order, and starts by order.
+    ByOrder,
 }
 
 /// Whether a server's processes are there.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Acted, Actor, Event, Exit, Mode, Outcome, Proof, Question, RemedyKind, Report, Stage, Symptom,
+    Acted, Actor, Event, Exit, Mode, Outcome, Proof, RemedyKind, Report, Stage, Symptom,
 };
 use salve_core::fingerprint::Hints;
 use salve_core::id::IncidentId;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::crash_log::{CrashLog, signal_name};
 use super::fleet::Fleet;
 use super::life::spawn_thread;
-use super::{Case, Evidence, Failing, Remark, State, Wanted, lock};
+use super::{Case, Evidence, Failing, Remark, State, lock};
 use crate::heal::{DeskError, Opening, Wrote};
 use crate::store::StoreError;
 
@@ -319,13 +319,8 @@ impl Fleet<'_> {
     /// Lets an incident that is over go.
     fn closed(&mut self, at: usize) {
         let server = &mut self.servers[at];
-        let outcome = server.incident.take().map(|incident| incident.phase());
+        server.incident = None;
         server.case = Case::default();
-        match outcome {
-            Some(Phase::Closed(Outcome::Recovered(_) | Outcome::Resolved)) | None => {}
-            Some(_) if matches!(server.state, State::Down) => server.wanted = Wanted::Down,
-            Some(_) => {}
-        }
     }
 
     /// Takes over an incident that an earlier run of Salve left.
@@ -395,19 +390,6 @@ impl Fleet<'_> {
             | Phase::Asking { .. }
             | Phase::Ending { .. }
             | Phase::Closed(_) => false,
-        }
-    }
-
-    /// Returns the question that is open, if one is.
-    pub fn question(&self, at: usize) -> Option<Question> {
-        match self.servers.get(at)?.incident.as_ref()?.phase() {
-            Phase::Asking { question, .. } => Some(question),
-            Phase::Choosing
-            | Phase::Due { .. }
-            | Phase::Doing { .. }
-            | Phase::CoolingDown { .. }
-            | Phase::Ending { .. }
-            | Phase::Closed(_) => None,
         }
     }
 

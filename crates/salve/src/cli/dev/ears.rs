@@ -1,0 +1,113 @@
+//! What reaches `salve dev` from outside: the journal, signals, keys, the keeper's end.
+
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+
+use super::CliError;
+use crate::process::keeper;
+use crate::project::Project;
+use crate::store::{Filter, Store};
+use crate::subjects::server::Input;
+
+/// Hands on what happens outside.
+pub(super) fn listen(
+    project: &Project,
+    store: &Store,
+    post: &Sender<Input>,
+) -> Result<(), CliError> {
+    let after = store.journal().last_seq()?;
+    let (project, to) = (project.clone(), post.clone());
+    let follow = move || {
+        let Ok(store) = Store::open(&project) else { return };
+        let journal = store.journal();
+        let mut follower = journal.follow(after, Filter::default());
+        while let Ok(entries) = follower.next(Duration::from_secs(3_600)) {
+            if !entries.is_empty() && to.send(Input::Journal(entries)).is_err() {
+                return;
+            }
+        }
+    };
+    let known = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH];
+    let mut signals = signal_hook::iterator::Signals::new(known)
+        .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
+    let to = post.clone();
+    let hear = move || {
+        let mut is_ending = false;
+        for signal in signals.forever() {
+            let input = match signal {
+                SIGWINCH => {
+                    let (rows, cols) = size();
+                    Input::Resized { rows, cols }
+                }
+                SIGUSR1 | SIGUSR2 => Input::Signal(signal),
+                // Told twice: the keeper ends whatever is left.
+                _ if is_ending => std::process::exit(128 + signal),
+                _ => {
+                    is_ending = true;
+                    Input::Stop(signal)
+                }
+            };
+            let _ = to.send(input);
+        }
+    };
+    let to = post.clone();
+    let watch = move || {
+        if keeper::wait_for_keeper().is_ok() {
+            let _ = to.send(Input::Stop(SIGTERM));
+        }
+    };
+    for (name, work) in [
+        ("journal", Box::new(follow) as Box<dyn FnOnce() + Send>),
+        ("signals", Box::new(hear)),
+        ("keeper", Box::new(watch)),
+    ] {
+        spawn(name, work)
+            .map_err(|error| CliError::failed("cannot start a thread").because(error))?;
+    }
+    Ok(())
+}
+
+fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10);
+    builder.spawn(work).map(drop)
+}
+
+/// Returns how large our terminal is.
+pub(super) fn size() -> (u16, u16) {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    size.map_or((24, 80), |size| (size.ws_row.max(1), size.ws_col.max(1)))
+}
+
+/// Passes on what is typed, key by key; the server's own terminal shows it, not ours.
+///
+/// The keeper gives the terminal back as it was, however this ends.
+pub(super) fn pass_keys(post: &Sender<Input>) {
+    let stdin = rustix::stdio::stdin();
+    // In the background, reading would stop us.
+    let ours =
+        rustix::termios::tcgetpgrp(stdin).is_ok_and(|group| group == rustix::process::getpgrp());
+    let Ok(mut modes) = rustix::termios::tcgetattr(stdin) else { return };
+    if !ours {
+        return;
+    }
+    modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+    modes.special_codes[SpecialCodeIndex::VMIN] = 1;
+    modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+    if rustix::termios::tcsetattr(stdin, OptionalActions::Now, &modes).is_err() {
+        return;
+    }
+    let post = post.clone();
+    let pass = move || {
+        let mut keys = [0; 1024];
+        while let Ok(read @ 1..) = rustix::io::read(rustix::stdio::stdin(), &mut keys) {
+            if post.send(Input::Typed(keys[..read].to_vec())).is_err() {
+                return;
+            }
+        }
+    };
+    // Without a thread there are no keys; the server runs all the same.
+    let _ = spawn("keys", Box::new(pass));
+}

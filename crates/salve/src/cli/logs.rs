@@ -1,0 +1,201 @@
+//! `salve logs`: what servers wrote, without their secrets.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{CliError, Exit, Output, interrupt, project};
+use crate::process::{OLDER, older};
+use crate::project::Project;
+
+/// How often `--follow` looks for more.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Arguments of `salve logs`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The servers [default: all that have a log]
+    name: Vec<String>,
+    /// Wait for more until stopped with Ctrl-C
+    #[arg(long, short)]
+    follow: bool,
+    /// How many lines of each to begin with
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
+    lines: usize,
+}
+
+/// One server's log and how far it was shown.
+struct Log {
+    name: String,
+    path: PathBuf,
+    file: Option<File>,
+    inode: u64,
+    /// A line that has not ended.
+    open: Vec<u8>,
+}
+
+/// Shows the last lines of each log, and with `--follow` what comes.
+pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
+    let project = project::locate(out)?;
+    let names = names(&project, &args.name)?;
+    let several = names.len() > 1;
+    let widest = names.iter().map(String::len).max().unwrap_or_default();
+    let prefix = |name: &str| match several {
+        true => format!("{name:<widest$} | "),
+        false => String::new(),
+    };
+    // Not `out.stdout()`: colours and what is not UTF-8 pass through as they came.
+    let mut to = io::stdout().lock();
+    let mut logs = Vec::new();
+    for name in names {
+        let path = project.log(&name);
+        let cannot =
+            |error| CliError::failed(format!("cannot read {}", path.display())).because(error);
+        let last = last(&path, args.lines).map_err(cannot)?;
+        show(&mut to, &prefix(&name), &last)?;
+        let mut log = Log { name, path, file: None, inode: 0, open: Vec::new() };
+        log.open().map_err(|error| CliError::failed("cannot read a log").because(error))?;
+        if let Some(file) = &mut log.file {
+            file.seek(SeekFrom::End(0))?;
+        }
+        logs.push(log);
+    }
+    to.flush()?;
+    if !args.follow {
+        return Ok(Exit::Well);
+    }
+    interrupt::end_with_130()?;
+    loop {
+        for log in &mut logs {
+            let new = log.more()?;
+            show(&mut to, &prefix(&log.name), &new)?;
+        }
+        to.flush()?;
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Returns the servers whose logs are meant.
+fn names(project: &Project, given: &[String]) -> Result<Vec<String>, CliError> {
+    let mut known = Vec::new();
+    if let Some(dir) = project.log("any").parent()
+        && let Ok(entries) = std::fs::read_dir(dir)
+    {
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        known.extend(names.filter_map(|name| Some(name.strip_suffix(".log")?.to_owned())));
+    }
+    known.sort();
+    if known.is_empty() {
+        return Err(CliError::failed("no server has written anything here")
+            .hint("start one: salve dev -- npm run dev"));
+    }
+    if given.is_empty() {
+        return Ok(known);
+    }
+    match given.iter().find(|name| !known.contains(name)) {
+        Some(unknown) => Err(CliError::usage(format!("there is no log of `{unknown}`"))
+            .hint(format!("there is one of: {}", known.join(", ")))),
+        None => Ok(given.to_vec()),
+    }
+}
+
+/// Returns the last lines of a log, from older files too where the newest has too few.
+fn last(path: &Path, lines: usize) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    for number in 0..=OLDER {
+        let path = if number == 0 { path.to_owned() } else { older(path, number) };
+        let mut before = match std::fs::read(path) {
+            Ok(before) => before,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => return Err(error),
+        };
+        before.append(&mut text);
+        text = before;
+        let ended = text.strip_suffix(b"\n").unwrap_or(&text);
+        match lines.checked_sub(1).map(|nth| memchr::memrchr_iter(b'\n', ended).nth(nth)) {
+            None => return Ok(Vec::new()),
+            Some(Some(cut)) => return Ok(text.split_off(cut + 1)),
+            Some(None) => {}
+        }
+    }
+    Ok(text)
+}
+
+/// Writes whole lines, each behind `prefix`.
+fn show(to: &mut impl Write, prefix: &str, text: &[u8]) -> io::Result<()> {
+    if prefix.is_empty() {
+        return to.write_all(text);
+    }
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        to.write_all(prefix.as_bytes())?;
+        to.write_all(line)?;
+    }
+    Ok(())
+}
+
+impl Log {
+    fn open(&mut self) -> io::Result<()> {
+        match File::open(&self.path) {
+            Ok(file) => {
+                self.inode = file.metadata()?.ino();
+                self.file = Some(file);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the whole lines that were added, over a change of files.
+    fn more(&mut self) -> io::Result<Vec<u8>> {
+        if let Some(file) = &mut self.file {
+            file.read_to_end(&mut self.open)?;
+        }
+        let now = std::fs::metadata(&self.path).map(|found| found.ino()).ok();
+        if now.is_some_and(|inode| self.file.is_none() || inode != self.inode) {
+            self.open()?;
+            if let Some(file) = &mut self.file {
+                file.read_to_end(&mut self.open)?;
+            }
+        }
+        let whole = memchr::memrchr(b'\n', &self.open).map_or(0, |end| end + 1);
+        let rest = self.open.split_off(whole);
+        Ok(std::mem::replace(&mut self.open, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_found_over_older_files() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("web.log");
+        std::fs::write(older(&path, 1), "a\nb\n").unwrap();
+        std::fs::write(&path, "c\nd\n").unwrap();
+        for (lines, want) in
+            [(0, ""), (1, "d\n"), (2, "c\nd\n"), (3, "b\nc\nd\n"), (9, "a\nb\nc\nd\n")]
+        {
+            assert_eq!(String::from_utf8(last(&path, lines).unwrap()).unwrap(), want, "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_new_file_is_followed_once_the_old_one_is_read_out() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("web.log");
+        let mut log =
+            Log { name: "web".into(), path: path.clone(), file: None, inode: 0, open: Vec::new() };
+        assert_eq!(log.more().unwrap(), b"");
+        std::fs::write(&path, "one\ntw").unwrap();
+        assert_eq!(log.more().unwrap(), b"one\n");
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"o\n").unwrap();
+        std::fs::rename(&path, older(&path, 1)).unwrap();
+        std::fs::write(&path, "three\n").unwrap();
+        assert_eq!(log.more().unwrap(), b"two\nthree\n");
+    }
+}

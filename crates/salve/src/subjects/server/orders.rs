@@ -1,0 +1,104 @@
+//! What people want of servers, from this terminal or another.
+
+use salve_core::event::{Actor, Entry, Event, Order, ServerOrder};
+
+use super::fleet::Fleet;
+use super::{Held, Life, State, Then};
+use crate::process::Terminal;
+use crate::store::StoreError;
+
+impl Fleet<'_> {
+    /// Takes in what others wrote to the journal.
+    pub(super) fn heard(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        for entry in entries {
+            if entry.by.process() == Some(&self.desk.me) {
+                continue;
+            }
+            if let Event::ServerOrdered { server, order } = &entry.event {
+                let found = self.servers.iter().position(|one| *server == one.plan.name.as_str());
+                if let Some(at) = found {
+                    self.ordered(at, *order, &entry.by)?;
+                }
+            }
+        }
+        for at in 0..self.servers.len() {
+            let server = &mut self.servers[at];
+            let Some(incident) = &mut server.incident else { continue };
+            let news = entries.iter().any(|entry| {
+                entry.incident == Some(incident.id()) && entry.seq > incident.last_seq()
+            });
+            if news {
+                let (face, name) = (&mut self.face, &server.plan.name);
+                let mut show = |incident: &_, entry: &_| face.entry(name, incident, entry);
+                self.desk.catch_up(incident, &mut show)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what somebody wants of a server.
+    fn ordered(&mut self, at: usize, order: ServerOrder, by: &Actor) -> Result<(), StoreError> {
+        let person = by.person().map(|_| by.clone());
+        let is_up = matches!(self.servers[at].state, State::Up(_));
+        match order {
+            ServerOrder::Stop => {
+                self.servers[at].held = Held::ByOrder;
+                self.servers[at].waits = false;
+                if let Some(person) = &person {
+                    self.say_as(at, person, vec![Event::Ordered { order: Order::Abort }])?;
+                }
+                if is_up {
+                    self.clear(at, Then::Stopped);
+                }
+            }
+            ServerOrder::Start | ServerOrder::Restart if !self.may_start(at) => {
+                self.note(at, "a repair is going on; it will start the server");
+            }
+            ServerOrder::Start if is_up => {}
+            ServerOrder::Start | ServerOrder::Restart => {
+                let server = &mut self.servers[at];
+                server.held = Held::No;
+                server.skipped = false;
+                server.started_by = person;
+                if is_up {
+                    self.clear(at, Then::Restart);
+                } else {
+                    server.waits = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all servers, because the user wants it.
+    pub(super) fn stop(&mut self, signal: i32) {
+        self.stopping = Some(signal);
+        for at in 0..self.servers.len() {
+            match &mut self.servers[at].state {
+                State::Down => {}
+                State::Up(_) => self.clear(at, Then::Stopped),
+                // What was to start again no longer is.
+                State::Clearing(then) => *then = Then::Stopped,
+            }
+        }
+    }
+
+    /// Does something to every server that runs.
+    pub(super) fn each_up(&self, act: impl Fn(&Life)) {
+        for server in &self.servers {
+            if let State::Up(life) = &server.state {
+                act(life);
+            }
+        }
+    }
+
+    /// Gives the servers' terminals another size, now and at their next start.
+    pub(super) fn resize(&mut self, rows: u16, cols: u16) {
+        self.each_up(|life| life.running.resize(rows, cols));
+        for server in &mut self.servers {
+            if let Terminal::Pty { .. } = server.plan.terminal {
+                server.plan.terminal = Terminal::Pty { rows, cols };
+            }
+        }
+    }
+}
