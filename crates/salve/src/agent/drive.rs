@@ -120,7 +120,7 @@ impl Drive {
         inbox: &Receiver<Message>,
         begun: Instant,
     ) -> Option<End> {
-        let mut vitals = Vitals::new(family.pid(), begun);
+        let mut vitals = Vitals::new(family.process().pid, begun);
         let look = (self.bounds.idle / 4).clamp(Duration::from_millis(20), LOOK);
         let (mut next_look, mut output, mut ended) = (begun + look, Output::Open, None);
         loop {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::pipe::PipeFlags;
-use salve_core::event::Exit;
+use salve_core::event::{Exit, Process};
 
 use crate::process::{Capture, Care, Input, Look, Outlet, Running, SpawnError, Spec, Terminal};
 
@@ -90,9 +90,9 @@ fn check_there(launch: &Launch) -> Result<(), SpawnError> {
 }
 
 impl Family {
-    /// Returns the process's id.
-    pub(super) fn pid(&self) -> u32 {
-        self.running.process().pid
+    /// Returns which process it is.
+    pub(super) fn process(&self) -> &Process {
+        self.running.process()
     }
 
     /// Waits until the process itself has ended, at most for `limit`.

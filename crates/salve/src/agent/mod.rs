@@ -23,7 +23,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use salve_core::agent::{Dialect, Trouble};
-use salve_core::event::{Amounts, Exit, Resource};
+use salve_core::event::{Amounts, Exit, Process, Resource};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 pub use profile::{Mcp, Profile, Runtime, own_mcp};
@@ -127,7 +127,7 @@ pub enum End {
 /// A run under way.
 #[derive(Debug)]
 pub struct Agent {
-    pid: u32,
+    process: Process,
     messages: SyncSender<Message>,
     ending: Mutex<Receiver<Ending>>,
 }
@@ -175,7 +175,7 @@ pub fn start(
     env.push((AGENT_MARK.to_owned(), task.agent.clone()));
     let launch = Launch { argv: filled.argv, dir: task.dir.clone(), env, input: filled.input };
     let started = host::start(care, launch).map_err(|error| failed(error.into()))?;
-    let pid = started.family.pid();
+    let process = started.family.process().clone();
     let (messages, inbox) = mpsc::sync_channel(drive::INBOX);
     let (tell, ending) = mpsc::channel();
     let drive = Drive::new(profile.dialect, task.bounds, scrubber.clone(), on);
@@ -191,13 +191,13 @@ pub fn start(
         .name("agent".into())
         .spawn(run)
         .map_err(|error| failed(error.into()))?;
-    Ok(Agent { pid, messages, ending: Mutex::new(ending) })
+    Ok(Agent { process, messages, ending: Mutex::new(ending) })
 }
 
 impl Agent {
-    /// Returns the process's id.
-    pub fn pid(&self) -> u32 {
-        self.pid
+    /// Returns which process it is.
+    pub fn process(&self) -> &Process {
+        &self.process
     }
 
     /// Tells it to stop; it has ended when [`AgentEvent::Ended`] comes.

@@ -228,7 +228,7 @@ fn one_that_was_told_to_stop_ends_though_it_ignores_it() {
     agent.stop();
     let ending = agent.wait(AMPLE).unwrap();
     assert_eq!(ending.end, End::Stopped);
-    assert!(has_ended(agent.pid()));
+    assert!(has_ended(agent.process().pid));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `salve dev`: runs dev servers and heals them.
 
+mod agents;
 mod ears;
 mod lines;
 
@@ -102,6 +103,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         policy: &config.policy,
         user,
         repair,
+        agents: agents::agents((&project, &store), &config, &scrubber, out)?,
         run: scrubber.scrub(&run.to_string()),
         inbox: (post, inbox),
         face: &mut voice,
@@ -410,7 +412,8 @@ impl Face for Voice<'_> {
             Remark::Stopped => Line::new(Grade::News, "stopped", ""),
             Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
         };
-        if !self.out.json() {
+        // Facts are for programs; what a person should know is said beside them.
+        if !self.out.json() || matches!(remark, Remark::Note(_)) {
             self.say(server, &line);
         }
     }

@@ -16,6 +16,9 @@ pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<Problem> {
     if settings.agent.runtime == Some(AgentRuntime::Command) && settings.agent.command.is_none() {
         found.add("agent.runtime", "\"command\" needs `agent.command` to be set");
     }
+    if settings.agent.autostart && settings.agent.runtime.is_none() {
+        found.add("agent.autostart", "needs `agent.runtime` to say which agent is started");
+    }
     if settings.agent.command.as_ref().is_some_and(|command| command.is_empty()) {
         found.add("agent.command", "there is nothing to run");
     }

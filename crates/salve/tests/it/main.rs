@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its stage should stop at once")]
 
+mod agent;
+mod agent_own;
+mod bench;
 mod care;
 mod cli;
 mod config;

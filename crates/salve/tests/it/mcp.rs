@@ -16,7 +16,7 @@ use crate::support::Project;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client of `salve mcp`, speaking by hand.
-struct Client {
+pub(crate) struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
@@ -44,7 +44,7 @@ impl Client {
     }
 
     /// Starts a client and shakes hands.
-    fn hello(project: &Project, name: &str) -> Self {
+    pub(crate) fn hello(project: &Project, name: &str) -> Self {
         let mut client = Self::start(project);
         let params = json!({
             "protocolVersion": "2025-06-18",
@@ -66,7 +66,7 @@ impl Client {
     }
 
     /// Returns the first message that `fits`, keeping the others.
-    fn expect(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn expect(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.aside.iter().position(&fits) {
             return self.aside.remove(at);
         }
@@ -79,7 +79,7 @@ impl Client {
         }
     }
 
-    fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
         let id = self.last;
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// Calls a tool and returns its answer, which is the same as text and as data.
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
         let result = &answer["result"];
         let data = result["structuredContent"].clone();
@@ -96,6 +96,12 @@ impl Client {
         assert_eq!(serde_json::from_str::<Value>(text).unwrap(), data);
         assert_eq!(result["isError"] == true, data.get("error").is_some(), "{answer}");
         data
+    }
+
+    /// Dies without a word.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Leaves as clients do, and waits for the end.

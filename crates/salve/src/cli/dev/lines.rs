@@ -62,6 +62,9 @@ pub(super) fn lines(incident: &Incident, entry: &Entry) -> Vec<Line> {
             let log = crash_log_name(incident.id());
             news("repair", format!("Repair session started — waiting for Claude Code ({log})"));
         }
+        Event::AgentLaunched { agent, process, .. } => {
+            news("agent", format!("started {agent} (pid {})", process.pid));
+        }
         Event::Marked { mark, .. } => match mark {
             Mark::Started => news("agent", "Claude Code engaged — reading crash details".into()),
             Mark::ReadingLog => news("agent", "reads the crash log".into()),

@@ -9,6 +9,7 @@ use salve_core::incident::{Phase, Run as Effecting};
 use salve_core::memory::{Failure, Kind, Outcome, Remedy};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
+use super::agents::{Minder, see_off};
 use super::fleet::Fleet;
 use super::life::spawn_thread;
 use super::remedies::What;
@@ -16,7 +17,7 @@ use super::{Input, State, Then, lock};
 use crate::process::{Capture, Care, Look, Outlet, Spec, Terminal, run_command};
 use crate::project::Project;
 use crate::store::StoreError;
-use crate::workspace::{Give, Name, Workspace};
+use crate::workspace::{Again, Give, Moment, Name, Snapshot, Workspace, WorkspaceError};
 
 impl Fleet<'_> {
     /// Does what an incident asks for.
@@ -54,7 +55,12 @@ impl Fleet<'_> {
     }
 
     /// Runs something that takes time on a thread of its own, and reports by the inbox.
-    fn aside(&self, at: usize, effect: Effecting, work: impl FnOnce() -> Report + Send + 'static) {
+    pub(super) fn aside(
+        &self,
+        at: usize,
+        effect: Effecting,
+        work: impl FnOnce() -> Report + Send + 'static,
+    ) {
         let post = self.post.clone();
         spawn_thread("effect", move || {
             let report = work();
@@ -64,7 +70,7 @@ impl Fleet<'_> {
     }
 
     /// Returns the name of the snapshot that is taken before the present attempt.
-    fn name(&self, at: usize, scope: Scope) -> Option<Name> {
+    pub(super) fn name(&self, at: usize, scope: Scope) -> Option<Name> {
         let incident = self.servers[at].incident.as_ref()?;
         let attempt = match scope {
             Scope::Attempt => incident.attempt(),
@@ -89,8 +95,13 @@ impl Fleet<'_> {
     fn measure(&self, at: usize, effect: Effecting) {
         let (project, scrubber) = (self.project.clone(), self.desk.scrubber.clone());
         let name = self.name(at, Scope::Attempt);
+        let agent = self.servers[at].minder.as_ref().map(Minder::agent);
         self.aside(at, effect, move || {
             let Some(name) = name else { return nothing_there() };
+            if let Some(agent) = agent {
+                // It said that it has finished, and may still be writing.
+                see_off(&agent);
+            }
             let measured = Workspace::open(&project).and_then(|workspace| {
                 let before = workspace.load(name)?;
                 before.map(|before| workspace.measure(&before)).transpose()
@@ -140,8 +151,9 @@ impl Fleet<'_> {
         let cures = &self.servers[at].case.cures;
         let cure = cures.iter().find(|cure| cure.digest == digest).cloned();
         match cure.map(|cure| cure.what) {
-            // An agent that listens is waited for; its marks come by the journal.
-            Some(What::Agent) => Ok(()),
+            // An agent that listens is waited for, its marks come by the journal; where there is
+            // none, one is started.
+            Some(What::Agent) => self.tend_agent(at).map(drop),
             Some(What::Known { command, seconds }) => {
                 self.auto.count += 1;
                 self.auto.last = Some(Instant::now());
@@ -234,13 +246,35 @@ fn restore(project: &Project, name: Name, scrubber: &Scrubber) -> Report {
         Err(error) => return failed(scrubber, &error),
     };
     match workspace.load(name) {
-        Ok(Some(before)) => match workspace.restore(&before, Give::All) {
-            Ok(_) => Report::Done,
-            Err(error) => failed(scrubber, &error),
-        },
+        Ok(Some(before)) => {
+            // Only what the repair changed is given back, where that is known: what a person
+            // edited since stays, and is a person's decision where both edited one file.
+            let after = match latest_after(&workspace, name) {
+                Ok(after) => after,
+                Err(error) => return failed(scrubber, &error),
+            };
+            let give = match &after {
+                Some(left) => Give::Repair { left, again: Again::Refuse },
+                None => Give::All,
+            };
+            match workspace.restore(&before, give) {
+                Ok(_) => Report::Done,
+                Err(error) => failed(scrubber, &error),
+            }
+        }
         // Nothing was kept, so nothing was changed.
         Ok(None) => Report::Done,
         Err(error) => failed(scrubber, &error),
+    }
+}
+
+/// Returns the last state that was measured from that attempt on.
+fn latest_after(workspace: &Workspace, name: Name) -> Result<Option<Snapshot>, WorkspaceError> {
+    let names = workspace.names(name.incident)?;
+    let is_after = |one: &&Name| one.moment == Moment::After && one.attempt >= name.attempt;
+    match names.iter().filter(is_after).max() {
+        Some(after) => workspace.load(*after),
+        None => Ok(None),
     }
 }
 

@@ -13,8 +13,8 @@ use salve_core::scrub::Scrubbed;
 
 use super::repair::LAST_WORDS;
 use super::{
-    Case, Face, Held, Input, NotGiven, Remark, RepairPlan, RunLock, Server, ServerPlan, State,
-    crash_log, lock,
+    Agents, Case, Face, Held, Input, NotGiven, Remark, RepairPlan, RunLock, Server, ServerPlan,
+    State, crash_log, lock,
 };
 use crate::heal::Desk;
 use crate::process::{Capture, Care};
@@ -53,6 +53,7 @@ pub struct Fleet<'a> {
     pub(super) policy: &'a Policy,
     pub(super) user: Option<Store>,
     pub(super) repair: RepairPlan,
+    pub(super) agents: Option<Agents<'a>>,
     pub(super) run: Scrubbed,
     pub(super) servers: Vec<Server>,
     pub(super) post: Sender<Input>,
@@ -96,6 +97,8 @@ pub struct Parts<'a> {
     pub user: Option<Store>,
     /// How repairs go.
     pub repair: RepairPlan,
+    /// What it takes to start agents, where they are.
+    pub agents: Option<Agents<'a>>,
     /// The mark of this run.
     pub run: Scrubbed,
     /// Where everything arrives, and how to get there.
@@ -109,8 +112,20 @@ pub struct Parts<'a> {
 impl<'a> Fleet<'a> {
     /// Makes a fleet without servers.
     pub fn new(parts: Parts<'a>) -> Self {
-        let Parts { project, desk, care, rules, policy, user, repair, run, inbox, face, presence } =
-            parts;
+        let Parts {
+            project,
+            desk,
+            care,
+            rules,
+            policy,
+            user,
+            repair,
+            agents,
+            run,
+            inbox,
+            face,
+            presence,
+        } = parts;
         let (post, inbox) = inbox;
         Self {
             root: project.root().to_path_buf(),
@@ -121,6 +136,7 @@ impl<'a> Fleet<'a> {
             policy,
             user,
             repair,
+            agents,
             run,
             servers: Vec::new(),
             post,
@@ -153,6 +169,7 @@ impl<'a> Fleet<'a> {
             generation: 0,
             incident: None,
             case: Case::default(),
+            minder: None,
             crashed_after: None,
             started_by: by,
             waits: true,
@@ -211,6 +228,9 @@ impl<'a> Fleet<'a> {
                     let time = Instant::now() + left.unwrap_or_default();
                     until = Some(until.map_or(time, |known| known.min(time)));
                 }
+                if let Some(time) = self.tend_agent(at)? {
+                    until = Some(until.map_or(time, |known| known.min(time)));
+                }
             }
             if let Some(time) = self.look_after(at)? {
                 until = Some(until.map_or(time, |known| known.min(time)));
@@ -259,6 +279,7 @@ impl<'a> Fleet<'a> {
                 self.finish(server, effect, report)
             }
             Input::Done { .. } => Ok(()),
+            Input::Agent { server, effect, event } => self.agent_told(server, effect, event),
             Input::Note { server, text } => {
                 self.note(server, &text);
                 Ok(())
@@ -285,7 +306,9 @@ impl<'a> Fleet<'a> {
 
     /// Returns how it ended, if it has.
     fn is_over(&self) -> Option<Ending> {
-        let all_down = self.servers.iter().all(|server| matches!(server.state, State::Down));
+        let is_down =
+            |server: &Server| matches!(server.state, State::Down) && server.minder.is_none();
+        let all_down = self.servers.iter().all(is_down);
         if !all_down {
             return None;
         }

@@ -364,6 +364,7 @@ pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) {
     let _ = builder.spawn(work);
 }
 
-fn millis(time: Duration) -> u64 {
+/// Returns a time in milliseconds.
+pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -6,6 +6,7 @@
 //! decided comes from core: [`salve_core::watch`] says when a server is well,
 //! [`salve_core::incident`] what is done when it is not.
 
+mod agents;
 mod crash_log;
 mod effects;
 mod fleet;
@@ -26,11 +27,13 @@ use salve_core::scrub::Scrubbed;
 use salve_core::server::health::Fault;
 use salve_core::watch::{Ailment, Answer, Watch};
 
+pub use agents::{AgentPlan, Agents};
 pub use crash_log::{exit_words, name as crash_log_name, signal_name};
 pub use fleet::{Ending, Fleet, FleetError, Parts, Presence};
 pub use lock::{Holder, NotGiven, RunLock, cared_for, clear_stale};
 pub use plan::{RepairPlan, ServerPlan, Timing};
 
+use crate::agent::AgentEvent;
 use crate::process::{Capture, Ended, Running};
 
 /// Something that reached the fleet.
@@ -73,6 +76,15 @@ pub enum Input {
         effect: Effecting,
         /// What it reports.
         report: Report,
+    },
+    /// An agent of ours did something.
+    Agent {
+        /// Which server it works on.
+        server: usize,
+        /// The effect that it was started for.
+        effect: Effecting,
+        /// What it did.
+        event: AgentEvent,
     },
     /// Something that a person should know.
     Note {
@@ -141,6 +153,8 @@ struct Server {
     generation: u64,
     incident: Option<Incident>,
     case: Case,
+    /// The agent of ours that works on it.
+    minder: Option<agents::Minder>,
     /// How long the last run that crashed had lived.
     crashed_after: Option<Duration>,
     /// The person who last started it, if a person did.
@@ -157,6 +171,8 @@ struct Server {
 struct Case {
     /// The effect that runs in this process.
     running: Option<Effecting>,
+    /// The effect that an agent was last called for.
+    called: Option<u32>,
     /// What the last failure was found to be.
     seen: Option<Evidence>,
     /// What each remedy that was put to the gate would do.

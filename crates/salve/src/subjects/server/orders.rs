@@ -80,6 +80,9 @@ impl Fleet<'_> {
                 // What was to start again no longer is.
                 State::Clearing(then) => *then = Then::Stopped,
             }
+            if let Some(minder) = &mut self.servers[at].minder {
+                minder.stop();
+            }
         }
     }
 

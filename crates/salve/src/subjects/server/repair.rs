@@ -8,7 +8,7 @@ use salve_core::event::{
 };
 use salve_core::fingerprint::Hints;
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, Move, Phase, Run as Effecting};
+use salve_core::incident::{Incident, Move, Phase, Run as Effecting, Trial};
 use salve_core::scrub::Scrubbed;
 use salve_core::watch::Ailment;
 use uuid::Uuid;
@@ -284,10 +284,14 @@ impl Fleet<'_> {
     /// Reports that the server is well.
     pub(super) fn verified(&mut self, at: usize, effect: Effecting) -> Result<(), StoreError> {
         let trial = self.servers[at].incident.as_ref().and_then(|incident| incident.trial());
-        let proof = match trial.map(|trial| trial.remedy.kind) {
-            // Nothing was changed, so it would have passed by itself.
-            Some(RemedyKind::Retry) | None => Proof::Transient,
-            Some(_) => Proof::Proven,
+        let unchanged = |trial: &Trial| {
+            trial.remedy.kind == RemedyKind::Retry
+                || trial.measured.is_some_and(|change| change.files == Some(0))
+        };
+        // Nothing was changed, so it would have passed by itself.
+        let proof = match trial.is_none_or(unchanged) {
+            true => Proof::Transient,
+            false => Proof::Proven,
         };
         self.finish(at, effect, Report::Verified { proof, symptom: None })
     }

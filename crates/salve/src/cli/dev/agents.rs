@@ -1,0 +1,78 @@
+//! How `salve dev` starts an agent, as the settings say.
+
+use jiff::Timestamp;
+use salve_core::scrub::Scrubber;
+
+use super::super::{CliError, Output};
+use crate::agent::{Mcp, Profile, Runtime};
+use crate::config::{Agent, AgentRuntime, CommandLine, Config, Live, LiveError, Sources};
+use crate::project::Project;
+use crate::store::Store;
+use crate::subjects::server::{AgentPlan, Agents};
+
+/// Returns what it takes to start agents, where the settings want that.
+pub(super) fn agents<'s>(
+    (project, store): (&Project, &'s Store),
+    config: &Config,
+    scrubber: &Scrubber,
+    out: &Output,
+) -> Result<Option<Agents<'s>>, CliError> {
+    let settings = &config.settings.agent;
+    let (true, Some(runtime)) = (settings.repair && settings.autostart, settings.runtime) else {
+        return Ok(None);
+    };
+    let program = std::env::current_exe()
+        .map_err(|error| CliError::failed("cannot tell where salve is").because(error))?;
+    let root = project.root().to_string_lossy().into_owned();
+    let plan = AgentPlan {
+        name: name(runtime, settings),
+        profile: profile(runtime, settings)?,
+        mcp: Mcp { command: program, args: vec!["--project".into(), root, "mcp".into()] },
+        model: settings.model.clone(),
+        wall: settings.wall_limit,
+        idle: settings.idle_limit,
+    };
+    let sources = Sources::of_process(Some(project), &out.global().set);
+    let live = Live::open(store.journal(), sources, scrubber.clone(), Timestamp::now());
+    let live = live.map_err(|error| match error {
+        LiveError::Store(error) => error.into(),
+        error @ (LiveError::Load(_) | LiveError::NotThat { .. } | LiveError::NothingWaits) => {
+            CliError::usage("the settings are wrong").because(error)
+        }
+    })?;
+    Ok(Some(Agents { plan, live }))
+}
+
+/// Returns what an agent is called: a command by its program.
+fn name(runtime: AgentRuntime, settings: &Agent) -> String {
+    let word = match (runtime, &settings.command) {
+        (AgentRuntime::Command, Some(CommandLine::Words(words))) => words.first().cloned(),
+        (AgentRuntime::Command, Some(CommandLine::Line(line))) => {
+            line.split_whitespace().next().map(str::to_owned)
+        }
+        (AgentRuntime::Command, None)
+        | (AgentRuntime::Claude | AgentRuntime::Codex | AgentRuntime::Gemini, _) => None,
+    };
+    let program = word.and_then(|word| word.rsplit('/').next().map(str::to_owned));
+    program.filter(|name| !name.is_empty()).unwrap_or_else(|| runtime.as_str().to_owned())
+}
+
+/// Returns how an agent is run.
+fn profile(runtime: AgentRuntime, settings: &Agent) -> Result<Profile, CliError> {
+    let known = match runtime {
+        AgentRuntime::Claude => Runtime::Claude,
+        AgentRuntime::Codex => Runtime::Codex,
+        AgentRuntime::Gemini => Runtime::Gemini,
+        AgentRuntime::Command => {
+            let words = settings.command.as_ref().map(|command| {
+                command.argv().iter().map(|word| word.to_string_lossy().into_owned()).collect()
+            });
+            let words: Vec<String> = words.unwrap_or_default();
+            return Profile::command(&words)
+                .ok_or_else(|| CliError::usage("agent.command is missing"));
+        }
+    };
+    known
+        .profile()
+        .map_err(|error| CliError::failed("the shipped agent profiles are wrong").because(error))
+}

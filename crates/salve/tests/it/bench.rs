@@ -1,0 +1,286 @@
+//! A server that is broken until its file is mended, under the care of `salve dev` in agent mode.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use salve::store::{Filter, Store};
+use salve_core::event::{Entry, Event};
+use salve_core::id::IncidentId;
+use salve_core::incident::Incident;
+use serde_json::Value;
+
+use crate::support::Project;
+
+/// Longer than anything here takes, on however busy a machine.
+pub(crate) const LONG: Duration = Duration::from_secs(90);
+
+/// What a broken server does.
+pub(crate) const BROKEN: &str = "echo 'ReferenceError: total is not defined' >&2\nexit 1\n";
+/// What a mended server does.
+pub(crate) const MENDED: &str = "exec sleep 300\n";
+
+/// The phases of a repair by an agent that reports every step, from the crash to the recovery.
+pub(crate) const REPAIRED: [&str; 12] = [
+    "crash_detected",
+    "repair_started",
+    "awaiting_agent",
+    "agent_started",
+    "agent_reading_log",
+    "agent_applying_fix",
+    "agent_wrote_files",
+    "ready_to_restart",
+    "restarting",
+    "health-check",
+    "verifying_fix",
+    "recovered",
+];
+
+/// A project with a broken server.
+pub(crate) struct Bench {
+    pub(crate) project: Project,
+}
+
+/// A run of `salve dev` that tells its phases.
+pub(crate) struct Run {
+    pub(crate) salve: Child,
+    facts: Receiver<Value>,
+    said: Receiver<String>,
+    /// The phases until now.
+    pub(crate) phases: Vec<String>,
+}
+
+impl Bench {
+    /// Makes a project whose server is broken.
+    pub(crate) fn new() -> Self {
+        let project = Project::new();
+        project.write("app.sh", BROKEN);
+        project.write("salve.toml", "[agent]\nrepair = true\n");
+        Self { project }
+    }
+
+    /// Makes a project in which Salve starts a stand-in for an agent.
+    pub(crate) fn with_own(runtime: &str, script: &str) -> Self {
+        let bench = Self::new();
+        let program = if runtime == "command" { "fixer" } else { runtime };
+        let command = "command = [\"fixer\", \"--now\"]\n";
+        let settings = format!(
+            "[agent]\nrepair = true\nautostart = true\nruntime = \"{runtime}\"\n{}",
+            if runtime == "command" { command } else { "" }
+        );
+        bench.project.write("salve.toml", settings);
+        bench.stand_in(program, script);
+        bench
+    }
+
+    /// Puts a script into the place of a program.
+    pub(crate) fn stand_in(&self, program: &str, script: &str) {
+        let bin = self.bin();
+        std::fs::create_dir_all(&bin).unwrap();
+        let path = bin.join(program);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.project.home().join("bin")
+    }
+
+    /// Starts `salve dev` with times that are short where they are waited for and long where
+    /// nothing should happen.
+    pub(crate) fn dev(&self, env: &[(&str, &str)]) -> Run {
+        let mut command = self.project.command(&["dev", "--json", "--", "sh", "app.sh"]);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.bin().display()));
+        for (name, value) in [
+            ("REPAIR_HEALTH_RETRY_DELAY_MS", "20"),
+            ("SALVE_SERVER_HEALTH_SOAK_MS", "20"),
+            ("SALVE_SERVER_FLAP_WINDOW_MS", "0"),
+            ("REPAIR_QUIET_PERIOD_MS", "1"),
+            ("REPAIR_COOLDOWN_MS", "600000"),
+            ("AGENT_ENGAGE_TIMEOUT_MS", "600000"),
+            ("AGENT_WRITE_TIMEOUT_MS", "600000"),
+        ] {
+            command.env(name, value);
+        }
+        command.envs(env.iter().copied());
+        Run::start(command)
+    }
+
+    pub(crate) fn mend(&self) {
+        self.project.write("app.sh", MENDED);
+    }
+
+    pub(crate) fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.project.dir().join(file)).unwrap_or_default()
+    }
+
+    /// Waits until a file holds numbers, and returns them.
+    pub(crate) fn numbers(&self, file: &str, count: usize) -> Vec<u32> {
+        let numbers =
+            || self.read(file).lines().filter_map(|line| line.parse().ok()).collect::<Vec<u32>>();
+        wait_until(file, || numbers().len() >= count);
+        numbers()
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&salve::project::Project::at(&self.project.dir()).unwrap()).unwrap()
+    }
+
+    /// Returns the incidents, the oldest first.
+    pub(crate) fn incidents(&self) -> Vec<IncidentId> {
+        let opened = self.kind("opened");
+        opened.iter().filter_map(|entry| entry.incident).collect()
+    }
+
+    pub(crate) fn entries(&self, id: IncidentId) -> Vec<Entry> {
+        self.store().journal().read(0, &Filter::incident(id), usize::MAX).unwrap()
+    }
+
+    pub(crate) fn kind(&self, kind: &str) -> Vec<Entry> {
+        self.store().journal().read(0, &Filter::default().kind(kind), usize::MAX).unwrap()
+    }
+
+    /// Returns the only incident.
+    #[track_caller]
+    pub(crate) fn incident(&self) -> Incident {
+        let ids = self.incidents();
+        assert_eq!(ids.len(), 1, "{ids:?}");
+        Incident::replay(&self.entries(ids[0])).unwrap()
+    }
+
+    /// Returns what was said of each phase of an incident.
+    pub(crate) fn told(&self, id: IncidentId) -> Vec<(&'static str, String)> {
+        let entries = self.entries(id);
+        let tale = salve_core::repair::Tale::of(&entries).unwrap();
+        tale.notices().map(|(_, notice)| (notice.phase, notice.message.clone())).collect()
+    }
+
+    /// Returns the agents that were started.
+    pub(crate) fn launched(&self) -> Vec<u32> {
+        let launched = self.kind("agent_launched").into_iter().filter_map(|entry| {
+            let Event::AgentLaunched { process, .. } = entry.event else { return None };
+            Some(process.pid)
+        });
+        launched.collect()
+    }
+}
+
+impl Run {
+    fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut salve = command.spawn().unwrap();
+        let (to, facts) = mpsc::channel();
+        let stdout = BufReader::new(salve.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let _ = to.send(serde_json::from_str(&line).unwrap());
+            }
+        });
+        let (to, said) = mpsc::channel();
+        let stderr = BufReader::new(salve.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let _ = to.send(line);
+            }
+        });
+        Self { salve, facts, said, phases: Vec::new() }
+    }
+
+    /// Waits until a phase is told that was not told before.
+    #[track_caller]
+    pub(crate) fn until(&mut self, phase: &str) {
+        loop {
+            let Ok(fact) = self.facts.recv_timeout(LONG) else {
+                let said: Vec<String> = self.said.try_iter().collect();
+                panic!("`{phase}` was never told after {:?}: {said:#?}", self.phases);
+            };
+            let told = fact["phase"].as_str().unwrap().to_owned();
+            self.phases.push(told.clone());
+            if told == phase {
+                return;
+            }
+        }
+    }
+
+    /// Waits until a line is said that has `words` in it, and returns it.
+    #[track_caller]
+    pub(crate) fn until_said(&mut self, words: &str) -> String {
+        let mut before = Vec::new();
+        loop {
+            match self.said.recv_timeout(LONG) {
+                Ok(line) if line.contains(words) => return line,
+                Ok(line) => before.push(line),
+                Err(_) => panic!("`{words}` was never said after {before:#?}"),
+            }
+        }
+    }
+
+    /// Returns the worker's pid.
+    pub(crate) fn worker(&self) -> u32 {
+        let children = format!("/proc/{0}/task/{0}/children", self.salve.id());
+        let read = || std::fs::read_to_string(&children).unwrap_or_default();
+        wait_until("a worker", || !read().trim().is_empty());
+        read().split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    /// Kills both of its processes at once, so that nobody is left to clean up.
+    pub(crate) fn kill(&mut self) {
+        let worker = self.worker();
+        signal("STOP", self.salve.id());
+        signal("KILL", worker);
+        self.salve.kill().unwrap();
+        self.salve.wait().unwrap();
+    }
+
+    /// Ends it as Ctrl-C does, and returns its exit code and all phases.
+    pub(crate) fn end(mut self) -> (Option<i32>, Vec<String>) {
+        signal("INT", self.salve.id());
+        let code = self.salve.wait().unwrap().code();
+        let rest = self.facts.iter().filter_map(|fact| Some(fact["phase"].as_str()?.to_owned()));
+        self.phases.extend(rest);
+        (code, std::mem::take(&mut self.phases))
+    }
+
+    /// Waits until it ends by itself, and returns its exit code and all phases.
+    pub(crate) fn wait(mut self) -> (Option<i32>, Vec<String>) {
+        let code = self.salve.wait().unwrap().code();
+        let rest = self.facts.iter().filter_map(|fact| Some(fact["phase"].as_str()?.to_owned()));
+        self.phases.extend(rest);
+        (code, std::mem::take(&mut self.phases))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Ok(None) = self.salve.try_wait() {
+            signal("TERM", self.salve.id());
+            let _ = self.salve.wait();
+        }
+    }
+}
+
+/// Sends a signal to one process.
+pub(crate) fn signal(name: &str, pid: u32) {
+    // It may have ended just now.
+    let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+}
+
+/// Waits until `is_so`, looking now and then.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} did not come to pass");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !matches!(rest.split_whitespace().next(), Some("Z" | "X") | None))
+}
