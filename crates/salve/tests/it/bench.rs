@@ -234,6 +234,7 @@ impl Run {
         signal("KILL", worker);
         self.salve.kill().unwrap();
         self.salve.wait().unwrap();
+        wait_until("the worker's end", || !is_alive(worker));
     }
 
     /// Ends it as Ctrl-C does, and returns its exit code and all phases.

@@ -15,6 +15,7 @@ mod gate;
 mod incident;
 mod init;
 mod journal;
+mod killed;
 mod mcp;
 mod memory;
 mod people;

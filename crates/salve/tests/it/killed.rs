@@ -1,0 +1,185 @@
+//! `salve dev` killed at every phase, with everything that watches it, and started again.
+
+use std::path::Path;
+
+use salve_core::event::Outcome;
+use salve_core::incident::{Incident, Phase};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, REPAIRED, Run, is_alive, wait_until};
+use crate::mcp::Client;
+
+/// Times that hold a phase for a moment, so that the kill comes in it.
+const HELD: [(&str, &str); 3] = [
+    ("REPAIR_QUIET_PERIOD_MS", "700"),
+    ("SALVE_SERVER_HEALTH_SOAK_MS", "700"),
+    ("SALVE_SERVER_FLAP_WINDOW_MS", "700"),
+];
+
+/// A mended server that writes down who it is, outside of what is measured.
+const MENDED: &str = "echo $$ >> \"$HOME/pids\"\nexec sleep 300\n";
+
+fn mark(client: &mut Client, id: &Value, phase: &str) {
+    let step = json!({ "repairId": id, "phase": phase, "filesChanged": 1, "linesChanged": 4 });
+    // Whether it still counts is up to the phase in which the other was killed.
+    client.call("canvas_mark_repair_step", step);
+}
+
+/// Plays an agent that repairs step by step, until `phase` is told.
+fn play(bench: &Bench, run: &mut Run, client: &mut Client, phase: &str) {
+    let mut id = Value::Null;
+    for step in REPAIRED {
+        match step {
+            "agent_started" => {
+                id = client.call("canvas_get_repair_task", json!({}))["repairId"].clone();
+            }
+            "agent_wrote_files" => {
+                bench.project.write("app.sh", MENDED);
+                mark(client, &id, step);
+            }
+            "agent_reading_log" | "agent_applying_fix" => mark(client, &id, step),
+            _ => {}
+        }
+        run.until(step);
+        if step == phase {
+            return;
+        }
+    }
+    panic!("`{phase}` is no phase of a repair");
+}
+
+/// Returns how the incidents ended; nothing if one has not.
+fn outcomes(bench: &Bench) -> Option<Vec<Outcome>> {
+    let ids = bench.incidents();
+    let outcome = |id| match Incident::replay(&bench.entries(id)).unwrap().phase() {
+        Phase::Closed(outcome) => Some(outcome),
+        _ => None,
+    };
+    ids.into_iter().map(outcome).collect()
+}
+
+fn pids(bench: &Bench) -> Vec<u32> {
+    let text = std::fs::read_to_string(bench.project.home().join("pids")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn is_stale(lock: &Path) -> bool {
+    let text = std::fs::read_to_string(lock).unwrap_or_default();
+    let pid = serde_json::from_str::<Value>(&text).ok().and_then(|lock| lock["pid"].as_u64());
+    pid.is_some_and(|pid| !is_alive(u32::try_from(pid).unwrap()))
+}
+
+/// Lets an agent mend whatever is still waited for, until the server is well and all is over.
+fn heal(bench: &Bench, phase: &str) {
+    let run = bench.dev(&[("SALVE_SERVER_FLAP_WINDOW_MS", "0")]);
+    let mut client = Client::hello(&bench.project, "claude-code");
+    wait_until(&format!("a good end after `{phase}`"), || {
+        let task = client.call("canvas_get_repair_task", json!({}));
+        if task["pending"] == true {
+            bench.project.write("app.sh", MENDED);
+            mark(&mut client, &task["repairId"], "agent_wrote_files");
+        }
+        let alive = pids(bench).iter().filter(|pid| is_alive(**pid)).count();
+        outcomes(bench).is_some_and(|all| !all.is_empty()) && alive > 0
+    });
+    let ended = outcomes(bench).unwrap();
+    assert_eq!(ended.len(), 1, "{phase}: the same incident goes on, {ended:?}");
+    assert!(matches!(ended[0], Outcome::Recovered(_) | Outcome::Resolved), "{phase}: {ended:?}");
+    assert_eq!(bench.read("app.sh"), MENDED, "{phase}");
+    wait_until("one server", || pids(bench).iter().filter(|pid| is_alive(**pid)).count() == 1);
+    assert!(!bench.project.dir().join(".dev-repair.lock").exists(), "{phase}");
+    run.end();
+    assert!(pids(bench).iter().all(|pid| !is_alive(*pid)), "{phase}");
+}
+
+#[test]
+fn a_repair_by_an_agent_goes_on_wherever_salve_was_killed() {
+    for phase in REPAIRED {
+        let bench = Bench::new();
+        let mut run = bench.dev(&HELD);
+        let mut client = Client::hello(&bench.project, "claude-code");
+        play(&bench, &mut run, &mut client, phase);
+        run.kill();
+        let lock = bench.project.dir().join(".dev-repair.lock");
+        wait_until("a lock of the dead", || is_stale(&lock));
+        drop(client);
+        heal(&bench, phase);
+    }
+}
+
+#[test]
+fn a_failed_attempt_is_undone_by_whoever_comes_next() {
+    for phase in ["failed", "exhausted"] {
+        let bench = Bench::new();
+        let mut run = bench.dev(&[("REPAIR_MAX_ATTEMPTS", "2")]);
+        let mut client = Client::hello(&bench.project, "claude-code");
+        let broken = bench.read("app.sh");
+        let attempts = if phase == "failed" { 1 } else { 2 };
+        for attempt in 1..=attempts {
+            run.until("awaiting_agent");
+            let task = client.call("canvas_get_repair_task", json!({}));
+            bench.project.write("app.sh", format!("echo 'TypeError: {attempt}' >&2\nexit 2\n"));
+            mark(&mut client, &task["repairId"], "agent_wrote_files");
+        }
+        run.until(phase);
+        run.kill();
+        if phase == "failed" {
+            let mut run = bench.dev(&[]);
+            run.until("awaiting_agent");
+            assert_eq!(bench.read("app.sh"), broken);
+            drop((run, client));
+            heal(&bench, phase);
+        } else {
+            assert_eq!(bench.read("app.sh"), broken);
+            let (code, phases) = bench.dev(&[]).wait();
+            assert_eq!(code, Some(3), "the cooldown outlives the kill");
+            assert_eq!(phases, ["crash_detected", "aborted"]);
+        }
+    }
+}
+
+#[test]
+fn a_question_to_a_person_outlives_salve_and_starting_it_again_is_an_answer() {
+    let bench = Bench::new();
+    let mut run = bench.dev(&[("REPAIR_MAX_FILES", "0")]);
+    let mut client = Client::hello(&bench.project, "claude-code");
+    run.until("awaiting_agent");
+    let task = client.call("canvas_get_repair_task", json!({}));
+    bench.project.write("app.sh", MENDED);
+    mark(&mut client, &task["repairId"], "agent_wrote_files");
+    run.until("failed_requires_human");
+    run.kill();
+    let status = client.call("canvas_get_repair_status", json!({}));
+    assert!(status["activeRepairs"][0]["phase"] == "failed_requires_human", "{status}");
+    drop(client);
+    heal(&bench, "failed_requires_human");
+}
+
+#[test]
+fn a_repair_by_restarts_goes_on_wherever_salve_was_killed() {
+    let phases = ["crash-detected", "lock-acquired", "waiting", "restarting", "health-check"];
+    for phase in phases.into_iter().chain(["recovered", "failed"]) {
+        let bench = Bench::new();
+        bench.project.write("salve.toml", "");
+        let app = format!("if [ -e ok ]; then\n{MENDED}\nfi\nexit 1\n");
+        bench.project.write("app.sh", &app);
+        let mut run =
+            bench.dev(&[("REPAIR_BASE_DELAY_MS", "700"), ("SALVE_SERVER_FLAP_WINDOW_MS", "700")]);
+        run.until(if phase == "recovered" { "waiting" } else { phase });
+        bench.project.write("ok", "");
+        if phase == "recovered" {
+            run.until(phase);
+        }
+        run.kill();
+        let run = bench.dev(&[]);
+        wait_until(&format!("a good end after `{phase}`"), || {
+            outcomes(&bench).is_some_and(|all| !all.is_empty())
+                && pids(&bench).iter().any(|pid| is_alive(*pid))
+        });
+        let ended = outcomes(&bench).unwrap();
+        assert!(matches!(ended[..], [Outcome::Recovered(_)]), "{phase}: {ended:?}");
+        wait_until("one server", || pids(&bench).iter().filter(|pid| is_alive(**pid)).count() == 1);
+        run.end();
+        assert!(pids(&bench).iter().all(|pid| !is_alive(*pid)), "{phase}");
+    }
+}
