@@ -1,5 +1,7 @@
 //! `salve mcp`: the repair tools for agents, over stdin and stdout or over HTTP.
 
+mod install;
+
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -12,14 +14,27 @@ use super::{CliError, Exit, Output, config, project};
 
 /// Arguments of `salve mcp`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Serve over HTTP on this loopback address, such as 127.0.0.1:7718, instead of stdin and stdout
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
 }
 
+/// What else there is to do.
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Tell agents and editors about this server, in their own settings files
+    Install(install::Args),
+}
+
 /// Serves until the client leaves or the process is told to end.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    if let Some(Command::Install(args)) = &args.command {
+        return install::run(args, out);
+    }
     let project = match Project::locate(out.global().project.as_deref()) {
         // An agent may be started anywhere; where there is no project, nothing is pending.
         Err(ProjectError::NotFound { .. }) => Project::at(Path::new("."))?,

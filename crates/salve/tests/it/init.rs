@@ -87,3 +87,31 @@ fn a_malformed_file_of_an_agent_is_left_alone() {
     assert!(text(&failed.stderr).contains("mcp.json"), "{}", text(&failed.stderr));
     assert_eq!(std::fs::read(project.dir().join(".cursor/mcp.json")).unwrap(), b"{ oops");
 }
+
+#[test]
+fn whoever_is_found_is_told_and_forgets_again() {
+    let project = Project::new();
+    let own = "{\n  \"mcpServers\": { \"other\": { \"command\": \"x\" } }\n}\n";
+    project.write(".mcp.json", own);
+    let install = |more: &[&str]| {
+        let mut command = project.command(&[&["mcp", "install"], more].concat());
+        // Whatever this machine has installed is not part of the story.
+        command.env("PATH", "/nowhere").output().unwrap()
+    };
+    let read = || std::fs::read_to_string(project.dir().join(".mcp.json")).unwrap();
+    let shown = install(&["--print"]);
+    assert!(text(&shown.stdout).contains("Claude Code: would change"), "{shown:?}");
+    assert_eq!(read(), own);
+    assert!(install(&[]).status.success());
+    assert!(read().contains("\"salve\""), "{}", read());
+    assert!(!project.dir().join(".cursor").exists(), "nobody else is here");
+    assert!(install(&["--client", "cursor", "--client", "auto"]).status.success());
+    assert!(project.dir().join(".cursor/mcp.json").is_file());
+    assert!(install(&["--remove"]).status.success());
+    assert!(!read().contains("salve") && read().contains("\"other\""), "{}", read());
+
+    let elsewhere = Project::new();
+    let nobody = elsewhere.command(&["mcp", "install"]).env("PATH", "/nowhere").output().unwrap();
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(text(&nobody.stderr).contains("--client claude"), "{nobody:?}");
+}

@@ -1,0 +1,129 @@
+//! `salve mcp install`: tells agents and editors about Salve's MCP server.
+
+use std::path::Path;
+
+use clap::ValueEnum as _;
+
+use crate::project::{Project, ProjectError};
+use crate::register::{self, Client, Places, Scope, Wish};
+
+use super::super::init::{Mode, carry_out, places};
+use super::{CliError, Exit, Output};
+
+/// Arguments of `salve mcp install`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Agent or editor; may be given several times [default: all that are found here]
+    #[arg(long, value_name = "CLIENT")]
+    client: Vec<Named>,
+    /// Whose settings file that is
+    #[arg(long, default_value = "project")]
+    scope: Scope,
+    /// Only show what would be changed
+    #[arg(long)]
+    print: bool,
+    /// Take Salve out again
+    #[arg(long)]
+    remove: bool,
+}
+
+/// An agent or editor by name, or all that are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    Auto,
+    One(Client),
+}
+
+impl clap::ValueEnum for Named {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[
+            Self::Auto,
+            Self::One(Client::Claude),
+            Self::One(Client::Codex),
+            Self::One(Client::Gemini),
+            Self::One(Client::Cursor),
+            Self::One(Client::Vscode),
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        match self {
+            Self::Auto => {
+                Some(clap::builder::PossibleValue::new("auto").help("All that are found"))
+            }
+            Self::One(client) => client.to_possible_value(),
+        }
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
+    let project = match Project::locate(out.global().project.as_deref()) {
+        Err(ProjectError::NotFound { .. }) => Project::at(Path::new("."))?,
+        located => located?,
+    };
+    let places = places(project.root());
+    let named = args.client.iter().filter_map(|named| match named {
+        Named::Auto => None,
+        Named::One(client) => Some(*client),
+    });
+    let mut clients: Vec<Client> = named.collect();
+    if args.client.is_empty() || args.client.contains(&Named::Auto) {
+        clients.extend(found(&places, std::env::var_os("PATH").as_deref()));
+    }
+    let wish = if args.remove { Wish::Remove } else { Wish::Add };
+    let mode = if args.print { Mode::Show } else { Mode::Write };
+    let mut seen: Vec<Client> = Vec::new();
+    for client in clients {
+        if seen.contains(&client) {
+            continue;
+        }
+        seen.push(client);
+        let plan = register::plan(client, args.scope, &places, wish)?;
+        carry_out(client, &plan, mode, out)?;
+    }
+    match seen.is_empty() {
+        true => Err(CliError::failed("found no agent and no editor here")
+            .hint("name one: salve mcp install --client claude")),
+        false => Ok(Exit::Well),
+    }
+}
+
+/// Returns the clients that are installed or that the project or the user has files of.
+fn found(places: &Places, path: Option<&std::ffi::OsStr>) -> Vec<Client> {
+    let is_installed = |program: &str| {
+        std::env::split_paths(path.unwrap_or_default()).any(|dir| dir.join(program).is_file())
+    };
+    let is_there = |name: &str| {
+        let home = places.home.as_ref().is_some_and(|home| home.join(name).exists());
+        home || places.project.join(name).exists()
+    };
+    let is_found = |client: &Client| match client {
+        Client::Claude => is_installed("claude") || is_there(".claude") || is_there(".mcp.json"),
+        Client::Codex => is_installed("codex") || is_there(".codex"),
+        Client::Gemini => is_installed("gemini") || is_there(".gemini"),
+        Client::Cursor => is_installed("cursor") || is_there(".cursor"),
+        Client::Vscode => is_installed("code") || is_there(".vscode"),
+    };
+    Client::value_variants().iter().copied().filter(is_found).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_are_installed_or_have_files_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let [bin, project, home] = ["bin", "project", "home"].map(|name| dir.path().join(name));
+        for made in [&bin, &project.join(".codex"), &home.join(".cursor")] {
+            std::fs::create_dir_all(made).unwrap();
+        }
+        let places = Places { project, home: Some(home), backups: None };
+        let path = Some(bin.as_os_str());
+        assert_eq!(found(&places, path), [Client::Codex, Client::Cursor]);
+        std::fs::write(bin.join("gemini"), "").unwrap();
+        assert_eq!(found(&places, path), [Client::Codex, Client::Gemini, Client::Cursor]);
+        assert_eq!(found(&places, None), [Client::Codex, Client::Cursor]);
+    }
+}
