@@ -98,6 +98,7 @@ kinds! {
     Claimed "claimed" 1 false;
     Released "released" 1 false;
     Sickened "sickened" 1 false;
+    Diagnosed "diagnosed" 1 false;
     Judged "judged" 1 false;
     NothingLeft "nothing_left" 1 false;
     Requested "requested" 1 false;

@@ -27,6 +27,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{IncidentId, Signature};
+use crate::playbook::{Finding, Nature};
 use crate::scrub::Scrubbed;
 use crate::widen::Rules;
 
@@ -93,6 +94,16 @@ pub enum Event {
     Sickened {
         /// What was seen.
         symptom: Box<Symptom>,
+    },
+    /// It was found out what sort of failure it is; this changes nothing by itself.
+    Diagnosed {
+        /// What sort of trouble it is.
+        nature: Nature,
+        /// The rule that recognised it.
+        rule: Scrubbed,
+        /// What was found out, for a person.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<Finding>,
     },
     /// A remedy was chosen and the gate judged it.
     Judged {

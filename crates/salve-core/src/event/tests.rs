@@ -61,6 +61,7 @@ fn one_of_each() -> Vec<Event> {
     let subject = Subject { kind: SubjectKind::Server, name: text("web"), repeat: Repeat::Safe };
     let judgement =
         Judgement { verdict: Verdict::Ask, rule: text("on_unknown"), reason: text("not listed") };
+    let findings = vec![Finding { what: text("port 80 is taken"), next: text("kill 7") }];
     let change = Change { files: Some(1), lines: None };
     let report = Report::Verified { proof: Proof::Failed, symptom: Some(symptom()) };
     vec![
@@ -68,6 +69,7 @@ fn one_of_each() -> Vec<Event> {
         Event::Claimed { instead_of: Some(process.clone()) },
         Event::Released {},
         Event::Sickened { symptom: symptom() },
+        Event::Diagnosed { nature: Nature::Code, rule: text("code.syntax"), findings },
         Event::Judged { remedy: remedy(), judgement },
         Event::NothingLeft {},
         Event::Requested { effect: 2, what: Effect::RollBack(Scope::Incident) },

@@ -148,6 +148,7 @@ impl Incident {
         if let Some(symptom) = symptom {
             self.history.see(symptom);
             self.symptom = symptom.clone();
+            self.findings.clear();
         }
         self.failures_in_row = self.failures_in_row.saturating_add(1);
         let then = match self.may_have_acted() {

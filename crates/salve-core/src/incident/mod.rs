@@ -59,6 +59,7 @@ use crate::event::{
     Subject, Symptom,
 };
 use crate::id::{IncidentId, Signature};
+use crate::playbook::Finding;
 use crate::scrub::Scrubbed;
 
 /// What the owner of an incident does next.
@@ -147,6 +148,7 @@ pub struct Incident {
     tried: Vec<Tried>,
     ledger: Ledger,
     history: History,
+    findings: Vec<Finding>,
     effects: u32,
     questions: u32,
     failures_in_row: u32,

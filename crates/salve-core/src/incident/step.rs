@@ -5,6 +5,7 @@ use crate::event::{
     Actor, Amounts, Change, Effect, Entry, Event, Mark, Outcome, Process, Question, RemedyKind,
     Resource, Symptom,
 };
+use crate::playbook::Finding;
 
 /// An effect that has to run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,7 @@ impl Incident {
             tried: Vec::new(),
             ledger: super::Ledger::new(policy.limits),
             history: super::History::default(),
+            findings: Vec::new(),
             effects: 0,
             questions: 0,
             failures_in_row: 0,
@@ -162,6 +164,7 @@ impl Incident {
                 Ok(None)
             }
             Event::Sickened { symptom } => self.sickened(symptom),
+            Event::Diagnosed { findings, .. } => self.diagnosed(findings),
             Event::Judged { remedy, judgement } => self.judged(remedy, judgement),
             Event::NothingLeft {} => self.nothing_left(),
             Event::Requested { effect, what } => self.requested(*effect, *what),
@@ -219,6 +222,15 @@ impl Incident {
             | Phase::Ending { .. }
             | Phase::Closed(_) => Err(Ignored::Stale),
         }
+    }
+
+    /// Remembers what was found out about the present symptom.
+    fn diagnosed(&mut self, findings: &[Finding]) -> Taken {
+        if self.phase != Phase::Choosing {
+            return Err(Ignored::Stale);
+        }
+        self.findings = findings.to_vec();
+        Ok(None)
     }
 
     pub(super) fn due(&mut self, what: Effect, in_ms: u64) {

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::{History, Incident, Ledger, Phase, Reach, Tier, Trial, Tried};
 use crate::event::{Policy, Process, Subject, Symptom};
 use crate::id::IncidentId;
+use crate::playbook::Finding;
 
 impl Incident {
     /// Returns the incident's id.
@@ -50,6 +51,11 @@ impl Incident {
     /// Returns the budget.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// Returns what was found out about the latest failure, for a person.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
     }
 
     /// Returns the failures seen so far.

@@ -100,6 +100,15 @@ impl Action {
         })
     }
 
+    /// Returns whether it means the same another day: it names no process and no lock, whose
+    /// right to go was proven once.
+    pub fn is_lasting(&self) -> bool {
+        self.steps.iter().all(|step| match step {
+            Step::SetAside { .. } | Step::Clear { .. } | Step::Run { .. } => true,
+            Step::Unlock { .. } | Step::End { .. } => false,
+        })
+    }
+
     /// Returns the action as a person would type it.
     pub fn text(&self) -> String {
         if self.is_restart() {
@@ -158,5 +167,8 @@ mod tests {
         let want = r"rm -rf node_modules && npm run 'a b' && (cd 'it'\''s' && npm run 'a b')";
         assert_eq!(action.text(), want);
         assert_eq!(Action::restart().text(), "restart");
+        assert!(action.is_lasting());
+        let unlock = Step::Unlock { path: "server.pid".into(), hold: LockHold::default() };
+        assert!(!Action { steps: vec![unlock] }.is_lasting());
     }
 }

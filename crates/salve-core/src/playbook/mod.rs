@@ -36,6 +36,8 @@ pub use manager::{NodeManager, Words};
 pub use rule::{Case, Gate, Place, RuleError, RuleRow, Touch, Turn};
 pub use table::Playbook;
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::{Digest, Exit, Origin, Remedy, RemedyKind, Repeat, Undo};
 use crate::fingerprint::Fingerprint;
 use crate::scrub::Scrubbed;
@@ -52,7 +54,7 @@ pub struct Seen<'a> {
 }
 
 /// What sort of trouble it is, and so who can help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Nature {
     /// Something around the code is not as it should be. If there is no remedy, running the subject
@@ -81,7 +83,7 @@ pub struct Diagnosis {
 
 impl Diagnosis {
     /// Returns the diagnosis of a failure that no rule knows.
-    fn unknown() -> Self {
+    pub fn unknown() -> Self {
         Self { nature: Nature::Unknown, rule: None, remedies: Vec::new(), findings: Vec::new() }
     }
 }
@@ -112,7 +114,8 @@ impl Prescription {
 }
 
 /// Something a person should know, and what they can do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Finding {
     /// What was found.
     pub what: Scrubbed,

@@ -99,6 +99,19 @@ impl Playbook {
         self.rules.iter().map(|rule| rule.row.id.as_str())
     }
 
+    /// Returns whether the text of a failure is one that some rule is about. If it is not, no look
+    /// at the project changes that nothing is known of it.
+    pub fn may_know(&self, seen: &Seen<'_>) -> bool {
+        if *seen.exit == Exit::Code(0) {
+            return false;
+        }
+        let story = Story::new(seen.output, seen.fingerprint);
+        let about = |rule: &&Rule| rule.concerns(seen.exit, seen.fingerprint.class);
+        self.rules.iter().filter(about).any(|rule| {
+            story.texts(rule.row.place).any(|text| rule.catch(text, story.near()).is_some())
+        })
+    }
+
     /// Returns the things that the failure speaks of and whose state [`Playbook::diagnose`] wants.
     pub fn clues(&self, seen: &Seen<'_>) -> Clues {
         let mut clues = Clues::default();

@@ -10,6 +10,7 @@ use crate::event::{
     Actor, Amounts, Effect, Encoded, Event, Limits, Mark, Order, Outcome, Proof, Report, Scope,
     Stage, SubjectKind, Symptom, Verdict,
 };
+use crate::playbook::Finding;
 use crate::scrub::Scrubbed;
 
 /// An incident's whole story.
@@ -114,6 +115,7 @@ fn words(event: &Event) -> String {
             };
             format!("chose `{}`: {verdict} ({})", remedy.text, judgement.reason)
         }
+        Event::Diagnosed { rule, findings, .. } => diagnosed(rule, findings),
         Event::NothingLeft {} => "knows nothing further to try".into(),
         Event::Requested { what, .. } => doing(*what).into(),
         Event::Progressed { stage: Stage::HealthCheck, .. } => "is probing it".into(),
@@ -125,6 +127,11 @@ fn words(event: &Event) -> String {
         Event::AgentLaunched { agent, .. } => format!("started {agent}"),
         other => of_people_and_ends(other),
     }
+}
+
+fn diagnosed(rule: &Scrubbed, findings: &[Finding]) -> String {
+    let told = findings.iter().map(|Finding { what, next }| format!(": {what} {next}"));
+    format!("recognised {rule}{}", told.collect::<String>())
 }
 
 fn marked(event: &Event) -> String {

@@ -9,6 +9,7 @@ use crate::class::Class;
 use crate::event::{Effect, Event, Exit, Mark, Mode, Outcome, RemedyKind, SubjectKind};
 use crate::id::{IncidentId, Signature};
 use crate::incident::{Fate, Incident, Phase};
+use crate::playbook::Finding;
 
 /// What an agent can do about an incident at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +137,8 @@ pub struct RepairTask {
     pub signature: Signature,
     /// The line that names the failure.
     pub key_line: String,
+    /// What Salve found out about the failure, and what it would advise a person.
+    pub findings: Vec<Finding>,
     /// What was tried before and did not help.
     pub tried: Vec<String>,
     /// The agent that has taken it up already, if one has.
@@ -267,6 +270,7 @@ fn repair(tale: &Tale<'_>, scene: &Scene<'_>) -> RepairTask {
         class: symptom.class,
         signature: symptom.signature,
         key_line: symptom.key_line.to_string(),
+        findings: incident.findings().to_vec(),
         tried: tried(tale),
         taken_by: taken_by(tale),
         deadline: incident.agent_deadline(),

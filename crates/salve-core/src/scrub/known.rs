@@ -49,6 +49,10 @@ impl Known {
 
 /// Returns what of a variable's value is secret.
 fn secrets_in<'v>(name: &str, value: &'v str) -> Vec<&'v [u8]> {
+    if matches!(name, "PWD" | "OLDPWD") {
+        // The shell's own: directories, however they are called.
+        return Vec::new();
+    }
     let value = value.trim().as_bytes();
     // The password of an address is a secret whatever the variable is called.
     let in_url = memchr::memmem::find(value, b"://").and_then(|at| {
@@ -162,6 +166,9 @@ mod tests {
         check("DB_PASSWORD", "changeme-please", "changeme-please", false);
         check("AUTH_TOKEN_FILE", "/run/secrets/tok3n", "/run/secrets/tok3n", false);
         check("HOME", "/home/alice99", "/home/alice99", false);
+        for name in ["PWD", "OLDPWD"] {
+            check(name, "/tmp/x-kzit8zzo/app", "/tmp/x-kzit8zzo/app/server.js", false);
+        }
         check("GIT_TOKEN", "12345678", "took 12345678 ns", false);
         let hex = "0d96df4d4110e5c43fbfb17f2d347ea6aa65421d";
         check("GPG_KEY", hex, &format!("signed by {hex}"), false);

@@ -19,6 +19,7 @@ mod killed;
 mod mcp;
 mod memory;
 mod people;
+mod playbook;
 mod scrub;
 mod store_faults;
 mod support;

@@ -93,6 +93,11 @@ fn said() -> impl Strategy<Value = Event> {
             Event::Exhausted { resource: Resource::Attempts },
             Event::Tripped { breaker: Breaker::NewErrors },
             Event::Ended { outcome: Outcome::Recovered(Proof::Proven) },
+            Event::Diagnosed {
+                nature: Nature::Transient,
+                rule: Scrubbed::literal("service.down"),
+                findings: Vec::new(),
+            },
             Event::Noted { text: Scrubbed::literal("hm") },
         ]),
     ]

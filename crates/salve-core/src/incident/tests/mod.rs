@@ -16,6 +16,7 @@ use crate::event::{
     Order, Outcome, Policy, Proof, Question, RemedyKind, Repeat, Report, Resource, Stage, Symptom,
     Verdict,
 };
+use crate::playbook::{Finding, Nature};
 use crate::scrub::Scrubbed;
 
 /// What the world does next.
@@ -835,4 +836,30 @@ fn what_nobody_took_up_is_called_off_without_an_owner() {
     story.me = 2;
     let aborted = Event::Ended { outcome: Outcome::Aborted };
     assert_eq!(story.salve(aborted), Err(Ignored::NotOwner), "it has an owner");
+}
+
+#[test]
+fn what_was_found_out_is_about_the_latest_failure_and_decides_nothing() {
+    let mut story = Story::new(policy());
+    let found = |what| Finding { what: Scrubbed::literal(what), next: Scrubbed::literal("look") };
+    let diagnosed = |what| Event::Diagnosed {
+        nature: Nature::Infrastructure,
+        rule: Scrubbed::literal("port.stranger"),
+        findings: vec![found(what)],
+    };
+    story.salve(diagnosed("port 80 is taken")).unwrap();
+    assert_eq!(story.incident.phase(), Phase::Choosing);
+    let judged = Event::Judged {
+        remedy: Box::new(remedy(Retry, "again")),
+        judgement: judgement(Verdict::Allow),
+    };
+    story.salve(judged).unwrap();
+    assert_eq!(story.salve(diagnosed("too late")), Err(Ignored::Stale));
+    assert_eq!(story.incident.findings(), [found("port 80 is taken")]);
+    story.now += 3_600_000;
+    story.salve(Event::Requested { effect: 1, what: Effect::Verify }).unwrap();
+    let report =
+        Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom(2, "t"))) };
+    story.salve(Event::Finished { effect: 1, report }).unwrap();
+    assert!(story.incident.findings().is_empty(), "it is another failure now");
 }

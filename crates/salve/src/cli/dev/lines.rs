@@ -1,10 +1,15 @@
 //! What `salve dev` says: one line for each turn of an incident.
 
 use anstyle::{AnsiColor, Style};
-use salve_core::event::{Effect, Entry, Event, Exit, Mark, Mode, Proof, RemedyKind, Report};
+use salve_core::event::{
+    Effect, Entry, Event, Exit, Mark, Mode, Proof, RemedyKind, Report, Verdict,
+};
 use salve_core::incident::{Incident, Phase, phase_names};
 
 use crate::subjects::server::{crash_log_name, exit_words};
+
+/// How far the lines below the first one of a notice are set in.
+const INDENT: usize = 19;
 
 /// How grave a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +78,6 @@ pub(super) fn lines(incident: &Incident, entry: &Entry) -> Vec<Line> {
                 news("agent", "File writes complete — waiting for watchers to settle...".into())
             }
         },
-        Event::Judged { remedy, judgement } if remedy.kind == RemedyKind::Command => {
-            let (text, rule) = (&remedy.text, &judgement.rule);
-            news("chosen", format!("{text} ({rule})"));
-        }
         Event::Finished { report: Report::NoAgent, .. } => {
             news("agent", "No agent activity; restarting anyway".into());
         }
@@ -94,7 +95,7 @@ pub(super) fn lines(incident: &Incident, entry: &Entry) -> Vec<Line> {
             let how = exit_words(symptom.exit.as_ref());
             news("relapsed", format!("crashed again ({how}) {}  {id}", symptom.key_line));
         }
-        _ => {}
+        other => lines.extend(of_remedy(incident, other, &id)),
     }
     let named = phase_names(incident, &entry.event);
     lines.extend(named.iter().filter_map(|name| of_phase(incident, name, &id)));
@@ -104,6 +105,29 @@ pub(super) fn lines(incident: &Incident, entry: &Entry) -> Vec<Line> {
         lines.push(Line::new(Grade::Grave, "needs you", text));
     }
     lines
+}
+
+/// Returns what to say about the cause of a failure and about what is to be done.
+fn of_remedy(incident: &Incident, event: &Event, id: &str) -> Option<Line> {
+    let news = |verb, text| Some(Line::new(Grade::News, verb, text));
+    match event {
+        Event::Diagnosed { rule, findings, .. } => {
+            let found = findings.iter().map(|finding| format!(" · {}", finding.what));
+            news("diagnosed", format!("{rule}{}", found.collect::<String>()))
+        }
+        Event::Judged { remedy, judgement } if judgement.verdict == Verdict::Ask => {
+            let next = below(incident, &format!("salve approve {}", incident.id().short()));
+            let text = format!("`{}` may not run without your word  {id}\n{next}", remedy.text);
+            Some(Line::new(Grade::Grave, "needs you", text))
+        }
+        Event::Judged { remedy, judgement } if remedy.kind == RemedyKind::Command => {
+            news("chosen", format!("{} ({})", remedy.text, judgement.rule))
+        }
+        Event::Finished { report: Report::Failed { reason }, .. } => {
+            news("failed", reason.to_string())
+        }
+        _ => None,
+    }
 }
 
 /// Returns what to say about a phase, where the entry itself does not say it.
@@ -159,10 +183,18 @@ fn plea(incident: &Incident, id: &str) -> String {
     format!("{what} {how} · {}  {id}\n{}", symptom.key_line, next(incident, id))
 }
 
-/// Returns what can be done next, as something to paste.
+/// Returns what was found out and what can be done next, as something to paste.
 fn next(incident: &Incident, _id: &str) -> String {
     let log = crash_log_name(incident.id());
     let short = incident.id().short();
-    let indent = " ".repeat(19);
-    format!("{indent}see {log} and: salve events --incident {short}")
+    below(incident, &format!("see {log} and: salve events --incident {short}"))
+}
+
+/// Returns what was found out and a last word, each on a line of its own below the first.
+fn below(incident: &Incident, last: &str) -> String {
+    let found = incident.findings().iter();
+    let found = found.flat_map(|finding| [finding.what.as_str(), finding.next.as_str()]);
+    let indent = " ".repeat(INDENT);
+    let lines: Vec<String> = found.chain([last]).map(|line| format!("{indent}{line}")).collect();
+    lines.join("\n")
 }

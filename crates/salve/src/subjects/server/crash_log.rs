@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use salve_core::event::{Exit, Symptom};
 use salve_core::id::IncidentId;
+use salve_core::playbook::Finding;
 use salve_core::scrub::Scrubbed;
 
 use crate::atomic::{self, WriteError};
@@ -33,6 +34,8 @@ pub(super) struct CrashLog {
     pub(super) uptime: Duration,
     /// What was seen.
     pub(super) symptom: Symptom,
+    /// What was found out about it, for a person.
+    pub(super) findings: Vec<Finding>,
     /// The last lines it wrote.
     pub(super) evidence: Scrubbed,
 }
@@ -61,7 +64,7 @@ pub fn signal_name(signal: i32) -> String {
 impl CrashLog {
     /// Returns the log's text: a header of one fact a line, an empty line, the evidence.
     pub(super) fn text(&self) -> String {
-        let Self { incident, at, server, command, uptime, symptom, evidence } = self;
+        let Self { incident, at, server, command, uptime, symptom, findings, evidence } = self;
         let mut text = String::new();
         let mut fact = |name: &str, value: &dyn std::fmt::Display| {
             // Writing to a string cannot fail.
@@ -75,6 +78,10 @@ impl CrashLog {
         fact("Uptime:", &format_args!("{:.1} s", uptime.as_secs_f64()));
         fact("Fingerprint:", &format_args!("{} ({})", symptom.signature, symptom.class));
         fact("Key line:", &symptom.key_line);
+        for Finding { what, next } in findings {
+            fact("Found:", what);
+            fact("Next:", next);
+        }
         let _ = writeln!(text, "\n{}", evidence.as_str().trim_end());
         text
     }
@@ -135,6 +142,7 @@ mod tests {
                 tree: None,
                 acted: Acted::No,
             },
+            findings: Vec::new(),
             evidence: Scrubbed::literal("one\nError: Cannot find module 'express'\n\n"),
         }
     }
@@ -155,6 +163,12 @@ mod tests {
         Error: Cannot find module 'express'
         ");
         assert!(log(1, Exit::Signal(9)).text().contains("signal SIGKILL"));
+        let (what, next) = ("express is not installed.", "npm install");
+        let found = Finding { what: Scrubbed::literal(what), next: Scrubbed::literal(next) };
+        let log = CrashLog { findings: vec![found], ..log(1, Exit::Code(1)) };
+        let header =
+            "'express'\nFound:       express is not installed.\nNext:        npm install\n\n";
+        assert!(log.text().contains(header), "{}", log.text());
     }
 
     #[test]

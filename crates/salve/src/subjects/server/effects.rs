@@ -166,6 +166,10 @@ impl Fleet<'_> {
                 });
                 Ok(())
             }
+            Some(What::Playbook(action)) => {
+                self.carry_out(at, effect, action);
+                Ok(())
+            }
             Some(What::Restart) => self.finish(at, effect, Report::Done),
             None => {
                 let reason = Scrubbed::literal("what it would do is no longer known");
@@ -185,7 +189,14 @@ impl Fleet<'_> {
             incident.phase(),
             Phase::Doing { .. } | Phase::Ending { outcome: Ends::Recovered(_), .. }
         );
-        if !recovered || remedy.kind != salve_core::event::RemedyKind::Command {
+        let cure = server.case.cures.iter().find(|cure| cure.digest == remedy.digest);
+        let lasting = cure.is_none_or(|cure| match &cure.what {
+            What::Known { .. } => true,
+            // A process or a lock that was in the way once is no remedy for another day.
+            What::Playbook(action) => action.is_lasting(),
+            What::Restart | What::Agent => false,
+        });
+        if !recovered || !lasting || remedy.kind != salve_core::event::RemedyKind::Command {
             return Ok(());
         }
         let failure = Failure::new(&seen.fingerprint, &self.desk.scrubber);
@@ -283,7 +294,7 @@ fn nothing_there() -> Report {
 }
 
 /// Returns the report of a failure with its causes.
-fn failed(scrubber: &Scrubber, error: &dyn std::error::Error) -> Report {
+pub(super) fn failed(scrubber: &Scrubber, error: &dyn std::error::Error) -> Report {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {

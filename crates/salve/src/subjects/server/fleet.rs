@@ -1,8 +1,8 @@
 //! All servers of one run: one inbox, one loop.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use salve_core::event::{Actor, Event};
@@ -12,6 +12,7 @@ use salve_core::incident::Phase;
 use salve_core::scrub::Scrubbed;
 
 use super::repair::LAST_WORDS;
+use super::scribing::Scribing;
 use super::{
     Agents, Case, Face, Held, Input, NotGiven, Remark, RepairPlan, RunLock, Server, ServerPlan,
     State, crash_log, lock,
@@ -60,6 +61,8 @@ pub struct Fleet<'a> {
     pub(super) face: &'a mut dyn Face,
     pub(super) auto: Auto,
     pub(super) scribing: Scribing,
+    /// How often causes were looked into.
+    pub(super) looks: u64,
     inbox: Receiver<Input>,
     presence: Presence,
     pub(super) stopping: Option<i32>,
@@ -143,6 +146,7 @@ impl<'a> Fleet<'a> {
             face,
             auto: Auto::default(),
             scribing: Scribing::default(),
+            looks: 0,
             inbox,
             presence,
             stopping: None,
@@ -184,6 +188,7 @@ impl<'a> Fleet<'a> {
         if let Some(holder) = lock::clear_stale(&self.root, &self.desk.scrubber).ok().flatten() {
             self.note(0, &format!("removed a stale repair lock of process {}", holder.pid));
         }
+        self.give_back();
         for at in 0..self.servers.len() {
             self.resume(at)?;
         }
@@ -280,6 +285,10 @@ impl<'a> Fleet<'a> {
             }
             Input::Done { .. } => Ok(()),
             Input::Agent { server, effect, event } => self.agent_told(server, effect, event),
+            Input::Diagnosed { server, look, diagnosis } => {
+                self.diagnosed(server, look, diagnosis);
+                Ok(())
+            }
             Input::Note { server, text } => {
                 self.note(server, &text);
                 Ok(())
@@ -357,26 +366,5 @@ impl<'a> Fleet<'a> {
         if let Some(server) = self.servers.get(at) {
             self.face.remark(&server.plan.name, remark);
         }
-    }
-}
-
-/// Counts what is still being written, so that nobody leaves before it is.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Scribing(Arc<(Mutex<usize>, Condvar)>);
-
-impl Scribing {
-    pub(super) fn begin(&self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-    }
-
-    pub(super) fn end(&self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.1.notify_all();
-    }
-
-    fn wait(&self, limit: Duration) {
-        let writing = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What is not written by then is not waited for.
-        let _ = self.0.1.wait_timeout_while(writing, limit, |left| *left > 0);
     }
 }

@@ -14,15 +14,18 @@ mod life;
 mod lock;
 mod orders;
 mod plan;
+mod playbook;
 mod remedies;
 mod repair;
+mod scribing;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Actor, Entry, Exit, Report, Symptom};
+use salve_core::event::{Actor, Digest, Entry, Exit, Report, Symptom};
 use salve_core::fingerprint::Fingerprint;
 use salve_core::incident::{Incident, Run as Effecting};
+use salve_core::playbook::{Diagnosis, Finding};
 use salve_core::scrub::Scrubbed;
 use salve_core::server::health::Fault;
 use salve_core::watch::{Ailment, Answer, Watch};
@@ -85,6 +88,15 @@ pub enum Input {
         effect: Effecting,
         /// What it did.
         event: AgentEvent,
+    },
+    /// A look into the cause of a failure came back.
+    Diagnosed {
+        /// Which server.
+        server: usize,
+        /// Which look.
+        look: u64,
+        /// What it found.
+        diagnosis: Box<Diagnosis>,
     },
     /// Something that a person should know.
     Note {
@@ -175,8 +187,12 @@ struct Case {
     called: Option<u32>,
     /// What the last failure was found to be.
     seen: Option<Evidence>,
+    /// What is known of its cause.
+    insight: playbook::Insight,
     /// What each remedy that was put to the gate would do.
     cures: Vec<remedies::Cure>,
+    /// The remedies that did not help, as far as this process tried them.
+    failed: Vec<Digest>,
 }
 
 /// What a failure left behind.
@@ -186,6 +202,8 @@ struct Evidence {
     fingerprint: Fingerprint,
     output: Scrubbed,
     uptime: Duration,
+    /// What was found out about it, for a person.
+    findings: Vec<Finding>,
 }
 
 /// Whether a server is down because somebody wants it so.

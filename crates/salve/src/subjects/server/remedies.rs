@@ -5,14 +5,16 @@
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Digest, Event, Judgement, Mode, Origin, Remedy, RemedyKind, Repeat, Undo, Verdict,
+    Digest, Event, Judgement, Origin, Remedy, RemedyKind, Repeat, Undo, Verdict,
 };
 use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, Request, State};
 use salve_core::incident::{Candidate, choose};
 use salve_core::memory::{Kind, Ranked, rank};
+use salve_core::playbook::{Action, Diagnosis, Nature};
 use salve_core::scrub::Scrubbed;
 
 use super::fleet::Fleet;
+use super::playbook;
 use crate::store::StoreError;
 
 /// What a remedy would do.
@@ -34,15 +36,17 @@ pub(super) enum What {
         /// How long it may take.
         seconds: u64,
     },
+    /// What the playbook prescribes.
+    Playbook(Action),
     /// An agent's turn.
     Agent,
 }
 
 /// A remedy with what the gate says about it.
-struct Offer {
-    candidate: Candidate,
-    judgement: Judgement,
-    what: What,
+pub(super) struct Offer {
+    pub(super) candidate: Candidate,
+    pub(super) judgement: Judgement,
+    pub(super) what: What,
 }
 
 impl Fleet<'_> {
@@ -70,13 +74,22 @@ impl Fleet<'_> {
         Ok(Event::NothingLeft {})
     }
 
-    /// Returns everything that fits the present failure.
+    /// Returns everything that fits the present failure, as far as its cause is known.
     fn offers(&mut self, at: usize) -> Result<Vec<Offer>, StoreError> {
-        let mut offers = self.known(at)?;
-        offers.push(match self.repair.mode {
-            Mode::Agent => builtin(RemedyKind::Agent, What::Agent),
-            Mode::Legacy => builtin(RemedyKind::Retry, What::Restart),
-        });
+        let diagnosis = self.insight(at).cloned().unwrap_or_else(Diagnosis::unknown);
+        let mut offers = self.prescribed(at, &diagnosis);
+        if diagnosis.nature == Nature::Transient {
+            return Ok(offers);
+        }
+        // What the playbook prescribes runs with the state it was judged in, so it goes before
+        // the same words from memory.
+        let is_new = |known: &Offer| {
+            let text = &known.candidate.remedy.text;
+            !diagnosis.remedies.iter().any(|one| one.remedy.text == *text)
+        };
+        offers.extend(self.known(at)?.into_iter().filter(is_new));
+        let own = playbook::resort(&diagnosis, self.repair.mode);
+        offers.extend(own.map(builtin));
         Ok(offers)
     }
 
@@ -129,17 +142,22 @@ impl Fleet<'_> {
 }
 
 /// Returns one of Salve's own resorts.
-fn builtin(kind: RemedyKind, what: What) -> Offer {
-    let (text, rule, reason, undo) = match what {
+fn builtin(what: What) -> Offer {
+    let (kind, text, rule, reason, undo) = match what {
         What::Agent => (
+            RemedyKind::Agent,
             "repair by an agent",
             "agent.repair",
             "an agent may repair this project",
             Undo::Snapshot,
         ),
-        What::Restart | What::Known { .. } => {
-            ("restart", "restart", "running it again changes nothing", Undo::Nothing)
-        }
+        What::Restart | What::Known { .. } | What::Playbook(_) => (
+            RemedyKind::Retry,
+            "restart",
+            "restart",
+            "running it again changes nothing",
+            Undo::Nothing,
+        ),
     };
     let remedy = Remedy {
         kind,

@@ -25,6 +25,7 @@ impl Fleet<'_> {
     pub(super) fn sickened(&mut self, at: usize, failing: Failing) -> Result<(), StoreError> {
         let verifies = failing.verifies;
         let evidence = self.examine(at, &failing);
+        self.in_vain(at);
         let symptom = Box::new(evidence.symptom.clone());
         let server = &mut self.servers[at];
         server.crashed_after = Some(failing.uptime);
@@ -85,7 +86,8 @@ impl Fleet<'_> {
             tree: None,
             acted: Acted::No,
         };
-        Evidence { symptom, fingerprint, output, uptime: failing.uptime }
+        let (uptime, findings) = (failing.uptime, Vec::new());
+        Evidence { symptom, fingerprint, output, uptime, findings }
     }
 
     /// Opens an incident, unless somebody else repairs this project right now.
@@ -171,7 +173,7 @@ impl Fleet<'_> {
     }
 
     /// Writes the crash log of the present incident.
-    fn log_crash(&mut self, at: usize) {
+    pub(super) fn log_crash(&mut self, at: usize) {
         let server = &self.servers[at];
         let (Some(incident), Some(evidence)) = (&server.incident, &server.case.seen) else {
             return;
@@ -190,6 +192,7 @@ impl Fleet<'_> {
             command: plan.command.clone(),
             uptime: evidence.uptime,
             symptom: evidence.symptom,
+            findings: evidence.findings,
             evidence: evidence.output,
         };
         let root = self.root.clone();
@@ -201,11 +204,10 @@ impl Fleet<'_> {
             }
             Mode::Legacy => {
                 let (post, done) = (self.post.clone(), at);
-                self.scribing.begin();
+                let turn = self.scribing.begin();
                 let scribing = self.scribing.clone();
                 spawn_thread("crash log", move || {
-                    let written = log.write(&root);
-                    scribing.end();
+                    let written = scribing.in_turn(turn, || log.write(&root));
                     if let Err(error) = written {
                         let text = format!("cannot write the crash log: {error}");
                         let _ = post.send(super::Input::Note { server: done, text });
@@ -227,6 +229,11 @@ impl Fleet<'_> {
                 Move::NotMine => return Ok(None),
                 Move::Wait { until, .. } => return Ok(until),
                 Move::Choose => {
+                    if self.insight(at).is_none() {
+                        // What comes of the look wakes us.
+                        return Ok(None);
+                    }
+                    self.tell_insight(at)?;
                     let event = self.choose(at)?;
                     self.say(at, vec![event])?;
                 }
@@ -266,6 +273,9 @@ impl Fleet<'_> {
         report: Report,
     ) -> Result<(), StoreError> {
         self.servers[at].case.running = None;
+        if let Report::Failed { .. } | Report::TimedOut = report {
+            self.in_vain(at);
+        }
         loop {
             let server = &mut self.servers[at];
             let Some(incident) = &mut server.incident else { return Ok(()) };

@@ -1,0 +1,262 @@
+//! Failures of what is around a server, healed by the playbook with no settings at all.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::Project;
+
+/// Longer than anything here takes, on however busy a machine.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Returns `salve dev` with times short enough for tests.
+fn dev(project: &Project, args: &[&str]) -> Command {
+    let mut command = project.command(&[&["dev", "--json"], args].concat());
+    for (name, value) in [
+        ("REPAIR_BASE_DELAY_MS", "1"),
+        ("REPAIR_HEALTH_RETRY_DELAY_MS", "20"),
+        ("SALVE_SERVER_HEALTH_SOAK_MS", "20"),
+        ("SALVE_SERVER_FLAP_WINDOW_MS", "0"),
+    ] {
+        command.env(name, value);
+    }
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Returns the phases that `--json` told, and all that was said.
+fn told(output: &Output) -> (Vec<String>, String) {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let facts: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let phases = facts.iter().map(|fact| fact["phase"].as_str().unwrap().to_owned()).collect();
+    let story = facts.iter().map(|fact| fact["message"].as_str().unwrap_or_default());
+    (phases, story.collect::<Vec<_>>().join("\n"))
+}
+
+/// Waits until `is_so`, looking now and then.
+#[track_caller]
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it did not come to pass");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// Returns the incidents' events of that kind, as they stand in the journal.
+fn events(project: &Project, kind: &str) -> Vec<Value> {
+    let output = project.run(&["events", "--json", "--kind", kind]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !matches!(rest.split_whitespace().next(), Some("Z" | "X") | None))
+}
+
+fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Starts a process that nobody looks after, as one that a closed terminal left; returns its pid.
+fn orphan(dir: &Path, command: &str) -> u32 {
+    let file = dir.join("orphan.pid.txt");
+    let script = format!("setsid sh -c 'echo $$ > orphan.pid.txt; exec {command}' &");
+    let quiet = [Stdio::null(), Stdio::null(), Stdio::null()];
+    let [stdin, stdout, stderr] = quiet;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).current_dir(dir).stdin(stdin).stdout(stdout).stderr(stderr);
+    assert!(shell.status().unwrap().success());
+    let pid = || std::fs::read_to_string(&file).ok()?.trim().parse().ok();
+    wait_until(|| pid().is_some());
+    pid().unwrap()
+}
+
+/// Serves on a port that it is told, and notes that it does.
+const SERVER: &str = r#"
+import http.server, os, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(str(os.getpid()).encode())
+    def log_message(self, *args): pass
+server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+open("serving.txt", "a").write(f"{os.getpid()}\n")
+server.serve_forever()
+"#;
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Ends a `salve dev` as a person would.
+fn interrupt(mut salve: Child) -> Output {
+    signal(salve.id(), "-INT");
+    salve.wait().unwrap();
+    salve.wait_with_output().unwrap()
+}
+
+#[test]
+fn missing_packages_are_installed_as_the_lockfile_says() {
+    if Command::new("npm").arg("--version").output().is_err() {
+        return; // There is no npm here that could install anything.
+    }
+    let project = Project::new();
+    let manifest = r#"{"name":"app","scripts":{"dev":"node server.js"},"dependencies":{"greet":"file:greet"}}"#;
+    let lock = r#"{"name":"app","lockfileVersion":3,"requires":true,"packages":{"":{"name":"app","dependencies":{"greet":"file:greet"}},"greet":{"version":"1.0.0"},"node_modules/greet":{"resolved":"greet","link":true}}}"#;
+    project.write("package.json", manifest);
+    project.write("package-lock.json", lock);
+    project.write("greet/package.json", r#"{"name":"greet","version":"1.0.0"}"#);
+    project.write("greet/index.js", "module.exports = 'hello'");
+    let server =
+        "require('fs').writeFileSync('said.txt', require('greet')); setInterval(() => 0, 1000)";
+    project.write("server.js", server);
+    let salve = dev(&project, &["--", "npm", "run", "dev"]).stdout(Stdio::piped()).spawn().unwrap();
+    wait_until(|| !events(&project, "ended").is_empty());
+    let output = interrupt(salve);
+    assert!(told(&output).0.contains(&"recovered".to_owned()), "{output:?}");
+    assert_eq!(std::fs::read_to_string(project.dir().join("said.txt")).unwrap(), "hello");
+    assert_eq!(std::fs::read_to_string(project.dir().join("package-lock.json")).unwrap(), lock);
+    let chosen = events(&project, "judged");
+    assert_eq!(chosen[0]["data"]["judgement"]["rule"], "node.modules-missing", "{chosen:?}");
+}
+
+/// A server that refuses to start while its pid file is there.
+const PID_FILE: &str = "if [ -e server.pid ]; then \
+     echo \"Error: already running, see server.pid\" >&2; exit 1; fi; exec sleep 1";
+
+/// Writes a pid file of a process that ended long ago.
+fn leave_pid_file(project: &Project) {
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    project.write("server.pid", gone.id().to_string());
+    let mut past = Command::new("touch");
+    past.args(["-d", "1 hour ago", "server.pid"]).current_dir(project.dir());
+    assert!(past.status().unwrap().success());
+}
+
+#[test]
+fn a_stale_pid_file_is_removed_and_only_without_being_told_to_ask() {
+    let project = Project::new();
+    leave_pid_file(&project);
+    let output = dev(&project, &["--", "sh", "-c", PID_FILE]).output().unwrap();
+    let (phases, story) = told(&output);
+    let want = ["crash-detected", "lock-acquired", "restarting", "health-check", "recovered"];
+    assert_eq!((phases.as_slice(), output.status.code()), (&want.map(str::to_owned)[..], Some(0)));
+    assert!(!project.dir().join("server.pid").exists(), "{story}");
+    let known = project.run(&["memory", "list", "--json"]);
+    let known = String::from_utf8_lossy(&known.stdout).into_owned();
+    assert!(!known.contains("server.pid"), "it is no remedy for another day: {known}");
+
+    let project = Project::new();
+    project.write("salve.toml", "[playbook]\nauto = \"none\"\n");
+    leave_pid_file(&project);
+    let output = dev(&project, &["--", "sh", "-c", PID_FILE]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(project.dir().join("server.pid").exists());
+}
+
+#[test]
+fn an_orphan_that_holds_the_port_is_ended_and_the_new_server_is_the_one_that_answers() {
+    let project = Project::new();
+    project.write("server.py", SERVER);
+    let port = free_port().to_string();
+    let orphan = orphan(&project.dir(), &format!("python3 server.py {port}"));
+    let serving = || {
+        let text = std::fs::read_to_string(project.dir().join("serving.txt")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<u32>>()
+    };
+    wait_until(|| serving().len() == 1);
+    let mut salve = dev(&project, &["--", "python3", "server.py", &port]);
+    let salve = salve.stdout(Stdio::piped()).spawn().unwrap();
+    wait_until(|| serving().len() == 2 && !events(&project, "ended").is_empty());
+    assert!(!is_alive(orphan));
+    let output = interrupt(salve);
+    assert!(told(&output).0.contains(&"recovered".to_owned()), "{output:?}");
+    assert!(serving().iter().all(|pid| !is_alive(*pid)));
+}
+
+#[test]
+fn a_stranger_who_holds_the_port_is_named_and_left_alone() {
+    let (project, other) = (Project::new(), Project::new());
+    project.write("server.py", SERVER);
+    other.write("server.py", SERVER);
+    let port = free_port().to_string();
+    let stranger = orphan(&other.dir(), &format!("python3 server.py {port}"));
+    wait_until(|| other.dir().join("serving.txt").exists());
+    let output = dev(&project, &["--", "python3", "server.py", &port]).output().unwrap();
+    let alive = is_alive(stranger);
+    signal(stranger, "-KILL");
+    let (phases, story) = told(&output);
+    assert!(alive, "{story}");
+    assert_eq!(phases, ["crash-detected", "lock-acquired", "failed_requires_human"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(story.contains(&format!("pid {stranger}")) && story.contains(&port), "{story}");
+}
+
+#[test]
+fn a_mistake_in_the_source_goes_to_a_person_with_the_place() {
+    let project = Project::new();
+    project.write("app.py", "import os\n\ndef broken(:\n    pass\n");
+    let output = dev(&project, &["--", "python3", "app.py"]).output().unwrap();
+    let (phases, story) = told(&output);
+    assert_eq!(phases, ["crash-detected", "lock-acquired", "failed_requires_human"], "{story}");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(story.contains("app.py:3"), "{story}");
+    let log = std::fs::read_to_string(project.dir().join(".dev-crash.log")).unwrap();
+    assert!(log.contains("Found:") && log.contains("app.py:3"), "{log}");
+    let shown = project.run(&["show"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("app.py:3"), "{shown:?}");
+}
+
+#[test]
+fn what_may_pass_is_only_run_again() {
+    let project = Project::new();
+    let script = "echo >> starts; [ $(wc -l < starts) -gt 2 ] && exec sleep 1; \
+                  echo 'Error: connect ECONNREFUSED 127.0.0.1:5432' >&2; exit 1";
+    let output = dev(&project, &["--", "sh", "-c", script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let kinds = events(&project, "judged");
+    let kinds: Vec<&Value> = kinds.iter().map(|event| &event["data"]["remedy"]["kind"]).collect();
+    assert_eq!(kinds, ["retry", "retry"]);
+}
+
+#[test]
+fn what_was_moved_away_comes_back_when_salve_is_killed_in_the_midst() {
+    let project = Project::new();
+    project.write("package.json", r#"{"name":"app","dependencies":{"ms":"2.1.3"}}"#);
+    let lock = r#"{"name":"app","lockfileVersion":3,"packages":{"":{"name":"app","dependencies":{"ms":"2.1.3"}},"node_modules/ms":{"version":"2.1.3"}}}"#;
+    project.write("package-lock.json", lock);
+    project.write("node_modules/other/index.js", "the user's own");
+    project.write(
+        "bin/npm",
+        "#!/bin/sh\nmkdir -p node_modules/half\necho $$ > npm.pid.txt\nexec sleep 300\n",
+    );
+    let npm = project.dir().join("bin/npm");
+    std::fs::set_permissions(&npm, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", project.dir().join("bin").display());
+    let script =
+        "[ -e npm.pid.txt ] && exec sleep 1; echo \"Error: Cannot find module 'ms'\" >&2; exit 1";
+    let mut salve = dev(&project, &["--", "sh", "-c", script]);
+    let mut salve = salve.env("PATH", &path).stdout(Stdio::null()).spawn().unwrap();
+    let pid =
+        || std::fs::read_to_string(project.dir().join("npm.pid.txt")).ok()?.trim().parse().ok();
+    wait_until(|| pid().is_some());
+    let own = project.dir().join("node_modules/other/index.js");
+    assert!(!own.exists(), "it was moved away");
+    let children = format!("/proc/{0}/task/{0}/children", salve.id());
+    let worker = std::fs::read_to_string(children).unwrap();
+    signal(worker.split_whitespace().next().unwrap().parse().unwrap(), "-KILL");
+    salve.wait().unwrap();
+    wait_until(|| !is_alive(pid().unwrap()));
+    let output = dev(&project, &["--", "sh", "-c", script]).env("PATH", &path).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(std::fs::read_to_string(own).unwrap(), "the user's own");
+    assert!(!project.dir().join("node_modules/half").exists());
+}
