@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::id::IncidentId;
 use crate::incident::Tier;
+use crate::playbook::Finding;
 use crate::scrub::Scrubbed;
 
 /// Everything that the task says.
@@ -29,6 +30,8 @@ pub struct Repair {
     pub max_lines: u32,
     /// How far the repair may go.
     pub tier: Tier,
+    /// What a look at the project found out.
+    pub findings: Vec<Finding>,
     /// What was tried before and did not help.
     pub earlier: Vec<Earlier>,
 }
@@ -80,6 +83,12 @@ pub fn prompt(repair: &Repair) -> String {
         }
     };
     let _ = writeln!(text, "- {advice}");
+    if !repair.findings.is_empty() {
+        text.push_str("\nA look at the project found:\n");
+        for Finding { what, next } in &repair.findings {
+            let _ = writeln!(text, "- {what} {next}");
+        }
+    }
     if !repair.earlier.is_empty() {
         text.push_str("\nThese attempts failed and were undone; do not repeat them:\n");
         for Earlier { attempt, what, seen } in &repair.earlier {
@@ -107,6 +116,7 @@ mod tests {
             max_files: 8,
             max_lines: 300,
             tier: Tier::Simple,
+            findings: Vec::new(),
             earlier: Vec::new(),
         }
     }
@@ -123,7 +133,12 @@ mod tests {
             what: Scrubbed::literal("closed the brace in src/app.js"),
             seen: Scrubbed::literal("ReferenceError: app is not defined"),
         };
-        let later = Repair { attempt: 3, tier: Tier::Context, earlier: vec![earlier], ..repair() };
+        let findings = vec![Finding {
+            what: Scrubbed::literal("src/app.js ends at line 12."),
+            next: Scrubbed::literal("Close the block."),
+        }];
+        let (tier, earlier) = (Tier::Context, vec![earlier]);
+        let later = Repair { attempt: 3, tier, findings, earlier, ..repair() };
         let text = prompt(&later);
         let tail = text.split("own files alone").nth(1).unwrap();
         insta::assert_snapshot!(tail);

@@ -20,12 +20,18 @@ pub fn order(tale: &Tale<'_>, command: Scrubbed) -> Repair {
         max_files: policy.max_files,
         max_lines: policy.max_lines,
         tier: incident.tier(),
-        earlier: (1..tale.attempt()).filter_map(|attempt| earlier(tale, attempt)).collect(),
+        findings: incident.findings().to_vec(),
+        earlier: earlier(tale).collect(),
     }
 }
 
+/// Returns what the earlier attempts did and what was seen afterwards.
+pub(super) fn earlier(tale: &Tale<'_>) -> impl Iterator<Item = Earlier> {
+    (1..tale.attempt()).filter_map(|attempt| earlier_one(tale, attempt))
+}
+
 /// Returns what an earlier attempt did and what was seen afterwards; nothing if nothing was.
-fn earlier(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
+fn earlier_one(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
     let events = || tale.lines().iter().filter(|l| l.attempt == attempt).map(|l| &l.entry.event);
     let seen = events().find_map(|event| match event {
         Event::Finished {

@@ -3,8 +3,10 @@
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
+use super::order::earlier;
 use super::status::{PhaseEvent, last_events};
 use super::{Server, Tale, VERSION, ask, crash_log_name, crash_log_uri, incident_uri};
+use crate::agent::Earlier;
 use crate::class::Class;
 use crate::event::{Effect, Event, Exit, Mark, Mode, Outcome, RemedyKind, SubjectKind};
 use crate::id::{IncidentId, Signature};
@@ -141,6 +143,8 @@ pub struct RepairTask {
     pub findings: Vec<Finding>,
     /// What was tried before and did not help.
     pub tried: Vec<String>,
+    /// What each earlier attempt did and what was seen afterwards.
+    pub earlier: Vec<String>,
     /// The agent that has taken it up already, if one has.
     pub taken_by: Option<String>,
     /// When waiting for the agent ends.
@@ -272,6 +276,9 @@ fn repair(tale: &Tale<'_>, scene: &Scene<'_>) -> RepairTask {
         key_line: symptom.key_line.to_string(),
         findings: incident.findings().to_vec(),
         tried: tried(tale),
+        earlier: earlier(tale)
+            .map(|Earlier { attempt, what, seen }| format!("attempt {attempt}: {what} → {seen}"))
+            .collect(),
         taken_by: taken_by(tale),
         deadline: incident.agent_deadline(),
         also_pending: Vec::new(),

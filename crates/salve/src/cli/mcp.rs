@@ -5,8 +5,7 @@ mod install;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use salve_core::scrub::Scrubber;
-
+use crate::config::ServerSettings;
 use crate::mcp::{HttpError, Place, Ready, serve_http, serve_stdio};
 use crate::project::{Project, ProjectError};
 
@@ -40,7 +39,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         Err(ProjectError::NotFound { .. }) => Project::at(Path::new("."))?,
         located => located?,
     };
-    let place = Place { project, scrubber: scrubber(out) };
+    let place = place(project, out);
     match args.http {
         Some(addr) => serve_http(place, addr, |ready| tell(ready, out)).map_err(explain)?,
         None => serve_stdio(place)
@@ -49,11 +48,18 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Well)
 }
 
-/// Returns the user's scrubber; a mistake in the settings costs only the user's own patterns.
-fn scrubber(out: &Output) -> Scrubber {
-    let settings = config::load(out).map(|config| config.settings.scrub);
-    let with_own = settings.ok().and_then(|own| crate::scrub::scrubber_with(&own).ok());
-    with_own.unwrap_or_else(project::scrubber)
+/// Returns what the settings say to a server of tools; a mistake in them costs only what is
+/// the user's own.
+fn place(project: Project, out: &Output) -> Place {
+    let settings = config::load(out).map(|config| config.settings).ok();
+    let own = settings.as_ref().and_then(|own| crate::scrub::scrubber_with(&own.scrub).ok());
+    let servers = settings.map(|settings| settings.servers_in_order()).unwrap_or_default();
+    let url = |server: ServerSettings| Some((server.name, server.url?.to_string()));
+    Place {
+        project,
+        scrubber: own.unwrap_or_else(project::scrubber),
+        urls: servers.into_iter().filter_map(url).collect(),
+    }
 }
 
 fn tell(ready: &Ready, out: &Output) {

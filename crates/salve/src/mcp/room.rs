@@ -1,5 +1,6 @@
 //! What agents ask of the journal, and what they tell it.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -36,6 +37,8 @@ pub struct Place {
     pub project: Project,
     /// What takes secrets out of what agents say.
     pub scrubber: Scrubber,
+    /// Where servers answer by the settings, by their names.
+    pub urls: BTreeMap<String, String>,
 }
 
 /// What is answered to a report that was taken.
@@ -311,7 +314,7 @@ impl Room {
 
     /// Reads all that is needed to tell how things stand, if there is a store.
     fn look(&mut self) -> Result<Option<View>, StoreError> {
-        let scrubber = self.place.scrubber.clone();
+        let (scrubber, urls) = (self.place.scrubber.clone(), self.place.urls.clone());
         let Some(store) = self.store()? else { return Ok(None) };
         let journal = store.journal();
         let mut view = View::default();
@@ -331,6 +334,10 @@ impl Room {
         let kinds = Server::KINDS.map(str::to_owned).to_vec();
         let told = journal.tail(&Filter { kinds, ..Filter::default() }, SERVER_ENTRIES)?;
         view.servers = repair::servers(&told);
+        for server in &mut view.servers {
+            let set = || urls.get(&server.server).cloned();
+            server.url = server.url.take().or_else(set);
+        }
         Ok(Some(view))
     }
 }

@@ -211,6 +211,31 @@ fn each_crash_has_its_own_log_and_the_first_is_not_told_again() {
     assert_eq!(open[0]["repairId"], again["repairId"]);
 }
 
+#[test]
+fn an_agent_is_told_where_the_server_should_answer_and_what_was_tried() {
+    let bench = Bench::new();
+    let url = "http://127.0.0.1:9/";
+    bench.project.write(
+        "salve.toml",
+        format!(
+            "[agent]\nrepair = true\n[servers.web]\ncommand = \"sh app.sh\"\nurl = \"{url}\"\n"
+        ),
+    );
+    let mut run = bench.dev_all(&[]);
+    run.until("awaiting_agent");
+    let mut client = Client::hello(&bench.project, "claude-code");
+    let task = take_up(&mut client);
+    assert_eq!((&task["server"], &task["healthUrl"]), (&json!("web"), &json!(url)));
+    assert_eq!(task["earlier"], json!([]));
+    bench.project.write("app.sh", "echo 'TypeError: worse' >&2\nexit 2\n");
+    mark(&mut client, &task["repairId"], "agent_wrote_files", Some((1, 2)));
+    run.until("failed");
+    run.until("awaiting_agent");
+    let task = take_up(&mut client);
+    let earlier = task["earlier"][0].as_str().unwrap();
+    assert!(earlier.starts_with("attempt 1: ") && earlier.ends_with("TypeError: worse"), "{task}");
+}
+
 /// Starts two sessions, of which the first takes up the repair and is killed.
 fn first_dies(bench: &Bench, run: &mut Run) -> (Value, Client) {
     run.until("awaiting_agent");

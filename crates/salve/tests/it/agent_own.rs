@@ -315,3 +315,55 @@ fn what_an_agent_does_to_the_settings_waits_for_a_person() {
     let accepted = bench.project.run(&["config", "accept", digest]);
     assert!(accepted.status.success(), "{accepted:?}");
 }
+
+#[test]
+fn agents_work_one_at_a_time_and_the_other_server_waits_for_its_turn() {
+    let edit = r#"
+echo begin >> "$HOME/turns"
+while [ "$(grep -c begin "$HOME/turns")" -eq 1 ] && ! [ -e go ]; do sleep 0.02; done
+case "$*" in *'"one"'*) file=one.sh;; *) file=two.sh;; esac
+printf 'exec sleep 300\n' > $file
+echo end >> "$HOME/turns"
+"#;
+    let bench = Bench::with_own("claude", &CLAUDE.replace("EDIT\n", edit));
+    for name in ["one", "two"] {
+        bench.project.write(&format!("{name}.sh"), BROKEN);
+    }
+    let settings = bench.read("salve.toml");
+    bench.project.write(
+        "salve.toml",
+        format!(
+            "{settings}[servers.one]\ncommand = \"sh one.sh\"\n[servers.two]\ncommand = \"sh two.sh\"\n"
+        ),
+    );
+    let mut run = bench.dev_all(&[]);
+    run.until("awaiting_agent");
+    wait_until("two incidents", || bench.incidents().len() == 2);
+    let turns = || std::fs::read_to_string(bench.project.home().join("turns")).unwrap_or_default();
+    wait_until("a first turn", || turns() == "begin\n");
+    bench.project.write("go", "");
+    run.until("recovered");
+    run.until("recovered");
+    assert_eq!(turns(), "begin\nend\nbegin\nend\n");
+    assert_eq!(bench.launched().len(), 2, "each had one turn, in its first attempt");
+}
+
+#[test]
+fn nothing_is_judged_while_the_agent_that_says_it_has_finished_still_runs() {
+    let script = format!(
+        "{}{}",
+        BY_MCP.replace("EDIT\n", MEND),
+        "echo $$ >> \"$HOME/pids\"\nwhile :; do date >> late.txt; sleep 0.05; done\n"
+    );
+    let bench = Bench::with_own("claude", &script);
+    let mut run = bench.dev(&[]);
+    run.until("restarting");
+    let pid = std::fs::read_to_string(bench.project.home().join("pids")).unwrap();
+    assert!(!is_alive(pid.trim().parse().unwrap()));
+    run.until("recovered");
+    let id = bench.incidents()[0].to_string();
+    drop(run);
+    assert!(bench.project.run(&["undo", &id]).status.success());
+    assert_eq!(bench.read("app.sh"), BROKEN);
+    assert!(!bench.project.dir().join("late.txt").exists(), "what came late was measured too");
+}

@@ -92,7 +92,16 @@ impl Bench {
     /// Starts `salve dev` with times that are short where they are waited for and long where
     /// nothing should happen.
     pub(crate) fn dev(&self, env: &[(&str, &str)]) -> Run {
-        let mut command = self.project.command(&["dev", "--json", "--", "sh", "app.sh"]);
+        self.start(&["dev", "--json", "--", "sh", "app.sh"], env)
+    }
+
+    /// Starts `salve dev` for all servers of the settings.
+    pub(crate) fn dev_all(&self, env: &[(&str, &str)]) -> Run {
+        self.start(&["dev", "--json"], env)
+    }
+
+    fn start(&self, args: &[&str], env: &[(&str, &str)]) -> Run {
+        let mut command = self.project.command(args);
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{}:{path}", self.bin().display()));
         for (name, value) in [

@@ -144,6 +144,14 @@ impl Fleet<'_> {
         Ok(None)
     }
 
+    /// Returns whether what was chosen is an agent's turn while one of ours works for another
+    /// server: both would edit the same files, and neither's edits could be told apart.
+    pub(super) fn has_to_queue(&self, at: usize, chosen: &Event) -> bool {
+        let Event::Judged { remedy, .. } = chosen else { return false };
+        let mut others = self.servers.iter().enumerate().filter(|(other, _)| *other != at);
+        remedy.kind == RemedyKind::Agent && others.any(|(_, server)| server.minder.is_some())
+    }
+
     /// Returns whether a session of somebody's agent listens.
     fn is_attended(&self) -> Result<bool, StoreError> {
         let kinds = ["agent_attached", "agent_detached"].map(str::to_owned).to_vec();

@@ -235,6 +235,10 @@ impl Fleet<'_> {
                     }
                     self.tell_insight(at)?;
                     let event = self.choose(at)?;
+                    if self.has_to_queue(at, &event) {
+                        // The other agent's end wakes us.
+                        return Ok(None);
+                    }
                     self.say(at, vec![event])?;
                 }
                 Move::Write(event) => self.say(at, vec![event])?,
