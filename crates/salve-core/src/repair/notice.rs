@@ -64,10 +64,36 @@ fn crashed(symptom: &Symptom) -> String {
 pub fn exit_text(exit: &Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exit {code}"),
-        Exit::Signal(signal) => format!("signal {signal}"),
+        Exit::Signal(signal) => format!("signal {}", signal_name(*signal)),
         Exit::TimedOut => "timed out".into(),
         Exit::Hung => "hung".into(),
     }
+}
+
+/// Returns a signal's name, as in `SIGKILL`, or its number.
+pub fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        10 => "SIGUSR1",
+        11 => "SIGSEGV",
+        12 => "SIGUSR2",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        other => return other.to_string(),
+    };
+    name.to_owned()
 }
 
 /// Returns what people call an agent, from the name it gave itself.

@@ -1,5 +1,7 @@
 //! One incident, told from its entries.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 
 use super::Notice;
@@ -21,7 +23,7 @@ pub struct Tale<'e> {
 #[derive(Clone, Debug)]
 pub struct Line<'e> {
     /// The entry.
-    pub entry: &'e Entry,
+    pub entry: Cow<'e, Entry>,
     /// The attempt it belongs to, from 1.
     pub attempt: u32,
     /// The spec's phases it brought about, in their order.
@@ -64,24 +66,39 @@ impl<'e> Tale<'e> {
     /// When they do not begin with its opening.
     pub fn of(entries: &'e [Entry]) -> Result<Self, NotOpened> {
         let (first, rest) = entries.split_first().ok_or(NotOpened::NoOpening)?;
-        let incident = Incident::replay([first])?;
-        let mut tale = Self { incident, lines: Vec::new(), works: Vec::new() };
-        tale.add(first, 1, None);
+        let mut tale = Self::begin(Cow::Borrowed(first))?;
         for entry in rest {
-            // What an entry brings about belongs to the attempt that was under way before it.
-            let attempt = tale.incident.attempt();
-            let ignored = tale.incident.step(entry).err();
-            tale.add(entry, attempt, ignored);
+            tale.hear(Cow::Borrowed(entry));
         }
         Ok(tale)
     }
 
-    fn add(&mut self, entry: &'e Entry, attempt: u32, ignored: Option<Ignored>) {
+    /// Begins to tell the incident that an entry opens.
+    ///
+    /// # Errors
+    ///
+    /// When it opens none.
+    pub fn begin(first: Cow<'e, Entry>) -> Result<Self, NotOpened> {
+        let incident = Incident::replay([&*first])?;
+        let mut tale = Self { incident, lines: Vec::new(), works: Vec::new() };
+        tale.add(first, 1, None);
+        Ok(tale)
+    }
+
+    /// Goes on with the next entry.
+    pub fn hear(&mut self, entry: Cow<'e, Entry>) {
+        // What an entry brings about belongs to the attempt that was under way before it.
+        let attempt = self.incident.attempt();
+        let ignored = self.incident.step(&entry).err();
+        self.add(entry, attempt, ignored);
+    }
+
+    fn add(&mut self, entry: Cow<'e, Entry>, attempt: u32, ignored: Option<Ignored>) {
         let attempt = attempt.clamp(1, self.max_attempts().max(1));
         let notices = match ignored {
             Some(_) => Vec::new(),
             None => {
-                self.learn(entry, attempt);
+                self.learn(&entry, attempt);
                 notices(self, &entry.event, attempt)
             }
         };

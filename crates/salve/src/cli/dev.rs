@@ -3,7 +3,9 @@
 mod agents;
 mod ears;
 mod lines;
+mod voice;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -12,14 +14,12 @@ use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use salve_core::event::{Actor, Entry, Limits, Mode};
-use salve_core::incident::{Incident, phase_names};
+use salve_core::event::{Actor, Limits, Mode};
 use salve_core::scrub::Scrubber;
-use serde::Serialize;
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
-use self::lines::{Grade, Line, lines};
+use self::voice::Voice;
 use super::project::{speaker, tell_mended, user_name};
 use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
@@ -29,7 +29,7 @@ use crate::process::{Capture, Care, Logs, Look, Outlet, Terminal, keeper, strays
 use crate::project::{Project, ProjectError};
 use crate::store::{Filter, Store};
 use crate::subjects::server::{
-    Ending, Face, Fleet, FleetError, Input, Parts, Presence, Remark, RepairPlan, ServerPlan, Timing,
+    Ending, Fleet, FleetError, Input, Parts, Presence, RepairPlan, ServerPlan, Timing,
 };
 
 /// The colours that tell several servers apart; red and yellow are for trouble.
@@ -64,15 +64,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
 }
 
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
-    let project = match Project::locate(out.global().project.as_deref()) {
-        // A server needs no project file: where it is started is the project.
-        Err(ProjectError::NotFound { .. }) => {
-            let here = std::env::current_dir()
-                .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
-            Project::at(&here)?
-        }
-        located => located?,
-    };
+    let project = locate(out)?;
     let config = super::config::in_force(out)?;
     let store = Store::open(&project)?;
     tell_mended(&store, out);
@@ -84,7 +76,14 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let care = Care::start(run)
         .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
     let outlet = Arc::new(if out.json() { errors_only() } else { Outlet::standard() });
-    let mut voice = Voice { outlet: outlet.clone(), out, several: servers.len() > 1 };
+    let mut voice = Voice {
+        outlet: outlet.clone(),
+        out,
+        store: &store,
+        several: servers.len() > 1,
+        tales: HashMap::new(),
+        checked: HashMap::new(),
+    };
     let (post, inbox) = mpsc::channel();
     ears::listen(&project, &store, &post)?;
     if servers.iter().any(|server| server.pty) {
@@ -107,10 +106,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         run: scrubber.scrub(&run.to_string()),
         inbox: (post, inbox),
         face: &mut voice,
-        presence: match std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-            true => Presence::Attended,
-            false => Presence::Unattended,
-        },
+        presence: presence(),
     });
     let captured = captured(servers, &outlet, &config, (&project, &scrubber));
     let logs = logs(&project, &captured, &scrubber, complaints);
@@ -125,6 +121,25 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         Ending::Stopped(SIGINT) => Exit::Interrupted.into(),
         Ending::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
     })
+}
+
+fn presence() -> Presence {
+    match std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        true => Presence::Attended,
+        false => Presence::Unattended,
+    }
+}
+
+fn locate(out: &Output) -> Result<Project, CliError> {
+    match Project::locate(out.global().project.as_deref()) {
+        // A server needs no project file: where it is started is the project.
+        Err(ProjectError::NotFound { .. }) => {
+            let here = std::env::current_dir()
+                .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+            Ok(Project::at(&here)?)
+        }
+        located => Ok(located?),
+    }
 }
 
 fn server_name(name: &str) -> Result<String, &'static str> {
@@ -336,87 +351,6 @@ fn end_strays(store: &Store) -> Result<(), CliError> {
 fn errors_only() -> Outlet {
     let side = || rustix::stdio::stderr().try_clone_to_owned().ok();
     Outlet::new(side(), side())
-}
-
-/// Shows what happens.
-struct Voice<'a> {
-    outlet: Arc<Outlet>,
-    out: &'a Output,
-    several: bool,
-}
-
-/// What `--json` prints: one turn a line.
-#[derive(Serialize)]
-struct Fact<'a> {
-    version: u32,
-    at: jiff::Timestamp,
-    server: &'a str,
-    #[serde(rename = "repairId")]
-    repair_id: String,
-    phase: &'a str,
-    attempt: u32,
-    message: String,
-}
-
-impl Voice<'_> {
-    fn say(&self, server: &str, line: &Line) {
-        if self.out.global().quiet && line.grade == Grade::News {
-            return;
-        }
-        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let mut line = line.clone();
-        if self.several {
-            line.text = format!("{server}: {}", line.text);
-        }
-        self.outlet.say(&line.show(coloured));
-    }
-}
-
-impl Face for Voice<'_> {
-    fn entry(&mut self, server: &str, incident: &Incident, entry: &Entry) {
-        let said = lines(incident, entry);
-        if self.out.json() {
-            let message: Vec<&str> = said.iter().map(|line| line.text.as_str()).collect();
-            for phase in phase_names(incident, &entry.event) {
-                let fact = Fact {
-                    version: 1,
-                    at: entry.at,
-                    server,
-                    repair_id: incident.id().to_string(),
-                    phase,
-                    attempt: incident.attempt(),
-                    message: message.join("; "),
-                };
-                // Whoever read it has gone; the servers go on.
-                let _ = self.out.fact(&fact);
-            }
-            return;
-        }
-        for line in &said {
-            self.say(server, line);
-        }
-    }
-
-    fn remark(&mut self, server: &str, remark: &Remark) {
-        let line = match remark {
-            Remark::Started { command } => {
-                Line::new(Grade::News, "watching", format!("`{command}`"))
-            }
-            Remark::Well { url: Some(url), after } => {
-                let text = format!("{url} answers, {:.1} s after the start", after.as_secs_f64());
-                Line::new(Grade::Good, "up", text)
-            }
-            // Quiet when healthy: there is nothing to tell about where it answers.
-            Remark::Well { url: None, .. } => return,
-            Remark::Ended { .. } => Line::new(Grade::Good, "ended", "exit 0"),
-            Remark::Stopped => Line::new(Grade::News, "stopped", ""),
-            Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
-        };
-        // Facts are for programs; what a person should know is said beside them.
-        if !self.out.json() || matches!(remark, Remark::Note(_)) {
-            self.say(server, &line);
-        }
-    }
 }
 
 impl From<FleetError> for CliError {

@@ -1,6 +1,7 @@
 //! Dev servers that crash, heal, give up and are stopped.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -164,4 +165,21 @@ fn output_passes_untouched() {
     BufReader::new(salve.stdout.take().unwrap()).read_until(b'\n', &mut line).unwrap();
     assert_eq!(line, b"\x1b[31mred\x1b[0m\r50%\xff\n");
     salve.wait().unwrap();
+}
+
+#[test]
+fn a_signal_to_the_whole_group_ends_it_once_and_in_order() {
+    let project = Project::new();
+    let script = "if [ -e been ]; then exec sleep 300; fi; touch been; exit 7";
+    let mut salve = dev(&project, &["--json", "--", "sh", "-c", script]);
+    // The watch for a relapse holds the repair lock.
+    salve.env("SALVE_SERVER_FLAP_WINDOW_MS", "600000").process_group(0);
+    let mut salve = salve.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(salve.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("recovered")));
+    assert!(project.dir().join(".dev-repair.lock").exists());
+    let group = format!("-{}", salve.id());
+    Command::new("kill").args(["-TERM", "--", &group]).status().unwrap();
+    assert_eq!(salve.wait().unwrap().code(), Some(128 + 15));
+    assert!(!project.dir().join(".dev-repair.lock").exists(), "it left in order");
 }

@@ -1,7 +1,7 @@
 //! What reaches `salve dev` from outside: the journal, signals, keys, the keeper's end.
 
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
@@ -11,6 +11,9 @@ use crate::process::keeper;
 use crate::project::Project;
 use crate::store::{Filter, Store};
 use crate::subjects::server::Input;
+
+/// How long after a first signal to end a second one is still the same.
+const ONCE: Duration = Duration::from_millis(500);
 
 /// Hands on what happens outside.
 pub(super) fn listen(
@@ -35,7 +38,7 @@ pub(super) fn listen(
         .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
     let to = post.clone();
     let hear = move || {
-        let mut is_ending = false;
+        let mut ending: Option<Instant> = None;
         for signal in signals.forever() {
             let input = match signal {
                 SIGWINCH => {
@@ -43,12 +46,16 @@ pub(super) fn listen(
                     Input::Resized { rows, cols }
                 }
                 SIGUSR1 | SIGUSR2 => Input::Signal(signal),
-                // Told twice: the keeper ends whatever is left.
-                _ if is_ending => std::process::exit(128 + signal),
-                _ => {
-                    is_ending = true;
-                    Input::Stop(signal)
-                }
+                _ => match ending {
+                    None => {
+                        ending = Some(Instant::now());
+                        Input::Stop(signal)
+                    }
+                    // The keeper passes on what was sent to the whole group as well.
+                    Some(since) if since.elapsed() < ONCE => continue,
+                    // Told twice: the keeper ends whatever is left.
+                    Some(_) => std::process::exit(128 + signal),
+                },
             };
             let _ = to.send(input);
         }

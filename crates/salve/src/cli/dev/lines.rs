@@ -1,15 +1,9 @@
-//! What `salve dev` says: one line for each turn of an incident.
+//! What `salve dev` says: the spec's words for each phase, with what a person needs beside them.
 
 use anstyle::{AnsiColor, Style};
-use salve_core::event::{
-    Effect, Entry, Event, Exit, Mark, Mode, Proof, RemedyKind, Report, Verdict,
-};
-use salve_core::incident::{Incident, Phase, phase_names};
-
-use crate::subjects::server::{crash_log_name, exit_words};
-
-/// How far the lines below the first one of a notice are set in.
-const INDENT: usize = 19;
+use jiff::SignedDuration;
+use salve_core::event::{Effect, Event, RemedyKind, Report};
+use salve_core::repair::{self, Notice, Tale, crash_log_name};
 
 /// How grave a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,83 +40,33 @@ impl Line {
             true => Style::new().bold().fg_color(Some(colour.into())),
             false => Style::new(),
         };
-        format!("{style}{sign} salve{style:#}  {:<9} {}", self.verb, self.text)
+        let text = self.text.replace('\n', &format!("\n{:19}", ""));
+        let line = format!("{style}{sign} salve{style:#}  {:<9} {text}", self.verb);
+        line.trim_end().to_owned()
     }
 }
 
-/// Returns what to say about an entry that an incident took in.
-pub(super) fn lines(incident: &Incident, entry: &Entry) -> Vec<Line> {
-    let id = format!("heal-{}", incident.id().short());
-    let symptom = incident.symptom();
-    let mut lines = Vec::new();
-    let mut news = |verb, text: String| lines.push(Line::new(Grade::News, verb, text));
-    match &entry.event {
-        Event::Opened { symptom, .. } => {
-            let how = exit_words(symptom.exit.as_ref());
-            let key = symptom.key_line.as_str();
-            let dash = if key.is_empty() { "" } else { " · " };
-            news("crashed", format!("Dev server crashed ({how}){dash}{key}  {id}"));
-        }
-        Event::Claimed { .. } if incident.policy().mode == Mode::Agent => {
-            let log = crash_log_name(incident.id());
-            news("repair", format!("Repair session started — waiting for Claude Code ({log})"));
-        }
-        Event::AgentLaunched { agent, process, .. } => {
-            news("agent", format!("started {agent} (pid {})", process.pid));
-        }
-        Event::Marked { mark, .. } => match mark {
-            Mark::Started => news("agent", "Claude Code engaged — reading crash details".into()),
-            Mark::ReadingLog => news("agent", "reads the crash log".into()),
-            Mark::ApplyingFix => news("agent", "edits files".into()),
-            Mark::WroteFiles => {
-                news("agent", "File writes complete — waiting for watchers to settle...".into())
-            }
-        },
-        Event::Finished { report: Report::NoAgent, .. } => {
-            news("agent", "No agent activity; restarting anyway".into());
-        }
-        Event::Requested { what: Effect::Verify, .. } => {
-            let most = incident.policy().limits.attempts.unwrap_or_default();
-            news("restart", format!("Restart attempt {}/{most}...", incident.attempt()));
-        }
-        Event::Finished { report: Report::Verified { proof: Proof::Failed, symptom }, .. } => {
-            let failed = symptom.as_deref();
-            let how = exit_words(failed.and_then(|symptom| symptom.exit.as_ref()));
-            let key = failed.map(|symptom| symptom.key_line.as_str()).unwrap_or_default();
-            news("failed", format!("Restart failed: {how} {key}"));
-        }
-        Event::Sickened { symptom } => {
-            let how = exit_words(symptom.exit.as_ref());
-            news("relapsed", format!("crashed again ({how}) {}  {id}", symptom.key_line));
-        }
-        other => lines.extend(of_remedy(incident, other, &id)),
-    }
-    let named = phase_names(incident, &entry.event);
-    lines.extend(named.iter().filter_map(|name| of_phase(incident, name, &id)));
-    if let (Event::Exhausted { .. }, Mode::Legacy) = (&entry.event, incident.policy().mode) {
-        let how = exit_words(symptom.exit.as_ref());
-        let text = format!("{how} · {}\n{}", symptom.key_line, next(incident, &id));
-        lines.push(Line::new(Grade::Grave, "needs you", text));
-    }
+/// Returns what to say about the entry that a tale heard last; `checked` is what verification saw.
+pub(super) fn lines(tale: &Tale<'_>, checked: Option<&str>) -> Vec<Line> {
+    let Some(last) = tale.lines().last() else { return Vec::new() };
+    let mut lines: Vec<Line> = Vec::new();
+    lines.extend(of_event(tale, &last.entry.event));
+    lines.extend(last.notices.iter().filter_map(|notice| of_phase(tale, notice, checked)));
     lines
 }
 
-/// Returns what to say about the cause of a failure and about what is to be done.
-fn of_remedy(incident: &Incident, event: &Event, id: &str) -> Option<Line> {
+/// Returns what to say about what is found out and done between the phases.
+fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
     let news = |verb, text| Some(Line::new(Grade::News, verb, text));
     match event {
         Event::Diagnosed { rule, findings, .. } => {
             let found = findings.iter().map(|finding| format!(" · {}", finding.what));
             news("diagnosed", format!("{rule}{}", found.collect::<String>()))
         }
-        Event::Judged { remedy, judgement } if judgement.verdict == Verdict::Ask => {
-            let next = below(incident, &format!("salve approve {}", incident.id().short()));
-            let text = format!("`{}` may not run without your word  {id}\n{next}", remedy.text);
-            Some(Line::new(Grade::Grave, "needs you", text))
+        Event::AgentLaunched { agent, process, .. } => {
+            news("agent", format!("started {agent} (pid {})", process.pid))
         }
-        Event::Judged { remedy, judgement } if remedy.kind == RemedyKind::Command => {
-            news("chosen", format!("{} ({})", remedy.text, judgement.rule))
-        }
+        Event::Requested { what: Effect::Apply { .. }, .. } => repairing(tale),
         Event::Finished { report: Report::Failed { reason }, .. } => {
             news("failed", reason.to_string())
         }
@@ -130,71 +74,95 @@ fn of_remedy(incident: &Incident, event: &Event, id: &str) -> Option<Line> {
     }
 }
 
-/// Returns what to say about a phase, where the entry itself does not say it.
-fn of_phase(incident: &Incident, name: &str, id: &str) -> Option<Line> {
-    let most = incident.policy().limits.attempts.unwrap_or_default();
-    Some(match name {
+/// Returns what is being done, where it is more than running the server again.
+fn repairing(tale: &Tale<'_>) -> Option<Line> {
+    let trial = tale.incident().trial()?;
+    if matches!(trial.remedy.kind, RemedyKind::Retry | RemedyKind::Agent) {
+        return None;
+    }
+    let judged = tale.lines().iter().rev().find_map(|line| match &line.entry.event {
+        Event::Judged { judgement, .. } => Some(judgement),
+        _ => None,
+    });
+    let why = judged.map(|judged| format!(" ({})", judged.rule)).unwrap_or_default();
+    Some(Line::new(Grade::News, "repairing", format!("{}{why}", trial.remedy.text)))
+}
+
+/// Returns what to say about a phase; some are only for programs.
+fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<Line> {
+    let id = format!("heal-{}", tale.id().short());
+    let message = &notice.message;
+    let key = tale.incident().symptom().key_line.as_str();
+    let news = |verb, text: String| Some(Line::new(Grade::News, verb, text));
+    match notice.phase {
+        "crash_detected" | "crash-detected" => {
+            let key = if message.contains(key) { String::new() } else { format!(" · {key}") };
+            news("crashed", format!("{message}{key}  {id}"))
+        }
+        "repair_started" => news("repair", format!("{message}, {}", crash_log_name(tale.id()))),
+        "waiting" => news("waiting", message.clone()),
+        "awaiting_agent" | "agent_started" | "agent_reading_log" | "agent_applying_fix"
+        | "agent_wrote_files" => news("agent", message.clone()),
+        "ready_to_restart" => news("settling", message.clone()),
+        "restarting" => news("restart", message.clone()),
+        "failed" => news("failed", message.clone()),
         "recovered" => {
-            let how = match incident.trial().map(|trial| trial.remedy.kind) {
-                Some(RemedyKind::Agent) => "Dev server recovered after agent repair!",
-                Some(_) | None => "Dev server recovered",
-            };
-            Line::new(Grade::Good, "healed", format!("{how}  {id}"))
+            let took = seconds(tale.incident().clock().duration_since(tale.opened_at()));
+            let checked = checked.map(|checked| format!(" · {checked}")).unwrap_or_default();
+            Some(Line::new(Grade::Good, "healed", format!("{message} in {took}{checked}  {id}")))
         }
         "exhausted" => {
-            let text = format!("All {most} repair attempts failed.  {id}");
-            Line::new(Grade::Grave, "exhausted", text)
+            let next = match notice_follows(tale) {
+                true => String::new(),
+                false => format!(" {key}\nsee {} · salve show {id}", crash_log_name(tale.id())),
+            };
+            Some(Line::new(Grade::Grave, "exhausted", format!("{message}{next}")))
         }
-        "cooldown" => {
-            let minutes = incident.policy().cooldown_ms.div_ceil(60_000);
-            let text = format!("Entering {minutes}-minute cooldown period...");
-            Line::new(Grade::Grave, "cooldown", text)
-        }
-        "failed_requires_human" => Line::new(Grade::Grave, "needs you", plea(incident, id)),
+        "cooldown" => Some(Line::new(Grade::Grave, "cooldown", message.clone())),
+        "failed_requires_human" => Some(Line::new(Grade::Grave, "needs you", plea(tale, message))),
         "aborted" => {
-            let text = format!("not repaired: a repair or its cooldown goes on  {id}");
-            Line::new(Grade::Grave, "skipped", text)
+            let text = format!("{message} {key}\nsalve show {id}");
+            Some(Line::new(Grade::Grave, "skipped", text))
         }
-        _ => return None,
-    })
+        _ => None,
+    }
 }
 
-/// Returns what a person is told when Salve cannot go on.
-fn plea(incident: &Incident, id: &str) -> String {
-    let symptom = incident.symptom();
-    let what = match incident.phase() {
-        Phase::Asking { question: salve_core::event::Question::Exhausted(_), .. } => {
-            "All repair attempts exhausted. Manual intervention required."
-        }
-        Phase::Choosing
-        | Phase::Due { .. }
-        | Phase::Doing { .. }
-        | Phase::Asking { .. }
-        | Phase::CoolingDown { .. }
-        | Phase::Ending { .. }
-        | Phase::Closed(_) => "Manual intervention required.",
-    };
-    let how = match &symptom.exit {
-        Some(exit @ (Exit::Code(_) | Exit::Signal(_) | Exit::TimedOut | Exit::Hung)) => {
-            exit_words(Some(exit))
-        }
-        None => exit_words(None),
-    };
-    format!("{what} {how} · {}  {id}\n{}", symptom.key_line, next(incident, id))
+/// Returns whether the last entry brought about more than one phase.
+fn notice_follows(tale: &Tale<'_>) -> bool {
+    tale.lines().last().is_some_and(|line| line.notices.len() > 1)
 }
 
-/// Returns what was found out and what can be done next, as something to paste.
-fn next(incident: &Incident, _id: &str) -> String {
-    let log = crash_log_name(incident.id());
-    let short = incident.id().short();
-    below(incident, &format!("see {log} and: salve events --incident {short}"))
+/// Returns what a person is told when Salve cannot go on, and what to paste next.
+fn plea(tale: &Tale<'_>, message: &str) -> String {
+    let id = format!("heal-{}", tale.id().short());
+    let mut text = format!("{message} {}", tale.incident().symptom().key_line);
+    for finding in tale.incident().findings() {
+        text.push_str(&format!("\n{}\n{}", finding.what, finding.next));
+    }
+    match repair::ask(tale).and_then(|ask| ask.yes) {
+        Some(yes) => {
+            text.push_str(&format!("\nsalve approve {id}  {yes}\nsalve reject {id}   it is left"));
+        }
+        None => text.push_str(&format!("\nsee {}", crash_log_name(tale.id()))),
+    }
+    format!("{text}\nsalve show {id}")
 }
 
-/// Returns what was found out and a last word, each on a line of its own below the first.
-fn below(incident: &Incident, last: &str) -> String {
-    let found = incident.findings().iter();
-    let found = found.flat_map(|finding| [finding.what.as_str(), finding.next.as_str()]);
-    let indent = " ".repeat(INDENT);
-    let lines: Vec<String> = found.chain([last]).map(|line| format!("{indent}{line}")).collect();
-    lines.join("\n")
+/// Returns a time in seconds.
+fn seconds(time: SignedDuration) -> String {
+    format!("{:.1} s", time.as_secs_f64().max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_columns_and_its_colour() {
+        let line = Line::new(Grade::Grave, "needs you", "first\nsecond");
+        assert_eq!(line.show(false), "■ salve  needs you first\n                   second");
+        assert!(line.show(true).starts_with("\u{1b}[1m\u{1b}[31m■ salve\u{1b}[0m"));
+        assert_eq!(Line::new(Grade::News, "stopped", "").show(false), "▲ salve  stopped");
+    }
 }

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use salve_core::event::{Exit, Symptom};
+use salve_core::event::Symptom;
 use salve_core::id::IncidentId;
 use salve_core::playbook::Finding;
+use salve_core::repair::{crash_log_name, exit_text};
 use salve_core::scrub::Scrubbed;
 
 use crate::atomic::{self, WriteError};
@@ -40,27 +41,6 @@ pub(super) struct CrashLog {
     pub(super) evidence: Scrubbed,
 }
 
-/// Returns the name of the log of one incident, as agents are told it.
-pub fn name(incident: IncidentId) -> String {
-    format!(".dev-crash.{}.log", incident.short())
-}
-
-/// Returns how a process ended, in words.
-pub fn exit_words(exit: Option<&Exit>) -> String {
-    match exit {
-        Some(Exit::Code(code)) => format!("exit {code}"),
-        Some(Exit::Signal(signal)) => format!("signal {}", signal_name(*signal)),
-        Some(Exit::TimedOut) => "timed out".to_owned(),
-        Some(Exit::Hung) => "no sign of life".to_owned(),
-        None => "unhealthy".to_owned(),
-    }
-}
-
-/// Returns a signal's name, as in `SIGKILL`, or its number.
-pub fn signal_name(signal: i32) -> String {
-    signal_hook::low_level::signal_name(signal).map_or_else(|| signal.to_string(), str::to_owned)
-}
-
 impl CrashLog {
     /// Returns the log's text: a header of one fact a line, an empty line, the evidence.
     pub(super) fn text(&self) -> String {
@@ -74,7 +54,8 @@ impl CrashLog {
         fact("Time:", at);
         fact("Server:", server);
         fact("Command:", command);
-        fact("Exit:", &exit_words(symptom.exit.as_ref()));
+        let exit = symptom.exit.as_ref();
+        fact("Exit:", &exit.map_or_else(|| "unhealthy".to_owned(), exit_text));
         fact("Uptime:", &format_args!("{:.1} s", uptime.as_secs_f64()));
         fact("Fingerprint:", &format_args!("{} ({})", symptom.signature, symptom.class));
         fact("Key line:", &symptom.key_line);
@@ -89,7 +70,7 @@ impl CrashLog {
     /// Writes the incident's own log and the latest one below `root`.
     pub(super) fn write(&self, root: &Path) -> Result<PathBuf, WriteError> {
         let text = self.text();
-        let path = root.join(name(self.incident));
+        let path = root.join(crash_log_name(self.incident));
         atomic::write(&path, &text)?;
         atomic::write(&root.join(LATEST), &text)?;
         Ok(path)
@@ -98,7 +79,7 @@ impl CrashLog {
 
 /// Removes logs below `root` that are older than `kept`, except those of `open` incidents.
 pub(super) fn tidy(root: &Path, kept: Duration, open: &[IncidentId], now: SystemTime) {
-    let current: Vec<String> = open.iter().map(|id| name(*id)).collect();
+    let current: Vec<String> = open.iter().map(|id| crash_log_name(*id)).collect();
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let file = entry.file_name();
         let Some(file) = file.to_str() else { continue };
@@ -121,7 +102,7 @@ fn is_incidents(file: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use salve_core::class::Class;
-    use salve_core::event::Acted;
+    use salve_core::event::{Acted, Exit};
     use salve_core::id::Signature;
     use uuid::Uuid;
 
@@ -192,7 +173,7 @@ mod tests {
         let day = Duration::from_secs(86_400);
         let later = SystemTime::now() + 2 * day;
         tidy(dir.path(), day, &[], SystemTime::now());
-        assert!(dir.path().join(name(old.incident)).exists(), "it is not old yet");
+        assert!(dir.path().join(crash_log_name(old.incident)).exists(), "it is not old yet");
         tidy(dir.path(), day, &[open.incident], later);
         let mut left: Vec<_> =
             fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use salve_core::event::{Effect, Event, Exit, Outcome as Ends, Proof, Report, Scope};
 use salve_core::incident::{Phase, Run as Effecting};
 use salve_core::memory::{Failure, Kind, Outcome, Remedy};
+use salve_core::repair::exit_text;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::agents::{Minder, see_off};
@@ -243,7 +244,7 @@ fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> Report {
             Exit::TimedOut | Exit::Hung => Report::TimedOut,
             exit @ (Exit::Code(_) | Exit::Signal(_)) => {
                 let last = end.output.trim_end().lines().last().unwrap_or_default().to_owned();
-                let how = super::exit_words(Some(&exit));
+                let how = exit_text(&exit);
                 Report::Failed { reason: scrubber.scrub(&format!("{how}: {last}")) }
             }
         },

@@ -213,7 +213,11 @@ impl Fleet<'_> {
         let name = self.desk.scrubber.scrub(&server.plan.name);
         self.desk.note(vec![Event::ServerUp { server: name, url: url.clone() }])?;
         match verifies {
-            Some(effect) => self.verified(at, effect),
+            Some(effect) => {
+                let soak = self.servers[at].plan.timing.soak;
+                self.remark(at, &Remark::Verified { url, soak });
+                self.verified(at, effect)
+            }
             None => {
                 self.remark(at, &Remark::Well { url, after });
                 self.well_by_hand(at)

@@ -31,7 +31,6 @@ use salve_core::server::health::Fault;
 use salve_core::watch::{Ailment, Answer, Watch};
 
 pub use agents::{AgentPlan, Agents};
-pub use crash_log::{exit_words, name as crash_log_name, signal_name};
 pub use fleet::{Ending, Fleet, FleetError, Parts, Presence};
 pub use lock::{Holder, NotGiven, RunLock, cared_for, clear_stale};
 pub use plan::{RepairPlan, ServerPlan, Timing};
@@ -144,6 +143,13 @@ pub enum Remark {
         url: Option<Scrubbed>,
         /// How long that took.
         after: Duration,
+    },
+    /// It was found well after a remedy; the incident tells the rest.
+    Verified {
+        /// Where it answers.
+        url: Option<Scrubbed>,
+        /// How long it stayed so.
+        soak: Duration,
     },
     /// It ended by itself, as it should.
     Ended {

@@ -239,7 +239,7 @@ fn report(action: &Action, place: &Place, care: &Care, scrubber: &Scrubber) -> R
         Ok(_) => Report::Done,
         Err(ApplyError::Failed { exit: Exit::TimedOut, .. }) => Report::TimedOut,
         Err(ApplyError::Failed { command, exit, output }) => {
-            let how = super::exit_words(Some(&exit));
+            let how = salve_core::repair::exit_text(&exit);
             let key = Rules::built_in().fingerprint(&output, &Hints::default()).key_line;
             let text = format!("`{command}` failed ({how}): {key}");
             Report::Failed { reason: scrubber.scrub(&text) }

@@ -9,11 +9,12 @@ use salve_core::event::{
 use salve_core::fingerprint::Hints;
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Move, Phase, Run as Effecting, Trial};
+use salve_core::repair::signal_name;
 use salve_core::scrub::Scrubbed;
 use salve_core::watch::Ailment;
 use uuid::Uuid;
 
-use super::crash_log::{CrashLog, signal_name};
+use super::crash_log::CrashLog;
 use super::fleet::Fleet;
 use super::life::spawn_thread;
 use super::{Case, Evidence, Failing, Remark, State, lock};

@@ -1,0 +1,153 @@
+//! Shows what happens to the servers: lines for people, facts for programs.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use salve_core::event::{Entry, Event};
+use salve_core::id::IncidentId;
+use salve_core::incident::{Incident, Phase};
+use salve_core::repair::Tale;
+use serde::Serialize;
+
+use super::super::Output;
+use super::lines::{Grade, Line, lines};
+use crate::process::Outlet;
+use crate::store::{Filter, Store};
+use crate::subjects::server::{Face, Remark};
+
+/// Tells what happens, to whoever reads.
+pub(super) struct Voice<'a> {
+    pub(super) outlet: Arc<Outlet>,
+    pub(super) out: &'a Output,
+    pub(super) store: &'a Store,
+    /// Whether several servers share the terminal.
+    pub(super) several: bool,
+    /// The incidents that are not over.
+    pub(super) tales: HashMap<IncidentId, Tale<'static>>,
+    /// What the last verification of each server saw.
+    pub(super) checked: HashMap<String, String>,
+}
+
+/// What `--json` prints: one turn a line.
+#[derive(Serialize)]
+struct Fact<'a> {
+    version: u32,
+    at: Timestamp,
+    server: &'a str,
+    #[serde(rename = "repairId")]
+    repair_id: String,
+    phase: &'a str,
+    attempt: u32,
+    message: &'a str,
+}
+
+impl Voice<'_> {
+    fn say(&self, server: &str, line: &Line) {
+        if self.out.global().quiet && line.grade == Grade::News {
+            return;
+        }
+        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let mut line = line.clone();
+        if self.several {
+            line.text = format!("{server}: {}", line.text);
+        }
+        self.outlet.say(&line.show(coloured));
+    }
+
+    /// Takes an entry into its incident's tale.
+    fn hear(&mut self, id: IncidentId, entry: &Entry) -> Option<&Tale<'static>> {
+        if let Some(tale) = self.tales.get_mut(&id) {
+            tale.hear(Cow::Owned(entry.clone()));
+        } else {
+            let tale = match &entry.event {
+                Event::Opened { .. } => Tale::begin(Cow::Owned(entry.clone())).ok()?,
+                // An earlier run of Salve opened it.
+                _ => self.recall(id, entry)?,
+            };
+            self.tales.insert(id, tale);
+        }
+        self.tales.get(&id)
+    }
+
+    /// Tells an incident from the journal, up to an entry.
+    fn recall(&self, id: IncidentId, last: &Entry) -> Option<Tale<'static>> {
+        let entries = self.store.journal().read(0, &Filter::incident(id), usize::MAX).ok()?;
+        let mut entries = entries.into_iter().take_while(|entry| entry.seq <= last.seq);
+        let mut tale = Tale::begin(Cow::Owned(entries.next()?)).ok()?;
+        for entry in entries {
+            tale.hear(Cow::Owned(entry));
+        }
+        Some(tale)
+    }
+
+    /// Prints the phases that the last entry of a tale brought about.
+    fn facts(&self, server: &str, tale: &Tale<'_>) {
+        let Some(last) = tale.lines().last() else { return };
+        for notice in &last.notices {
+            let fact = Fact {
+                version: 1,
+                at: last.entry.at,
+                server,
+                repair_id: tale.id().to_string(),
+                phase: notice.phase,
+                attempt: last.attempt,
+                message: &notice.message,
+            };
+            // Whoever read it has gone; the servers go on.
+            let _ = self.out.fact(&fact);
+        }
+    }
+}
+
+impl Face for Voice<'_> {
+    fn entry(&mut self, server: &str, incident: &Incident, entry: &Entry) {
+        let checked = self.checked.get(server).cloned();
+        let Some(tale) = self.hear(incident.id(), entry) else { return };
+        let said = lines(tale, checked.as_deref());
+        if self.out.json() {
+            if let Some(tale) = self.tales.get(&incident.id()) {
+                self.facts(server, tale);
+            }
+        } else {
+            for line in &said {
+                self.say(server, line);
+            }
+        }
+        if matches!(incident.phase(), Phase::Closed(_)) {
+            self.tales.remove(&incident.id());
+        }
+    }
+
+    fn remark(&mut self, server: &str, remark: &Remark) {
+        let line = match remark {
+            Remark::Started { command } => {
+                Line::new(Grade::News, "watching", format!("`{command}`"))
+            }
+            Remark::Well { url: Some(url), after } => {
+                let text = format!("{url} answers, {:.1} s after the start", after.as_secs_f64());
+                Line::new(Grade::Good, "up", text)
+            }
+            // Quiet when healthy: there is nothing to tell about where it answers.
+            Remark::Well { url: None, .. } => return,
+            Remark::Verified { url, soak } => {
+                let soak = soak.as_secs_f64();
+                let checked = match url {
+                    Some(url) => format!("its own process answers at {url}, stable {soak:.1} s"),
+                    None => "its process stays up".to_owned(),
+                };
+                self.checked.insert(server.to_owned(), checked);
+                return;
+            }
+            Remark::Ended { .. } => Line::new(Grade::Good, "ended", "exit 0"),
+            Remark::Stopped => Line::new(Grade::News, "stopped", ""),
+            Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
+        };
+        // Facts are for programs; what a person should know is said beside them.
+        if !self.out.json() || matches!(remark, Remark::Note(_)) {
+            self.say(server, &line);
+        }
+    }
+}
