@@ -156,10 +156,7 @@ fn noted(what: &str, note: Option<&Scrubbed>) -> String {
 /// Returns what the rest of the events says, in words.
 fn of_people_and_ends(event: &Event) -> String {
     match event {
-        Event::Charged { spent, .. } => match spent.tokens {
-            0 => format!("it took {} ms so far", spent.wall_ms),
-            tokens => format!("it took {tokens} tokens so far"),
-        },
+        Event::Charged { spent, .. } => format!("it took {} so far", cost(*spent)),
         Event::Refilled { granted } => format!("granted {} more attempts", granted.attempts),
         Event::Exhausted { resource } => format!("{} used up", resource_text(*resource)),
         Event::CooledDown {} => "the cooldown is over".into(),
@@ -176,6 +173,22 @@ fn of_people_and_ends(event: &Event) -> String {
         Event::Noted { text } => text.to_string(),
         other => other.kind().replace('_', " "),
     }
+}
+
+/// Returns what something cost, in words.
+fn cost(spent: Amounts) -> String {
+    let Amounts { tokens, money_micros, wall_ms, .. } = spent;
+    let mut parts = Vec::new();
+    if tokens > 0 {
+        parts.push(format!("{tokens} tokens"));
+    }
+    if money_micros > 0 {
+        parts.push(format!("${:.2}", money_micros as f64 / 1e6));
+    }
+    if wall_ms > 0 || parts.is_empty() {
+        parts.push(format!("{:.1} s", wall_ms as f64 / 1e3));
+    }
+    parts.join(", ")
 }
 
 fn ordered(order: Order) -> &'static str {
