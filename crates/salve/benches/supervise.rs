@@ -37,7 +37,9 @@ impl Stage {
     fn new() -> Self {
         let stage = Self { root: tempfile::tempdir().unwrap() };
         fs::create_dir(stage.path("home")).unwrap();
-        fs::create_dir(stage.path("project")).unwrap();
+        for project in ["crashing", "flooding", "idle"] {
+            fs::create_dir(stage.path(project)).unwrap();
+        }
         let made = Command::new("mkfifo").arg(stage.path("bell")).status().unwrap();
         assert!(made.success());
         stage
@@ -52,9 +54,9 @@ impl Stage {
         format!("echo >{}; exit 1", self.path("bell").display())
     }
 
-    fn salve(&self, args: &[&str]) -> Command {
+    fn salve(&self, project: &str, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_salve"));
-        command.args(args).current_dir(self.path("project")).env_clear();
+        command.args(args).current_dir(self.path(project)).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.path("home")).env("NO_COLOR", "1");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -101,7 +103,7 @@ fn respawns(stage: &Stage) {
     };
     let mut running: Option<Child> = None;
     let (median, p95) = stage.rings(|| {
-        let mut salve = stage.salve(&["dev", "--", "sh", "-c", &stage.crashing()]);
+        let mut salve = stage.salve("crashing", &["dev", "--", "sh", "-c", &stage.crashing()]);
         salve.env("REPAIR_BASE_DELAY_MS", "0").env("REPAIR_MAX_ATTEMPTS", "100");
         running = Some(salve.spawn().unwrap());
     });
@@ -206,7 +208,7 @@ fn floods(stage: &Stage) {
         child.wait().unwrap();
         start.elapsed()
     };
-    let mut salve = stage.salve(&["dev", "--", "sh", "-c", &script]);
+    let mut salve = stage.salve("flooding", &["dev", "--", "sh", "-c", &script]);
     salve.stdout(File::create(stage.path("passed")).unwrap());
     let start = Instant::now();
     let mut salve = salve.spawn().unwrap();
@@ -247,13 +249,13 @@ fn splice(from: &OwnedFd, to: &File) {
 fn memory(stage: &Stage) {
     println!("salve's own memory (proportional share of both its processes), idle");
     for (servers, limit) in [(1, 12.0), (50, 25.0)] {
-        let dir = stage.path("project");
+        let dir = stage.path("idle");
         let mut settings = String::from("[repair]\nhealth_retry_delay_ms = 20\n");
         for number in 0..servers {
             settings += &format!("[servers.s{number}]\ncommand = [\"sleep\", \"600\"]\n");
         }
         fs::write(dir.join("salve.toml"), settings).unwrap();
-        let salve = stage.salve(&["dev"]).spawn().unwrap();
+        let salve = stage.salve("idle", &["dev"]).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
         while sleepers(salve.id()) < servers {
             assert!(Instant::now() < deadline, "the servers do not start");

@@ -12,7 +12,7 @@ use std::time::Instant;
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{Actor, Draft, Entry, Event, Outcome, Policy, Process, Subject, Symptom};
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, NotOpened, Phase, Run};
+use salve_core::incident::{Incident, Move, NotOpened, Phase, Run};
 use salve_core::scrub::Scrubber;
 
 use crate::process;
@@ -115,8 +115,9 @@ impl<'s> Desk<'s> {
 
     /// Writes an incident's next entries as `by`, unless others wrote meanwhile.
     ///
-    /// Of several entries at most the last may bring about an effect. `show` sees every entry that
-    /// changed something, with the incident as it was right after it.
+    /// Of several entries at most the last may bring about an effect. What the incident has us
+    /// write next without any choice is written along with them, since every write is a wait.
+    /// `show` sees every entry that changed something, with the incident as it was right after it.
     pub fn write(
         &self,
         incident: &mut Incident,
@@ -127,7 +128,8 @@ impl<'s> Desk<'s> {
         let id = incident.id();
         let at = self.now().max(incident.clock());
         let draft = |event| Draft { at, by: by.clone(), incident: Some(id), event };
-        let drafts = events.into_iter().map(draft).collect();
+        let mut drafts: Vec<Draft> = events.into_iter().map(draft).collect();
+        drafts.extend(self.follows(incident, &drafts));
         let unless = Unless { any: Filter::incident(id), after: incident.last_seq() };
         match self.store.journal().append_unless(drafts, &unless)? {
             Appended::Written(entries) => Ok(Wrote::Done(take_in(incident, &entries, show))),
@@ -135,6 +137,23 @@ impl<'s> Desk<'s> {
                 self.catch_up(incident, show)?;
                 Ok(Wrote::Overtaken)
             }
+        }
+    }
+
+    /// Returns what the incident has us write once these drafts stand in the journal.
+    fn follows(&self, incident: &Incident, drafts: &[Draft]) -> Option<Draft> {
+        let mut ahead = incident.clone();
+        for draft in drafts {
+            let entry = draft.clone().at_seq(ahead.last_seq().saturating_add(1));
+            match ahead.step(&entry) {
+                Ok(None) => {}
+                // What runs, or was refused, is to be seen first.
+                Ok(Some(_)) | Err(_) => return None,
+            }
+        }
+        match ahead.next(&self.me, self.now()) {
+            Move::Write(event) => Some(self.draft(Some(ahead.id()), event)),
+            Move::Choose | Move::Wait { .. } | Move::NotMine | Move::Over => None,
         }
     }
 

@@ -89,6 +89,8 @@ fn a_server_that_never_heals_is_given_up_and_its_cooldown_outlives_salve() {
     let output = run(dev(&project, &broken));
     assert_eq!(phases(&output), ["crash-detected", "aborted"], "{output:?}");
     assert_eq!(output.status.code(), Some(3));
+    let output = run(dev(&project, &["--", "true"]));
+    assert_eq!(output.status.code(), Some(0), "what ends by itself needs nobody");
     let logs = std::fs::read_dir(project.dir()).unwrap();
     let own = |name: &str| {
         name.starts_with(".dev-crash.") && name.len() == ".dev-crash.01234567.log".len()

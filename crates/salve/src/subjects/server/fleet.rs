@@ -178,6 +178,7 @@ impl<'a> Fleet<'a> {
             started_by: by,
             waits: true,
             skipped: false,
+            ended_well: false,
             _lock: held,
         });
         Ok(())
@@ -336,8 +337,10 @@ impl<'a> Fleet<'a> {
         if !(0..self.servers.len()).all(idle) {
             return None;
         }
-        let needs =
-            (0..self.servers.len()).any(|at| self.waits_for_person(at) || self.servers[at].skipped);
+        let needs = (0..self.servers.len()).any(|at| {
+            let server = &self.servers[at];
+            !server.ended_well && (self.waits_for_person(at) || server.skipped)
+        });
         match (needs, self.presence) {
             (true, Presence::Attended) => None,
             (true, Presence::Unattended) => Some(Ending::NeedsPerson),

@@ -26,6 +26,7 @@ impl Fleet<'_> {
     ) -> Result<(), StoreError> {
         let server = &mut self.servers[at];
         server.generation += 1;
+        server.ended_well = false;
         let generation = server.generation;
         let spec = Spec {
             argv: server.plan.argv.clone(),
@@ -304,6 +305,7 @@ impl Fleet<'_> {
         verifies: Option<Effecting>,
     ) -> Result<(), StoreError> {
         if ended.exit == Exit::Code(0) {
+            self.servers[at].ended_well = true;
             let name = self.desk.scrubber.scrub(&self.servers[at].plan.name);
             let stopped = Event::ServerStopped { server: name, exit: ended.exit.clone() };
             self.desk.note(vec![stopped])?;

@@ -179,6 +179,8 @@ struct Server {
     started_by: Option<Actor>,
     /// Whether its last failure was not repaired.
     skipped: bool,
+    /// Whether its last run ended by itself, as it should.
+    ended_well: bool,
     /// Whether it is to start as soon as those it depends on are well.
     waits: bool,
     _lock: RunLock,
