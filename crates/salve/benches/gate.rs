@@ -47,6 +47,13 @@ fn commands() -> Vec<(&'static str, String)> {
         ("script", format!("bash -c '{}'", fill("npm ci; ", "true"))),
         ("here-document", format!("cat <<E > x\n{}\nE", fill("some text $x\n", ""))),
         ("unreadable", fill("$(echo \"`", "")),
+        ("quoted commands", fill("echo 'a b' \"c d\"; ", "true")),
+        ("options", format!("git {}", fill("-a ", "b"))),
+        ("options, holes", format!("git {}", fill("-$a ", "b"))),
+        ("assignments", fill("A=b ", "npm ci")),
+        ("nested script", format!("echo $({} c)", "b 'aaaaaaaaaa';".repeat(255))),
+        ("wrapped script", format!("sh -c \"{} c\"", "b 'aaaaaaaaaa';".repeat(255))),
+        ("nested over", format!("a $(a $(a $(a {})))", fill("'a b' ", ""))),
         ("redirections", fill("ls > a 2>&1 < b; ", "true")),
     ]
 }

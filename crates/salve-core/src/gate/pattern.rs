@@ -4,54 +4,29 @@
 //! and case-sensitive. A pattern without `*` also reaches longer commands at a word boundary, one
 //! that ends in ` *` also the bare command.
 
-/// How many steps a comparison with a partly known text may take before it counts as a match.
-const MAX_STEPS: usize = 1 << 20;
-
 /// One `require_human` entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    /// Every way the pattern matches, the plain reading first.
-    readings: Vec<Vec<Symbol>>,
+    /// How much of it stands before the first `*`.
+    head: usize,
 }
 
 /// A text with holes, in each of which any text may stand.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Template {
-    /// The text; a [`HOLE`] is a hole, for no command that is judged holds one.
-    text: String,
-    holed: bool,
-}
-
-const HOLE: char = '\0';
-
+///
+/// A [`HOLE`] is a hole, for no command that is judged holds one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Symbol {
-    Byte(u8),
-    /// One byte that cannot continue a word.
-    Boundary,
-    /// Any bytes, or none.
-    Any,
-}
+pub(super) struct Template<'t>(pub(super) &'t str);
+
+/// What stands for a hole in a [`Template`].
+pub(super) const HOLE: char = '\0';
+
+const STAR: char = '*';
 
 impl Pattern {
     /// Makes a pattern from an entry that [`Policy::new`](super::Policy::new) has checked.
     pub(super) fn new(text: &str) -> Self {
-        let symbols = |text: &str| {
-            text.bytes()
-                .map(|b| if b == b'*' { Symbol::Any } else { Symbol::Byte(b) })
-                .collect::<Vec<_>>()
-        };
-        let plain = symbols(text);
-        let longer = if text.contains('*') {
-            text.strip_suffix(" *").map(symbols)
-        } else {
-            Some([plain.as_slice(), &[Symbol::Boundary, Symbol::Any]].concat())
-        };
-        Self {
-            text: text.to_owned(),
-            readings: [Some(plain), longer].into_iter().flatten().collect(),
-        }
+        Self { text: text.to_owned(), head: text.find(STAR).unwrap_or(text.len()) }
     }
 
     /// Returns the pattern as written.
@@ -61,175 +36,161 @@ impl Pattern {
 
     /// Returns whether the pattern has no `*`.
     pub fn is_literal(&self) -> bool {
-        !self.text.contains('*')
+        self.head == self.text.len()
     }
 
     /// Returns whether the pattern matches `text`.
     pub fn matches(&self, text: &str) -> bool {
-        let bytes = text.as_bytes();
-        self.readings.iter().any(|reading| matches(reading, bytes))
+        if self.is_literal() {
+            return text.strip_prefix(&*self.text).is_some_and(ends_word);
+        }
+        glob(&self.text, STAR, text) || self.bare().is_some_and(|bare| glob(bare, STAR, text))
     }
 
     /// Returns whether the pattern matches for some filling of the template's holes.
-    pub(super) fn could_match(&self, template: &Template) -> bool {
-        match template.known() {
-            Some(text) => self.matches(text),
-            None => {
-                let text = template.text.as_bytes();
-                self.readings.iter().any(|reading| overlap(reading, text))
-            }
+    pub(super) fn could_match(&self, template: Template<'_>) -> bool {
+        let Template(text) = template;
+        let Some((head, rest)) = text.split_once(HOLE) else { return self.matches(text) };
+        let start = &self.text[..self.head];
+        if self.is_literal() {
+            return head.strip_prefix(start).map_or(start.starts_with(head), ends_word);
         }
+        let tail = rest.rsplit(HOLE).next().unwrap_or(rest);
+        // Between the ends the star takes what the template wants, and the hole what the pattern
+        // wants, so only the ends have to agree.
+        let agrees = |pattern: &str| {
+            let end = pattern.rsplit(STAR).next().unwrap_or(pattern);
+            (start.starts_with(head) || head.starts_with(start))
+                && (end.ends_with(tail) || tail.ends_with(end))
+        };
+        let bare = |bare: &str| match bare.contains(STAR) {
+            true => agrees(bare),
+            false => template.could_be(bare),
+        };
+        agrees(&self.text) || self.bare().is_some_and(bare)
+    }
+
+    /// Returns whether a text that starts with `word` may match; `false` is certain.
+    pub(super) fn may_start(&self, word: &str) -> bool {
+        let start = &self.text[..self.head];
+        start.starts_with(word) || word.starts_with(start)
+    }
+
+    /// Returns whether a text made of words of `text` may match; `false` is certain.
+    pub(super) fn may_occur(&self, Template(text): Template<'_>) -> bool {
+        text.contains(HOLE) || self.text.split([STAR, ' ']).all(|part| find(text, part).is_some())
+    }
+
+    /// Returns the command alone where the pattern also asks for arguments.
+    fn bare(&self) -> Option<&str> {
+        self.text.strip_suffix(" *")
     }
 
     /// Returns whether everything that `other` matches is matched by this pattern too.
     ///
     /// May say no where the answer is yes, never the reverse.
     pub fn covers(&self, other: &Pattern) -> bool {
-        other.readings.iter().all(|narrow| {
-            self.readings.iter().any(|wide| {
-                fits(wide, narrow, |own, theirs| match theirs {
-                    Symbol::Byte(byte) => takes(own, byte),
-                    Symbol::Boundary => matches!(own, Symbol::Boundary | Symbol::Any),
-                    Symbol::Any => own == Symbol::Any,
-                })
-            })
-        })
+        let wide = self.readings();
+        other.readings().iter().all(|narrow| wide.iter().any(|wide| fits(wide, narrow)))
+    }
+
+    /// Returns every way the pattern matches, the plain one first.
+    fn readings(&self) -> Vec<Vec<Symbol>> {
+        let symbol = |b: u8| if b == b'*' { Symbol::Any } else { Symbol::Byte(b) };
+        let symbols = |text: &str| text.bytes().map(symbol).collect::<Vec<_>>();
+        let plain = symbols(&self.text);
+        let longer = if self.is_literal() {
+            Some([plain.as_slice(), &[Symbol::Boundary, Symbol::Any]].concat())
+        } else {
+            self.bare().map(symbols)
+        };
+        [Some(plain), longer].into_iter().flatten().collect()
     }
 }
 
-impl Template {
-    /// Makes a template without holes.
-    pub(super) fn known_text(text: &str) -> Self {
-        Self { text: text.to_owned(), holed: false }
-    }
-
-    /// Appends literal text.
-    pub(super) fn push(&mut self, text: &str) {
-        self.text.push_str(text);
-    }
-
-    /// Appends a hole.
-    pub(super) fn push_hole(&mut self) {
-        self.text.push(HOLE);
-        self.holed = true;
-    }
-
-    /// Appends another template.
-    pub(super) fn append(&mut self, other: &Template) {
-        self.text.push_str(&other.text);
-        self.holed |= other.holed;
-    }
-
+impl<'t> Template<'t> {
     /// Returns the text if there are no holes.
-    pub(super) fn known(&self) -> Option<&str> {
-        (!self.holed).then_some(self.text.as_str())
+    pub(super) fn known(self) -> Option<&'t str> {
+        (!self.0.contains(HOLE)).then_some(self.0)
     }
 
     /// Returns the text before the first hole.
-    pub(super) fn head(&self) -> &str {
-        self.text.split(HOLE).next().unwrap_or("")
+    pub(super) fn head(self) -> &'t str {
+        self.0.split(HOLE).next().unwrap_or("")
     }
 
     /// Returns whether some filling of the holes gives `text`.
-    pub(super) fn could_be(&self, text: &str) -> bool {
-        match self.known() {
-            Some(known) => known == text,
-            None => {
-                let literal: Vec<Symbol> = text.bytes().map(Symbol::Byte).collect();
-                overlap(&literal, self.text.as_bytes())
-            }
+    pub(super) fn could_be(self, text: &str) -> bool {
+        glob(self.0, HOLE, text)
+    }
+}
+
+/// Returns whether `text` is the parts of `pattern` in their order, with any text at its marks.
+///
+/// The first fit of each part leaves the most to the others, so one pass is enough.
+fn glob(pattern: &str, mark: char, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once(mark) else { return pattern == text };
+    let (middle, last) = rest.rsplit_once(mark).unwrap_or(("", rest));
+    let inner = text.strip_prefix(first).and_then(|rest| rest.strip_suffix(last));
+    let Some(mut inner) = inner else { return false };
+    middle.split(mark).all(|part| match find(inner, part) {
+        Some(at) => {
+            inner = &inner[at + part.len()..];
+            true
         }
-    }
+        None => false,
+    })
 }
 
-/// Returns whether `byte` continues a word; everything else, UTF-8 included, may end one.
-fn in_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
+fn find(text: &str, part: &str) -> Option<usize> {
+    memchr::memmem::find(text.as_bytes(), part.as_bytes())
 }
 
-fn takes(symbol: Symbol, byte: u8) -> bool {
-    match symbol {
-        Symbol::Byte(own) => own == byte,
-        Symbol::Boundary => !in_word(byte),
-        Symbol::Any => true,
-    }
+/// Returns whether a word ends before `rest`; UTF-8 may end one, too.
+fn ends_word(rest: &str) -> bool {
+    !rest.as_bytes().first().is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
 }
 
-fn matches(pattern: &[Symbol], text: &[u8]) -> bool {
-    fits(pattern, text, takes)
+/// One step of a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Symbol {
+    Byte(u8),
+    /// One byte that cannot continue a word.
+    Boundary,
+    /// Any bytes, or none.
+    Any,
 }
 
-/// Matches with one place to go back to: linear for usual patterns, never worse than n·m.
-fn fits<T: Copy>(pattern: &[Symbol], text: &[T], takes: impl Fn(Symbol, T) -> bool) -> bool {
-    let (mut p, mut t) = (0, 0);
+/// Returns whether every text that `narrow` reads is read by `wide`, as far as can be told.
+fn fits(wide: &[Symbol], narrow: &[Symbol]) -> bool {
+    let takes = |own: Symbol, theirs: Symbol| match (own, theirs) {
+        (Symbol::Any, _) => true,
+        (Symbol::Boundary, Symbol::Byte(b)) => !(b.is_ascii_alphanumeric() || b == b'_'),
+        (own, theirs) => own == theirs,
+    };
+    let (mut w, mut n) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
+    while n < narrow.len() {
+        match wide.get(w) {
             Some(Symbol::Any) => {
-                back = Some((p, t));
-                p += 1;
+                back = Some((w, n));
+                w += 1;
             }
-            Some(&symbol) if takes(symbol, text[t]) => {
-                p += 1;
-                t += 1;
+            Some(&symbol) if takes(symbol, narrow[n]) => {
+                w += 1;
+                n += 1;
             }
             Some(_) | None => match back {
                 Some((star, from)) => {
                     back = Some((star, from + 1));
-                    p = star + 1;
-                    t = from + 1;
+                    w = star + 1;
+                    n = from + 1;
                 }
                 None => return false,
             },
         }
     }
-    pattern[p..].iter().all(|&symbol| symbol == Symbol::Any)
-}
-
-/// Returns whether some text fits the pattern and, with its holes filled, the template.
-fn overlap(pattern: &[Symbol], template: &[u8]) -> bool {
-    let hole = HOLE as u8;
-    for (&symbol, &byte) in pattern.iter().zip(template) {
-        if symbol == Symbol::Any || byte == hole {
-            break;
-        }
-        if !takes(symbol, byte) {
-            return false;
-        }
-    }
-    if pattern.len().saturating_mul(template.len()) > MAX_STEPS {
-        return true;
-    }
-    // `row[j]`: the pattern up to here fits the first `j` bytes of the template.
-    let mut row = vec![false; template.len() + 1];
-    row[0] = true;
-    for i in 0..=pattern.len() {
-        let mut next = vec![false; template.len() + 1];
-        for j in 0..=template.len() {
-            if !row[j] {
-                continue;
-            }
-            match (pattern.get(i), template.get(j)) {
-                (_, Some(&byte)) if byte == hole => {
-                    row[j + 1] = true;
-                    next[j] = true;
-                }
-                (Some(Symbol::Any), here) => {
-                    next[j] = true;
-                    if here.is_some() {
-                        row[j + 1] = true;
-                    }
-                }
-                (Some(&symbol), Some(&byte)) => next[j + 1] |= takes(symbol, byte),
-                (None, _) | (_, None) => {}
-            }
-        }
-        if i == pattern.len() {
-            return row[template.len()];
-        }
-        row = next;
-    }
-    false
+    wide[w..].iter().all(|&symbol| symbol == Symbol::Any)
 }
 
 #[cfg(test)]

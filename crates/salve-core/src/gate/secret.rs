@@ -41,7 +41,7 @@ fn named_values(command: &str) -> bool {
 fn follows(before: &str, word: &str) -> bool {
     let announced = before.strip_suffix(':').or_else(|| before.strip_prefix('-'));
     let scheme = ["bearer", "basic", "token"].iter().any(|s| before.eq_ignore_ascii_case(s));
-    (announced.is_some_and(says_secret) && is_value(word))
+    (is_value(word) && announced.is_some_and(says_secret))
         || (scheme && word.len() >= 8 && is_value(word))
 }
 
@@ -69,6 +69,7 @@ fn in_url(word: &str) -> bool {
 }
 
 fn says_secret(name: &str) -> bool {
+    const SHORTEST: usize = 3;
     const PARTS: [&str; 10] = [
         "password",
         "passwd",
@@ -116,6 +117,9 @@ fn says_secret(name: &str) -> bool {
         "sig",
         "signature",
     ];
+    if name.len() < SHORTEST {
+        return false;
+    }
     let lower = name.to_ascii_lowercase();
     let plain: String = lower.chars().filter(char::is_ascii_alphanumeric).collect();
     let last = lower.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
@@ -129,13 +133,18 @@ fn says_secret(name: &str) -> bool {
 fn is_value(text: &str) -> bool {
     let text = text.trim_matches(['\\', '{', '}']);
     let stands_for = text.starts_with(['$', '%', '<', '@', '*', '-', '/', '.', '~', '[']);
-    let word = ["true", "false", "none", "null", "yes", "no", "env", "auto", "legacy", "basic"];
+    let words = ["true", "false", "none", "null", "yes", "no", "env", "auto", "legacy", "basic"];
     let number = text.len() < 6 && text.bytes().all(|b| b.is_ascii_digit());
-    text.len() >= 3 && !stands_for && !number && !word.contains(&text.to_ascii_lowercase().as_str())
+    let word = || words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    text.len() >= 3 && !stands_for && !number && !word()
 }
 
 /// Returns whether a run of letters and digits looks drawn rather than written.
 fn looks_random(run: &str) -> bool {
+    const SHORTEST: usize = 16;
+    if run.len() < SHORTEST {
+        return false;
+    }
     let count = |test: fn(&u8) -> bool| run.bytes().filter(test).count();
     let (upper, lower) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
     let digits = count(u8::is_ascii_digit);

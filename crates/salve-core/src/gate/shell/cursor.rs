@@ -53,6 +53,16 @@ impl<'a> Cursor<'a> {
         here
     }
 
+    /// Goes past everything up to the first byte that is not `inside`, and returns it.
+    ///
+    /// `inside` must treat all bytes beyond ASCII alike.
+    pub(super) fn run(&mut self, inside: impl Fn(u8) -> bool) -> &'a str {
+        let rest = self.rest();
+        let end = rest.bytes().position(|b| !inside(b)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
     /// Goes to the end of the line and returns what was passed, without the newline.
     pub(super) fn line(&mut self) -> &'a str {
         let rest = self.rest();

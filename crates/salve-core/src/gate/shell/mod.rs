@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 use super::pattern::{Pattern, Template};
 use reach::Reach;
-use word::Word;
+use word::{Word, Words};
 
 /// How deep scripts may nest in scripts.
 const MAX_DEPTH: usize = 6;
@@ -46,10 +46,18 @@ pub(super) fn read(text: &str) -> Result<Reading, Unclear> {
     if let Some(odd) = text.chars().find(|&c| is_odd(c)) {
         return Err(if odd.is_ascii() { CONTROL } else { INVISIBLE });
     }
-    let mut reader = Reader::default();
+    let mut reader = Reader { left: text.len() + nested_room(text.len()), ..Reader::default() };
     reader.script(text, 0)?;
     reader.compare()?;
     Ok(Reading { commands: reader.commands, doubt: reader.doubt })
+}
+
+/// Returns how much text of scripts inside a text of `length` is read.
+///
+/// A wrapped script is as long as the text around it, and may hold others. Much more than that is
+/// the same text nested over and over, which would be read once for every level.
+fn nested_room(length: usize) -> usize {
+    length + length / 4 + 512
 }
 
 const CONTROL: Unclear = Unclear("it holds a control character");
@@ -62,12 +70,12 @@ struct Reader {
     doubt: Option<&'static str>,
     /// How many scripts were read.
     scripts: usize,
+    /// How much text may still be read.
+    left: usize,
     /// Those of which a parser has to say whether they are complete.
     intricate: Vec<String>,
-    /// How every simple command in them begins, as both readers write it.
-    found: HashSet<String>,
-    /// Every simple command, exactly as written.
-    seen: HashSet<Vec<String>>,
+    /// Every simple command as written, which reads as the same words again.
+    seen: HashSet<String>,
 }
 
 impl Reader {
@@ -75,61 +83,53 @@ impl Reader {
         if depth > MAX_DEPTH || self.scripts == MAX_SCRIPTS {
             return Err(TOO_DEEP);
         }
-        let script = script::read(text)?;
+        self.left = self.left.checked_sub(text.len()).ok_or(TOO_DEEP)?;
         self.scripts += 1;
+        let script = script::read(text)?;
         if script.intricate {
             self.intricate.push(text.to_owned());
         }
         let mut nested = script.nested;
-        for command in script.commands {
-            self.found.insert(as_written(&command.words));
+        for mut command in script.commands {
+            let fresh =
+                command.words.is_empty() || self.seen.insert(command.words.from(0).raw.to_owned());
             // The very same command again leads nowhere new.
-            let words = command.words.iter().map(|word| word.raw.clone()).collect();
-            let known = command.assignments.is_empty() && !command.fed;
-            if !self.seen.insert(words) && known {
+            if !fresh && command.assignments.is_empty() && !command.fed {
                 continue;
             }
-            let reach = Reach::of(command)?;
+            let reach = Reach::of(&mut command)?;
             self.doubt = self.doubt.or(reach.doubt);
-            self.commands.extend(reach.commands.into_iter().map(Known::new));
             nested.extend(reach.scripts);
+            if fresh && !command.words.is_empty() {
+                self.commands.push(Known { words: command.words, begins: reach.begins });
+            }
         }
         nested.iter().try_for_each(|text| self.script(text, depth + 1))
     }
 
     /// Asks the second reader about every script that is more than a list of plain commands.
     fn compare(&self) -> Result<(), Unclear> {
-        for text in &self.intricate {
-            for words in tree::commands(text)? {
-                if !self.found.contains(&beginning(words.iter().map(String::as_str))) {
-                    return Err(Unclear("two readings of it disagree"));
-                }
-            }
+        if self.intricate.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let found: HashSet<String> = self.commands.iter().map(Known::beginning).collect();
+        self.intricate.iter().try_for_each(|text| tree::check(text, &found))
     }
 }
 
-/// Returns how a command begins, as both readers write it: no `time`, no `<(…)`.
-fn as_written(words: &[Word]) -> String {
-    let mut words = words.iter().map(|word| word.raw.as_str()).peekable();
-    while words.next_if(|&word| word == "time").is_some() {
-        words.next_if(|&word| word == "-p");
-    }
-    beginning(words.filter(|word| !word.starts_with("<(") && !word.starts_with(">(")))
-}
+/// How many words of a command show where it begins.
+const TELLING_WORDS: usize = 2;
 
-/// Joins the first two words so that only their inner white space may differ.
-fn beginning<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let mut text = String::new();
-    for word in words.take(2) {
+/// Joins the telling words so that only their inner white space may differ.
+fn beginning<'a>(words: impl Iterator<Item = &'a str>, text: &mut String) {
+    text.clear();
+    for word in words.take(TELLING_WORDS) {
         for part in word.split_whitespace() {
             text.push_str(part);
             text.push(' ');
         }
         text.push('\0');
     }
-    text
 }
 
 /// Returns whether a character can hide what a person would see.
@@ -155,78 +155,101 @@ impl Reading {
     }
 }
 
-/// One command and the texts under which it may be known.
+/// One command, and where in it those begin that it wraps.
 #[derive(Debug)]
 struct Known {
-    words: Vec<Word>,
-    forms: Vec<Template>,
+    words: Words,
+    begins: Vec<usize>,
 }
 
 impl Known {
-    /// Joins the words by single spaces: as written and as the shell sees them, with and without
-    /// the program's directory, and with and without options before the first argument.
-    fn new(words: Vec<Word>) -> Self {
-        let written: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
-        let mut forms = vec![Template::known_text(&written.join(" "))];
-        if let Some((program, arguments)) = words.split_first() {
-            let mut names = vec![program.cooked.clone()];
-            if let Some(text) = program.known().filter(|text| programs::name(text) != *text) {
-                names.push(Template::known_text(programs::name(text)));
-            }
-            for start in std::iter::once(0).chain(after_options(arguments)) {
-                for name in &names {
-                    let mut form = name.clone();
-                    for word in &arguments[start..] {
-                        form.push(" ");
-                        form.append(&word.cooked);
-                    }
-                    forms.push(form);
-                }
-            }
+    /// Returns how the command begins, as both readers write it: no `time`, no `<(…)`.
+    fn beginning(&self) -> String {
+        let mut words = self.words.iter_from(0).map(|word| word.raw).peekable();
+        while words.next_if(|&word| word == "time").is_some() {
+            words.next_if(|&word| word == "-p");
         }
-        forms.dedup();
-        Self { words, forms }
+        let mut text = String::new();
+        let words = words.filter(|word| !word.starts_with("<(") && !word.starts_with(">("));
+        beginning(words, &mut text);
+        text
     }
 
+    /// Returns whether `pattern` matches it or a command in it, under any of their forms.
     fn could_match(&self, pattern: &Pattern) -> bool {
-        self.forms.iter().any(|form| pattern.could_match(form))
-            || (pattern.is_literal() && reaches(&self.words, pattern.text()))
+        let whole = self.words.from(0);
+        let written = pattern.may_occur(Template(whole.raw));
+        let seen = pattern.may_occur(whole.cooked);
+        self.begins.iter().any(|&at| {
+            (written && pattern.could_match(Template(self.words.from(at).raw)))
+                || (seen && self.forms_match(at, pattern))
+                || (pattern.is_literal() && self.reaches(at, pattern.text()))
+        })
+    }
+
+    /// Compares with the command at word `at` as the shell sees it: with and without the program's
+    /// directory, and with and without options before the first argument.
+    fn forms_match(&self, at: usize, pattern: &Pattern) -> bool {
+        let whole = self.words.from(at).cooked;
+        let Some(program) = self.words.get(at).and_then(Word::known) else {
+            return pattern.could_match(whole);
+        };
+        if pattern.may_start(program) && pattern.could_match(whole) {
+            return true;
+        }
+        let name = programs::name(program);
+        let options = leading_options(self.words.iter_from(at + 1));
+        let names = [Some(program), Some(name).filter(|name| *name != program)];
+        let mut form = String::new();
+        names.into_iter().flatten().filter(|name| pattern.may_start(name)).any(|name| {
+            // The first name with all its options is the whole.
+            let skipped = usize::from(name == program)..=options;
+            skipped.into_iter().any(|options| {
+                form.clear();
+                form.push_str(name);
+                if at + 1 + options < self.words.len() {
+                    form.push(' ');
+                    form.push_str(self.words.from(at + 1 + options).cooked.0);
+                }
+                pattern.could_match(Template(&form))
+            })
+        })
+    }
+
+    /// Returns whether the command at word `at` does what a literal pattern names, with other
+    /// options in between.
+    ///
+    /// `git push` reaches `git -C web push`, and `git reset --hard` reaches `git reset -q --hard`.
+    fn reaches(&self, at: usize, pattern: &str) -> bool {
+        let mut wanted = pattern.split_ascii_whitespace();
+        let Some(program) = wanted.next() else { return false };
+        let same = |text: &str| text == program || programs::name(text) == program;
+        if !self.words.get(at).and_then(Word::known).is_some_and(same) {
+            return false;
+        }
+        let (options, names): (Vec<&str>, Vec<&str>) =
+            wanted.partition(|word| word.starts_with('-'));
+        let arguments = self.words.iter_from(at + 1);
+        let has = |option: &&str| arguments.clone().any(|word| word.cooked.could_be(option));
+        options.iter().all(has) && follow(arguments.clone(), &names)
     }
 }
 
-/// Returns where the arguments may begin when options and their values come first.
-fn after_options(arguments: &[Word]) -> impl Iterator<Item = usize> {
+/// Returns how many words at the front are options and their values, as far as is looked.
+fn leading_options<'w>(arguments: impl Iterator<Item = Word<'w>>) -> usize {
     let mut previous = false;
-    let options = arguments.iter().take_while(move |word| {
+    let options = arguments.take_while(move |word| {
         let option = word.is_option();
         std::mem::replace(&mut previous, option) || option
     });
-    1..=options.take(16).count()
+    options.take(16).count()
 }
 
-/// Returns whether a command does what a literal pattern names, with other options in between.
-///
-/// `git push` reaches `git -C web push`, and `git reset --hard` reaches `git reset -q --hard`.
-fn reaches(words: &[Word], pattern: &str) -> bool {
-    let mut wanted = pattern.split_ascii_whitespace();
-    let (Some(program), Some((first, arguments))) = (wanted.next(), words.split_first()) else {
-        return false;
-    };
-    let same = |text: &str| text == program || programs::name(text) == program;
-    if !first.known().is_some_and(same) {
-        return false;
-    }
-    let (options, names): (Vec<&str>, Vec<&str>) = wanted.partition(|word| word.starts_with('-'));
-    if options.is_empty() && names.is_empty() {
-        return true;
-    }
-    let has = |option: &&str| arguments.iter().any(|word| word.cooked.could_be(option));
-    if !options.iter().all(has) {
-        return false;
-    }
+/// Returns whether the words are `names` in this order, with only options in between.
+fn follow<'w>(words: impl Iterator<Item = Word<'w>>, names: &[&str]) -> bool {
     let mut names = names.iter().peekable();
     let mut after_option = false;
-    for word in arguments {
+    for word in words {
         match names.peek() {
             None => break,
             Some(name) if word.cooked.could_be(name) => {

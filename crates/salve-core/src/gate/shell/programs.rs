@@ -3,6 +3,9 @@
 //! The lists need not be complete: a command that no list knows is still what it is. They only let
 //! a pattern reach what is wrapped, and on doubt they say too much.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// What a program does with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -83,9 +86,13 @@ const ROLES: &[(Role, &str)] = &[
 
 /// Returns what the program called `name` does with its arguments.
 pub(super) fn role(name: &str) -> Role {
-    let known = ROLES.iter().find(|(_, names)| names.split(' ').any(|known| known == name));
-    match known {
-        Some((role, _)) => *role,
+    static KNOWN: LazyLock<HashMap<&str, Role>> = LazyLock::new(|| {
+        // Should a name stand in two lists, the first counts.
+        let lists = ROLES.iter().rev();
+        lists.flat_map(|(role, names)| names.split(' ').map(|name| (name, *role))).collect()
+    });
+    match KNOWN.get(name) {
+        Some(role) => *role,
         None if name.starts_with("python") || name.starts_with("pypy") => Role::Interpreter,
         None => Role::Plain,
     }
@@ -109,16 +116,41 @@ pub(super) fn runs_rest(name: &str, subcommand: &str) -> bool {
 }
 
 /// Variables that name programs, or where to find them.
-const RUNNING_VARIABLES: &str = "\
-    PATH IFS ENV BASH_ENV SHELL SHELLOPTS BASHOPTS PS4 NODE_OPTIONS PYTHONSTARTUP PYTHONPATH \
-    PERL5OPT PERL5LIB RUBYOPT GIT_SSH GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS GIT_EXEC_PATH \
-    GIT_DIR CDPATH MAKEFLAGS BROWSER VISUAL RUSTC CC CXX";
+const RUNNING_VARIABLES: [&str; 27] = [
+    "PATH",
+    "IFS",
+    "ENV",
+    "BASH_ENV",
+    "SHELL",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "PS4",
+    "NODE_OPTIONS",
+    "PYTHONSTARTUP",
+    "PYTHONPATH",
+    "PERL5OPT",
+    "PERL5LIB",
+    "RUBYOPT",
+    "GIT_SSH",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    "GIT_EXEC_PATH",
+    "GIT_DIR",
+    "CDPATH",
+    "MAKEFLAGS",
+    "BROWSER",
+    "VISUAL",
+    "RUSTC",
+    "CC",
+    "CXX",
+];
 
 /// Returns whether setting the variable changes which program runs, or runs one.
 pub(super) fn variable_runs(name: &str) -> bool {
     let starts = ["LD_", "DYLD_", "GIT_CONFIG", "BASH_FUNC"];
     let ends = ["COMMAND", "EDITOR", "PAGER", "SHELL", "_WRAPPER"];
-    RUNNING_VARIABLES.split(' ').any(|known| known == name)
+    RUNNING_VARIABLES.contains(&name)
         || starts.iter().any(|start| name.starts_with(start))
         || ends.iter().any(|end| name.ends_with(end))
 }

@@ -3,7 +3,7 @@
 use super::Unclear;
 use super::programs::{self, Role};
 use super::script::Simple;
-use super::word::Word;
+use super::word::{Word, Words};
 
 /// Characters that mean something to a shell.
 const META: &str = ";|&(){}`$<>";
@@ -14,8 +14,8 @@ const MAX_WRAPPED: usize = 64;
 /// What one simple command leads to.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
-    /// The command itself and those it wraps.
-    pub(super) commands: Vec<Vec<Word>>,
+    /// The words at which it and the commands that it wraps begin.
+    pub(super) begins: Vec<usize>,
     /// Scripts among its arguments.
     pub(super) scripts: Vec<String>,
     /// Why more may run than is seen here, if so.
@@ -33,39 +33,39 @@ enum Wraps {
 }
 
 impl Reach {
-    /// Follows a command through its wrappers.
-    pub(super) fn of(command: Simple) -> Result<Self, Unclear> {
+    /// Follows a command through its wrappers; words they fill in become unknown.
+    pub(super) fn of(command: &mut Simple) -> Result<Self, Unclear> {
         let mut reach = Self::default();
-        for word in command.assignments.iter().chain(&command.words) {
-            let name = word.raw.split_once('=').map_or("", |(name, _)| name.trim_end_matches('+'));
-            if programs::variable_runs(name) {
+        let (fed, words) = (command.fed, &mut command.words);
+        for word in command.assignments.iter_from(0).chain(words.iter_from(0)) {
+            let name = word.raw.split_once('=').map(|(name, _)| name.trim_end_matches('+'));
+            if name.is_some_and(programs::variable_runs) {
                 reach.doubt = Some("it sets a variable that decides what runs");
             }
         }
-        let mut words = command.words;
         if words.is_empty() {
             return Ok(reach);
         }
-        if words.iter().any(|word| word.known().is_some_and(programs::option_runs)) {
+        if words.iter_from(0).filter_map(Word::known).any(programs::option_runs) {
             reach.doubt = Some("it has an option whose value may be run");
         }
         let mut wraps = Wraps::Nothing;
         let mut at = 0;
-        while at < words.len() {
-            let begins = at == 0
-                || match wraps {
-                    Wraps::Nothing => false,
-                    Wraps::Rest => !skips(&words[at]),
-                    Wraps::AfterExec => words[at - 1].known().is_some_and(is_exec),
-                };
-            let after_dashes = at > 0 && words[at - 1].raw == "--";
-            if !begins && after_dashes && words[at].known().is_none() {
+        while let Some(word) = words.get(at) {
+            let before = at.checked_sub(1).and_then(|before| words.get(before));
+            let begins = before.is_none_or(|before| match wraps {
+                Wraps::Nothing => false,
+                Wraps::Rest => !skips(word),
+                Wraps::AfterExec => before.known().is_some_and(is_exec),
+            });
+            let after_dashes = before.is_some_and(|before| before.raw == "--");
+            if !begins && after_dashes && word.known().is_none() {
                 reach.doubt = Some("what follows `--` is only known when it runs");
             } else if begins || after_dashes {
-                if reach.commands.len() > MAX_WRAPPED {
+                if reach.begins.len() > MAX_WRAPPED {
                     return Err(Unclear("it wraps too many commands"));
                 }
-                wraps = wraps.max(reach.follow(&mut words, at, command.fed)?);
+                wraps = wraps.max(reach.follow(words, at, fed)?);
                 if wraps == Wraps::Rest && words.len() - at > MAX_WRAPPED {
                     return Err(Unclear("a wrapped command is too long"));
                 }
@@ -73,15 +73,15 @@ impl Reach {
             at += 1;
         }
         if wraps == Wraps::Rest {
-            reach.arguments_as_scripts(&words[1..]);
+            reach.arguments_as_scripts(words.iter_from(1));
         }
         Ok(reach)
     }
 
     /// Takes arguments that look like scripts for scripts: many wrappers do.
-    fn arguments_as_scripts(&mut self, arguments: &[Word]) {
+    fn arguments_as_scripts<'w>(&mut self, arguments: impl Iterator<Item = Word<'w>>) {
         let scripted = |text: &str| text.contains(|c: char| c.is_whitespace() || META.contains(c));
-        for text in arguments.iter().filter_map(Word::known) {
+        for text in arguments.filter_map(Word::known) {
             let value = text.split_once('=').map(|(_, value)| value);
             let whole = (!text.starts_with('-')).then_some(text);
             let found = [whole, value].into_iter().flatten().filter(|text| scripted(text));
@@ -91,42 +91,46 @@ impl Reach {
     }
 
     /// Looks at the command that begins at `at`; returns what it wraps.
-    fn follow(&mut self, words: &mut Vec<Word>, at: usize, fed: bool) -> Result<Wraps, Unclear> {
-        let Some(program) = words[at].known() else {
+    fn follow(&mut self, words: &mut Words, at: usize, fed: bool) -> Result<Wraps, Unclear> {
+        let Some(program) = words.get(at).and_then(Word::known) else {
             return Err(Unclear("what it runs is only known when it runs"));
         };
         if !program.is_ascii() {
             return Err(Unclear("it runs a program whose name is not plain ASCII"));
         }
-        let name = programs::name(program).to_owned();
-        let wraps = match programs::role(&name) {
-            Role::Plain => self.subcommand(&name, &words[at + 1..]),
-            Role::Wrapper if name == "env" && words[at + 1..].iter().any(splits) => {
+        let name = programs::name(program);
+        let arguments = words.iter_from(at + 1);
+        let wraps = match programs::role(name) {
+            Role::Plain => self.subcommand(name, arguments),
+            Role::Wrapper if name == "env" && arguments.clone().any(splits) => {
                 return Err(Unclear("`env` splits a text into a command"));
             }
             Role::Wrapper => Wraps::Rest,
             Role::Feeder => {
-                self.feeder(words, at)?;
+                feeds(program, arguments)?;
+                words.push(Word::UNKNOWN);
                 Wraps::Rest
             }
             Role::Finder => {
-                leave_holes(&mut words[at..]);
+                drop(arguments);
+                // Where it puts names.
+                words.hide(at, |word| word.known().is_some_and(|text| text.contains("{}")));
                 Wraps::AfterExec
             }
             Role::ScriptRunner => {
-                self.scripts(&words[at + 1..])?;
+                self.scripts(arguments)?;
                 Wraps::Rest
             }
             Role::Shell => {
-                self.shell(&words[at + 1..], fed)?;
+                self.shell(arguments, fed)?;
                 Wraps::Rest
             }
             Role::Interpreter => {
-                self.interpreter(&words[at + 1..], fed);
-                self.subcommand(&name, &words[at + 1..])
+                self.interpreter(arguments.clone(), fed);
+                self.subcommand(name, arguments)
             }
             Role::Editor => {
-                if words[at + 1..].iter().any(edits_and_runs) {
+                if arguments.clone().any(edits_and_runs) {
                     self.doubt = Some("it may run what it edits");
                 }
                 Wraps::Nothing
@@ -136,20 +140,24 @@ impl Reach {
                 Wraps::Nothing
             }
             Role::Evaluator => {
-                let runs = |word: &Word| word.known().is_some_and(|t| t.contains(['`', '[', '$']));
-                if name == "let" || words[at + 1..].iter().any(runs) {
+                let runs = |word: Word| word.known().is_some_and(|t| t.contains(['`', '[', '$']));
+                if name == "let" || arguments.clone().any(runs) {
                     self.doubt = Some("it evaluates its arguments");
                 }
                 Wraps::Nothing
             }
         };
-        self.commands.push(words[at..].to_vec());
+        self.begins.push(at);
         Ok(wraps)
     }
 
     /// Handles programs of which only some subcommands run others.
-    fn subcommand(&mut self, name: &str, arguments: &[Word]) -> Wraps {
-        let known = || arguments.iter().filter_map(Word::known);
+    fn subcommand<'w>(
+        &mut self,
+        name: &str,
+        arguments: impl Iterator<Item = Word<'w>> + Clone,
+    ) -> Wraps {
+        let known = || arguments.clone().filter_map(Word::known);
         if name == "git" && known().any(|text| text == "-c" || text.starts_with("--config-env")) {
             self.doubt = Some("it changes git's settings, which may name programs");
         }
@@ -160,22 +168,8 @@ impl Reach {
         if runs { Wraps::Rest } else { Wraps::Nothing }
     }
 
-    fn feeder(&mut self, words: &mut Vec<Word>, at: usize) -> Result<(), Unclear> {
-        let replaces = |word: &Word| {
-            let text = word.cooked.head();
-            ["-I", "-i", "-J", "--replace"].iter().any(|option| text.starts_with(option))
-        };
-        let names_program = words[at + 1..].iter().any(|word| !word.is_option());
-        if words[at..].iter().any(replaces) || words[at].raw.contains("parallel") || !names_program
-        {
-            return Err(Unclear("its input decides what it runs"));
-        }
-        words.push(Word::unknown());
-        Ok(())
-    }
-
     /// Takes every argument that could be a script for one.
-    fn scripts(&mut self, arguments: &[Word]) -> Result<(), Unclear> {
+    fn scripts<'w>(&mut self, arguments: impl Iterator<Item = Word<'w>>) -> Result<(), Unclear> {
         let mut whole = Vec::new();
         for word in arguments {
             let text = word.known().ok_or(Unclear("it runs a script that is not written here"))?;
@@ -189,7 +183,11 @@ impl Reach {
         Ok(())
     }
 
-    fn shell(&mut self, arguments: &[Word], fed: bool) -> Result<(), Unclear> {
+    fn shell<'w>(
+        &mut self,
+        arguments: impl Iterator<Item = Word<'w>>,
+        fed: bool,
+    ) -> Result<(), Unclear> {
         let mut file = false;
         let mut wants_script = false;
         for word in arguments {
@@ -218,8 +216,12 @@ impl Reach {
         Ok(())
     }
 
-    fn interpreter(&mut self, arguments: &[Word], fed: bool) {
-        let inline = |word: &Word| {
+    fn interpreter<'w>(
+        &mut self,
+        mut arguments: impl Iterator<Item = Word<'w>> + Clone,
+        fed: bool,
+    ) {
+        let inline = |word: Word| {
             let text = word.cooked.head();
             let short = text.starts_with('-') && !text.starts_with("--");
             let long = ["--eval", "--print", "--execute", "--command", "--require", "--import"];
@@ -227,15 +229,16 @@ impl Reach {
                 || long.iter().any(|option| text.starts_with(option))
                 || ["system", "exec", "eval", "|", "`", "!"].iter().any(|sign| text.contains(sign))
         };
-        let input = arguments.is_empty() || arguments.iter().any(|word| word.raw == "-");
-        if arguments.iter().any(inline) || fed || input {
+        let mut all = arguments.clone();
+        let input = arguments.clone().next().is_none() || all.any(|word| word.raw == "-");
+        if arguments.any(inline) || fed || input {
             self.doubt = Some("it runs code in another language");
         }
     }
 }
 
 /// Returns whether a word inside a wrapped command cannot be its program.
-fn skips(word: &Word) -> bool {
+fn skips(word: Word<'_>) -> bool {
     let head = word.cooked.head();
     word.is_option() || head.is_empty() && word.known().is_some() || is_number(head)
 }
@@ -246,7 +249,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Returns whether a `sed` script may hold the command that runs another.
-fn edits_and_runs(word: &Word) -> bool {
+fn edits_and_runs(word: Word<'_>) -> bool {
     let text = word.cooked.head().as_bytes();
     let letter = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphabetic);
     !word.is_option()
@@ -255,7 +258,7 @@ fn edits_and_runs(word: &Word) -> bool {
 }
 
 /// Returns whether an option of `env` holds a whole command.
-fn splits(word: &Word) -> bool {
+fn splits(word: Word<'_>) -> bool {
     let text = word.cooked.head();
     text.starts_with("--split")
         || (text.starts_with('-') && !text.starts_with("--") && text.contains('S'))
@@ -269,11 +272,18 @@ fn is_exec(text: &str) -> bool {
     )
 }
 
-/// Puts holes where `find` puts names.
-fn leave_holes(words: &mut [Word]) {
-    for word in words {
-        if word.known().is_some_and(|text| text.contains("{}")) {
-            word.cooked = Word::unknown().cooked;
-        }
+/// Checks that a program which appends what it reads names the program that gets it.
+fn feeds<'w>(
+    program: &str,
+    mut arguments: impl Iterator<Item = Word<'w>> + Clone,
+) -> Result<(), Unclear> {
+    let replaces = |word: Word| {
+        let text = word.cooked.head();
+        ["-I", "-i", "-J", "--replace"].iter().any(|option| text.starts_with(option))
+    };
+    let names_program = arguments.clone().any(|word| !word.is_option());
+    if program.contains("parallel") || !names_program || arguments.any(replaces) {
+        return Err(Unclear("its input decides what it runs"));
     }
+    Ok(())
 }

@@ -6,10 +6,13 @@
 
 use super::Unclear;
 use super::cursor::Cursor;
-use super::word::{self, Word};
+use super::word::{self, Draft, Word, Words};
 
 /// How many commands, blocks and here-documents one script may have.
 const MAX_COMMANDS: usize = 256;
+
+/// How many words may stand beside here-documents, which the second reader puts in order slowly.
+const MAX_WORDS_BESIDE: usize = 256;
 
 /// How many subshells, blocks, loops and conditions one script may open.
 const MAX_BLOCKS: usize = 12;
@@ -18,9 +21,9 @@ const MAX_BLOCKS: usize = 12;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Simple {
     /// `NAME=value` words before the command.
-    pub(super) assignments: Vec<Word>,
+    pub(super) assignments: Words,
     /// The command and its arguments.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Words,
     /// Whether its input is a pipe, a file or a text in the script.
     pub(super) fed: bool,
 }
@@ -46,6 +49,9 @@ pub(super) fn read(text: &str) -> Result<Script, Unclear> {
         open: 0,
         blocks: 0,
         documents: Vec::new(),
+        words: 0,
+        beside: false,
+        draft: Draft::default(),
     };
     while let Some(c) = reader.cursor.peek() {
         reader.token(c)?;
@@ -54,6 +60,9 @@ pub(super) fn read(text: &str) -> Result<Script, Unclear> {
     reader.script.intricate |= reader.waits;
     if reader.open > 0 || !reader.documents.is_empty() {
         return Err(Unclear("a parenthesis or here-document is not closed"));
+    }
+    if reader.beside && reader.words > MAX_WORDS_BESIDE {
+        return Err(Unclear("a here-document stands among too many words"));
     }
     Ok(reader.script)
 }
@@ -71,6 +80,12 @@ struct Reader<'a> {
     open: usize,
     blocks: usize,
     documents: Vec<Document>,
+    /// How many words were read.
+    words: usize,
+    /// Whether here-documents stand beside them.
+    beside: bool,
+    /// The word that was read last, whose room is used again.
+    draft: Draft,
 }
 
 /// A here-document whose text is still to come.
@@ -78,6 +93,14 @@ struct Document {
     end: String,
     tabs: Tabs,
     expands: bool,
+}
+
+/// What a word turned out to be.
+enum Took {
+    /// A word of the command, or of the shell.
+    Word,
+    /// The number of a descriptor, with its redirection to come.
+    Descriptor,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -186,15 +209,25 @@ impl Reader<'_> {
     }
 
     fn word(&mut self) -> Result<(), Unclear> {
-        let word = word::read(&mut self.cursor, &mut self.script.nested)?;
-        if word.raw.is_empty() {
-            return Ok(());
+        let mut draft = std::mem::take(&mut self.draft);
+        draft.read(&mut self.cursor, &mut self.script.nested)?;
+        let took = self.take(draft.word())?;
+        self.draft = draft;
+        match took {
+            Took::Word => Ok(()),
+            Took::Descriptor => self.redirect(),
         }
-        self.script.intricate |= word.known() != Some(word.raw.as_str());
+    }
+
+    fn take(&mut self, word: Word<'_>) -> Result<Took, Unclear> {
+        if word.raw.is_empty() {
+            return Ok(Took::Word);
+        }
+        self.words += 1;
+        self.script.intricate |= word.known() != Some(word.raw);
         let redirects = matches!(self.cursor.peek(), Some('<' | '>'));
         if redirects && word.raw.bytes().all(|b| b.is_ascii_digit()) {
-            // The number of a descriptor, not an argument.
-            return if word.raw.len() <= 3 { self.redirect() } else { Err(DESCRIPTOR) };
+            return if word.raw.len() <= 3 { Ok(Took::Descriptor) } else { Err(DESCRIPTOR) };
         }
         if redirects && word.raw.starts_with('{') && word.raw.ends_with('}') {
             return Err(DESCRIPTOR);
@@ -202,20 +235,20 @@ impl Reader<'_> {
         if self.both {
             return Err(Unclear("shells disagree about `&>` before a word"));
         }
-        if self.at_start() && self.reserved(&word)? {
-            return Ok(());
+        if self.at_start() && self.reserved(word)? {
+            return Ok(Took::Word);
         }
-        let names_variable = self.current.words.is_empty() && assigns(&word.raw)?;
+        let names_variable = self.current.words.is_empty() && assigns(word.raw)?;
         match names_variable {
             true if !self.header => self.current.assignments.push(word),
             true | false => self.current.words.push(word),
         }
-        Ok(())
+        Ok(Took::Word)
     }
 
     /// Takes a reserved word; what follows is again the start of a command.
-    fn reserved(&mut self, word: &Word) -> Result<bool, Unclear> {
-        match word.raw.as_str() {
+    fn reserved(&mut self, word: Word<'_>) -> Result<bool, Unclear> {
+        match word.raw {
             "then" | "else" | "elif" | "fi" | "do" | "done" | "}" | "!" => {
                 self.script.intricate = true;
                 Ok(true)
@@ -239,22 +272,25 @@ impl Reader<'_> {
         while matches!(self.cursor.peek(), Some(' ' | '\t')) {
             self.cursor.bump();
         }
-        let target = word::read(&mut self.cursor, &mut self.script.nested)?;
+        let mut draft = std::mem::take(&mut self.draft);
+        draft.read(&mut self.cursor, &mut self.script.nested)?;
+        let target = draft.word();
         if target.raw.is_empty() {
             return Err(Unclear("a redirection leads nowhere"));
         }
-        self.script.intricate |= target.known() != Some(target.raw.as_str());
+        self.script.intricate |= target.known() != Some(target.raw);
         match operator {
-            Some("<<") => self.document(&target, Tabs::Keep)?,
-            Some("<<-") => self.document(&target, Tabs::Strip)?,
+            Some("<<") => self.document(target, Tabs::Keep)?,
+            Some("<<-") => self.document(target, Tabs::Strip)?,
             Some(_) | None => {}
         }
         self.current.fed |= operator.is_some_and(|text| text.starts_with('<'));
+        self.draft = draft;
         Ok(())
     }
 
-    fn document(&mut self, target: &Word, tabs: Tabs) -> Result<(), Unclear> {
-        let raw = target.raw.as_str();
+    fn document(&mut self, target: Word<'_>, tabs: Tabs) -> Result<(), Unclear> {
+        let raw = target.raw;
         let quoted =
             ['\'', '"'].into_iter().find_map(|quote| raw.strip_prefix(quote)?.strip_suffix(quote));
         let end = quoted.unwrap_or(raw);
@@ -262,6 +298,7 @@ impl Reader<'_> {
             return Err(Unclear("a here-document has an odd end mark"));
         }
         self.script.intricate = true;
+        self.beside = true;
         self.documents.push(Document { end: end.to_owned(), tabs, expands: quoted.is_none() });
         if self.documents.len() > 4 {
             Err(Unclear("it holds too many here-documents"))

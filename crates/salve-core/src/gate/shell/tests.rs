@@ -537,6 +537,24 @@ const HOSTILE_UNITS: &[&str] = &[
 ];
 
 #[test]
+fn the_words_beside_a_here_document_are_those_of_its_command() {
+    for text in ["<<E git push\nx\nE\n", "git <<E push\nx\nE\n", "<<E env -u A git push\nx\nE\n"] {
+        let reading = read(text).expect(text);
+        assert!(reading.could_match(&Pattern::new("git push")), "{text}");
+        assert!(!reading.could_match(&Pattern::new("git pull")), "{text}");
+    }
+}
+
+#[test]
+fn text_nested_over_and_over_is_not_read_for_every_level() {
+    let inner = "'a b' ".repeat(400);
+    let nested = format!("echo $(echo $(echo $(echo {inner})))");
+    assert_eq!(read(&nested).err(), Some(TOO_DEEP));
+    assert!(read(&format!("sh -c \"echo {inner}\"")).is_ok());
+    assert!(read("echo $(echo $(echo $(echo a)))").is_ok());
+}
+
+#[test]
 fn hostile_texts_end_quickly_in_some_reading() {
     let n = 32 * 1024;
     for unit in HOSTILE_UNITS {

@@ -5,51 +5,49 @@
 //! It is only asked about texts that the flat reading understood, so its input is short, shallow,
 //! and free of the constructs on which it may panic or backtrack.
 
+use std::collections::HashSet;
+
 use brush_parser::ast::{
     AndOr, AndOrList, Command, CommandPrefixOrSuffixItem, CompoundCommand, CompoundList,
     IoFileRedirectTarget, IoRedirect, Program, RedirectList, SimpleCommand,
 };
 use brush_parser::{ParserOptions, Token, parse_tokens, uncached_tokenize_str};
 
-use super::Unclear;
+use super::{TELLING_WORDS, Unclear, beginning};
 
-/// How many words in a row are enough to see where a command begins.
-const TELLING_WORDS: usize = 4;
-
-/// Returns the first words of every simple command in `text`, as written.
-pub(super) fn commands(text: &str) -> Result<Vec<Vec<String>>, Unclear> {
+/// Checks that every simple command in `text` begins like one that was `found` before.
+pub(super) fn check(text: &str, found: &HashSet<String>) -> Result<(), Unclear> {
     // Extended patterns are off in scripts, where `!(…)` is a negated subshell.
     let options = ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() };
     let tokens = uncached_tokenize_str(text, &options.tokenizer_options()).map_err(|_| PARTIAL)?;
     let program = parse_tokens(&shorten(tokens), &options).map_err(|_| PARTIAL)?;
-    let mut walk = Walk { found: Vec::new() };
-    walk.program(&program)?;
-    Ok(walk.found)
+    Walk { found, beginning: String::new() }.program(&program)
 }
 
 /// Drops arguments that cannot change where a command begins or ends.
 ///
 /// The parser tries many readings for every word. Once a command has begun, all words up to the
-/// next operator are its arguments, whatever they are; a few of them tell as much as all.
+/// next operator are its arguments, whatever they are; those that are compared tell as much as all.
 fn shorten(tokens: Vec<Token>) -> Vec<Token> {
     let redirects = |token: Option<&Token>| match token {
         Some(Token::Operator(text, _)) => text.starts_with(['<', '>']),
         Some(Token::Word(..)) | None => false,
     };
     let mut kept = Vec::new();
-    let mut row = 0;
+    let mut left = TELLING_WORDS;
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
         let keep = match &token {
-            Token::Operator(..) => {
-                row = 0;
+            Token::Operator(text, _) => {
+                left = TELLING_WORDS + own_words(text);
                 true
             }
-            Token::Word(text, _) if RESERVED.contains(&text.as_str()) || text.contains('=') => true,
-            Token::Word(..) => {
-                row += 1;
-                row <= TELLING_WORDS || redirects(tokens.peek())
+            Token::Word(text, _) if is_reserved(text) || text.contains('=') => true,
+            Token::Word(..) if left > 0 => {
+                left -= 1;
+                true
             }
+            Token::Word(..) => redirects(tokens.peek()),
         };
         if keep {
             kept.push(token);
@@ -58,18 +56,51 @@ fn shorten(tokens: Vec<Token>) -> Vec<Token> {
     kept
 }
 
-const RESERVED: [&str; 20] = [
-    "!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then",
-    "until", "while", "time", "-p", "function", "select",
-];
+/// Returns how many words behind an operator belong to it and not to the command.
+fn own_words(operator: &str) -> usize {
+    match operator {
+        // Its end mark, its text, and its end mark again.
+        "<<" | "<<-" => 3,
+        text if text.starts_with(['<', '>']) => 1,
+        _ => 0,
+    }
+}
+
+/// Returns whether a word may mean something to the shell's grammar wherever it stands.
+fn is_reserved(word: &str) -> bool {
+    matches!(
+        word,
+        "!" | "{"
+            | "}"
+            | "case"
+            | "do"
+            | "done"
+            | "elif"
+            | "else"
+            | "esac"
+            | "fi"
+            | "for"
+            | "if"
+            | "in"
+            | "then"
+            | "until"
+            | "while"
+            | "time"
+            | "-p"
+            | "function"
+            | "select"
+    )
+}
 
 const PARTIAL: Unclear = Unclear("it is not a complete shell command");
 
-struct Walk {
-    found: Vec<Vec<String>>,
+struct Walk<'a> {
+    found: &'a HashSet<String>,
+    /// How the current command begins; its room is used again.
+    beginning: String,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn program(&mut self, program: &Program) -> Result<(), Unclear> {
         program.complete_commands.iter().try_for_each(|list| self.list(list))
     }
@@ -142,25 +173,27 @@ impl Walk {
 
     fn simple(&mut self, command: &SimpleCommand) -> Result<(), Unclear> {
         use CommandPrefixOrSuffixItem as Item;
-        let mut words = Vec::new();
+        let mut words = Vec::from_iter(command.word_or_name.as_ref().map(|word| &*word.value));
         for item in command.prefix.iter().flat_map(|prefix| &prefix.0) {
             if let Item::IoRedirect(redirect) = item {
                 self.redirect(redirect)?;
             }
         }
-        words.extend(command.word_or_name.iter().map(|word| word.value.clone()));
         for item in command.suffix.iter().flat_map(|suffix| &suffix.0) {
             match item {
                 Item::IoRedirect(redirect) => self.redirect(redirect)?,
-                Item::Word(word) | Item::AssignmentWord(_, word) => words.push(word.value.clone()),
+                Item::Word(word) | Item::AssignmentWord(_, word) => words.push(&word.value),
                 Item::ProcessSubstitution(_, shell) => self.list(&shell.list)?,
             }
         }
-        if !words.is_empty() {
-            self.found.push(words);
+        beginning(words.iter().copied(), &mut self.beginning);
+        if words.is_empty() || self.found.contains(&self.beginning) {
+            Ok(())
+        } else {
+            Err(DISAGREE)
         }
-        Ok(())
     }
 }
 
+const DISAGREE: Unclear = Unclear("two readings of it disagree");
 const UNREAD: Unclear = Unclear("it uses a construct that is not read here");

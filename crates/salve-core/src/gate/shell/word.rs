@@ -1,65 +1,149 @@
 //! Words as the shell will see them: quotes removed, and holes where it will fill something in.
 
-use super::super::pattern::Template;
+use super::super::pattern::{HOLE, Template};
 use super::Unclear;
 use super::cursor::Cursor;
 
 /// One word of a command.
-#[derive(Clone, Debug)]
-pub(super) struct Word {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word<'w> {
     /// As written, without line continuations.
-    pub(super) raw: String,
+    pub(super) raw: &'w str,
     /// As the shell will see it.
-    pub(super) cooked: Template,
+    pub(super) cooked: Template<'w>,
 }
 
-impl Word {
+impl<'w> Word<'w> {
+    /// A word that is only known at run time.
+    pub(super) const UNKNOWN: Word<'static> = Word { raw: "\0", cooked: Template("\0") };
+
     /// Returns the word's text if the shell fills nothing in.
-    pub(super) fn known(&self) -> Option<&str> {
+    pub(super) fn known(self) -> Option<&'w str> {
         self.cooked.known()
     }
 
     /// Returns whether the word is an option, as far as can be told.
-    pub(super) fn is_option(&self) -> bool {
-        self.cooked.head().starts_with('-')
-    }
-
-    /// Returns a word that is only known at run time.
-    pub(super) fn unknown() -> Self {
-        let mut cooked = Template::default();
-        cooked.push_hole();
-        Self { raw: String::new(), cooked }
+    pub(super) fn is_option(self) -> bool {
+        self.cooked.0.starts_with('-')
     }
 }
 
-/// Reads one word at the cursor, collecting the scripts of its substitutions.
-pub(super) fn read(cursor: &mut Cursor<'_>, nested: &mut Vec<String>) -> Result<Word, Unclear> {
-    let mut reader =
-        Reader { raw: String::new(), cooked: Template::default(), nested, braces: Braces::None };
-    while let Some(c) = cursor.peek() {
-        match c {
-            ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
-            '<' | '>' if cursor.second() != Some('(') => break,
-            '<' | '>' => reader.process_substitution(cursor)?,
-            '\\' => reader.escape(cursor)?,
-            '\'' => reader.single(cursor)?,
-            '"' => reader.double(cursor)?,
-            '$' => reader.dollar(cursor, Quotes::No)?,
-            '`' => reader.backquote(cursor)?,
-            _ => reader.plain(cursor, c),
+/// The words of one command, each text in one piece with single blanks between the words.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Words {
+    raw: String,
+    cooked: String,
+    /// Where each word ends in both.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Words {
+    /// Returns whether there are no words.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Returns how many words there are.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Appends a word.
+    pub(super) fn push(&mut self, word: Word<'_>) {
+        if !self.is_empty() {
+            self.raw.push(' ');
+            self.cooked.push(' ');
+        }
+        self.raw.push_str(word.raw);
+        self.cooked.push_str(word.cooked.0);
+        self.ends.push((self.raw.len(), self.cooked.len()));
+    }
+
+    /// Returns the text from word `at` on, which there must be.
+    pub(super) fn from(&self, at: usize) -> Word<'_> {
+        let (raw, cooked) = self.start(at);
+        Word { raw: &self.raw[raw..], cooked: Template(&self.cooked[cooked..]) }
+    }
+
+    /// Returns word `at`, if there is one.
+    pub(super) fn get(&self, at: usize) -> Option<Word<'_>> {
+        let &(raw_end, cooked_end) = self.ends.get(at)?;
+        let (raw, cooked) = self.start(at);
+        let cooked = Template(&self.cooked[cooked..cooked_end]);
+        Some(Word { raw: &self.raw[raw..raw_end], cooked })
+    }
+
+    /// Returns the words from word `at` on.
+    pub(super) fn iter_from(&self, at: usize) -> impl Iterator<Item = Word<'_>> + Clone {
+        (at..self.len()).filter_map(|at| self.get(at))
+    }
+
+    fn start(&self, at: usize) -> (usize, usize) {
+        match at.checked_sub(1).and_then(|before| self.ends.get(before)) {
+            Some((raw, cooked)) => (raw + 1, cooked + 1),
+            None => (0, 0),
         }
     }
-    if reader.braces == Braces::Expand {
-        // One word may become many; what they are is left to the shell.
-        reader.cooked = Word::unknown().cooked;
+
+    /// Makes every word from `at` on that `hides` something a word known only at run time.
+    pub(super) fn hide(&mut self, at: usize, hides: impl Fn(Word<'_>) -> bool) {
+        let mut words = Words::default();
+        for (number, word) in self.iter_from(0).enumerate() {
+            let hidden = number >= at && hides(word);
+            words.push(if hidden { Word { raw: word.raw, ..Word::UNKNOWN } } else { word });
+        }
+        *self = words;
     }
-    Ok(Word { raw: reader.raw, cooked: reader.cooked })
+}
+
+/// A word while it is read.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    raw: String,
+    cooked: String,
+}
+
+impl Draft {
+    /// Returns what was read.
+    pub(super) fn word(&self) -> Word<'_> {
+        Word { raw: &self.raw, cooked: Template(&self.cooked) }
+    }
+
+    /// Reads one word at the cursor, collecting the scripts of its substitutions.
+    pub(super) fn read(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        nested: &mut Vec<String>,
+    ) -> Result<(), Unclear> {
+        self.raw.clear();
+        self.cooked.clear();
+        let mut reader = Reader { draft: self, nested, braces: Braces::None };
+        while let Some(c) = cursor.peek() {
+            match c {
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
+                '<' | '>' if cursor.second() != Some('(') => break,
+                '<' | '>' => reader.process_substitution(cursor)?,
+                '\\' => reader.escape(cursor)?,
+                '\'' => reader.single(cursor)?,
+                '"' => reader.double(cursor)?,
+                '$' => reader.dollar(cursor, Quotes::No)?,
+                '`' => reader.backquote(cursor)?,
+                _ => reader.plain(cursor, c),
+            }
+        }
+        if reader.braces == Braces::Expand {
+            // One word may become many; what they are is left to the shell.
+            self.cooked.clear();
+            self.cooked.push(HOLE);
+        }
+        Ok(())
+    }
 }
 
 /// Collects the scripts of the substitutions in a text that the shell expands like quoted text.
 pub(super) fn read_here_document(text: &str, nested: &mut Vec<String>) -> Result<(), Unclear> {
-    let mut reader =
-        Reader { raw: String::new(), cooked: Template::default(), nested, braces: Braces::None };
+    let mut draft = Draft::default();
+    let mut reader = Reader { draft: &mut draft, nested, braces: Braces::None };
     let mut cursor = Cursor::new(text);
     while let Some(c) = cursor.peek() {
         match c {
@@ -69,7 +153,7 @@ pub(super) fn read_here_document(text: &str, nested: &mut Vec<String>) -> Result
             }
             '$' => reader.dollar(&mut cursor, Quotes::Double)?,
             '`' => reader.backquote(&mut cursor)?,
-            _ => cursor.bump(),
+            _ => drop(cursor.run(|b| !matches!(b, b'\\' | b'$' | b'`'))),
         }
     }
     Ok(())
@@ -91,8 +175,7 @@ enum Quotes {
 }
 
 struct Reader<'a> {
-    raw: String,
-    cooked: Template,
+    draft: &'a mut Draft,
     nested: &'a mut Vec<String>,
     braces: Braces,
 }
@@ -100,17 +183,32 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn take(&mut self, cursor: &mut Cursor<'_>) -> Option<char> {
         let c = cursor.next();
-        self.raw.extend(c);
+        self.draft.raw.extend(c);
         c
     }
 
     fn literal(&mut self, c: char) {
-        self.cooked.push(c.encode_utf8(&mut [0; 4]));
+        self.draft.cooked.push(c);
+    }
+
+    fn hole(&mut self) {
+        self.draft.cooked.push(HOLE);
+    }
+
+    /// Takes everything up to the first byte that is not `inside` as it stands.
+    fn run(&mut self, cursor: &mut Cursor<'_>, inside: impl Fn(u8) -> bool) {
+        let text = cursor.run(inside);
+        self.draft.raw.push_str(text);
+        self.draft.cooked.push_str(text);
     }
 
     fn plain(&mut self, cursor: &mut Cursor<'_>, c: char) {
         use Braces as B;
-        let start = self.raw.is_empty() || self.raw.ends_with(['=', ':']);
+        if is_ordinary(c as u32) {
+            return self.run(cursor, |b| is_ordinary(b.into()));
+        }
+        let raw = &self.draft.raw;
+        let start = raw.is_empty() || raw.ends_with(['=', ':']);
         self.take(cursor);
         self.braces = match (self.braces, c) {
             (B::None, '{') => B::Open,
@@ -120,9 +218,9 @@ impl Reader<'_> {
             (braces, _) => braces,
         };
         match c {
-            '*' | '?' => self.cooked.push_hole(),
-            '[' if self.raw != "[" || !cursor.at_word_end() => self.cooked.push_hole(),
-            '~' if start => self.cooked.push_hole(),
+            '*' | '?' => self.hole(),
+            '[' if self.draft.raw != "[" || !cursor.at_word_end() => self.hole(),
+            '~' if start => self.hole(),
             _ => self.literal(c),
         }
     }
@@ -146,13 +244,8 @@ impl Reader<'_> {
 
     fn single(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unclear> {
         self.take(cursor);
-        loop {
-            match self.take(cursor) {
-                None => return Err(Unclear("a single quote is not closed")),
-                Some('\'') => return Ok(()),
-                Some(c) => self.literal(c),
-            }
-        }
+        self.run(cursor, |b| b != b'\'');
+        self.take(cursor).map(drop).ok_or(Unclear("a single quote is not closed"))
     }
 
     fn double(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unclear> {
@@ -173,10 +266,7 @@ impl Reader<'_> {
                 },
                 Some('$') => self.dollar(cursor, Quotes::Double)?,
                 Some('`') => self.backquote(cursor)?,
-                Some(c) => {
-                    self.take(cursor);
-                    self.literal(c);
-                }
+                Some(_) => self.run(cursor, |b| !matches!(b, b'"' | b'\\' | b'$' | b'`')),
             }
         }
     }
@@ -187,7 +277,7 @@ impl Reader<'_> {
         match cursor.peek() {
             Some('(') if cursor.second() == Some('(') => {
                 let text = cursor.parens()?;
-                self.raw.push_str(text);
+                self.draft.raw.push_str(text);
                 // Names in arithmetic are evaluated, whatever their variables hold.
                 let sum = |c: char| c.is_ascii_digit() || " ()+-*/%<>=!&|^~?:,".contains(c);
                 if !text.chars().all(sum) {
@@ -197,7 +287,7 @@ impl Reader<'_> {
             Some('(') => self.substitution(cursor)?,
             Some('{') => {
                 let text = cursor.braces()?;
-                self.raw.push_str(text);
+                self.draft.raw.push_str(text);
                 plain_parameter(text)?;
             }
             Some('[') => return Err(Unclear("it computes with more than plain numbers")),
@@ -214,9 +304,8 @@ impl Reader<'_> {
             }
             Some('"') if quotes == Quotes::No => {}
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
-                while cursor.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
-                    self.take(cursor);
-                }
+                let name = cursor.run(|b| b.is_ascii_alphanumeric() || b == b'_');
+                self.draft.raw.push_str(name);
             }
             Some(c) if c.is_ascii_digit() || "@*#?-$!".contains(c) => drop(self.take(cursor)),
             Some(_) | None => {
@@ -224,13 +313,13 @@ impl Reader<'_> {
                 return Ok(());
             }
         }
-        self.cooked.push_hole();
+        self.hole();
         Ok(())
     }
 
     fn substitution(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unclear> {
         let text = cursor.parens()?;
-        self.raw.push_str(text);
+        self.draft.raw.push_str(text);
         self.nested.push(text[1..text.len() - 1].to_owned());
         Ok(())
     }
@@ -238,7 +327,7 @@ impl Reader<'_> {
     fn process_substitution(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unclear> {
         self.take(cursor);
         self.substitution(cursor)?;
-        self.cooked.push_hole();
+        self.hole();
         Ok(())
     }
 
@@ -258,9 +347,14 @@ impl Reader<'_> {
             }
         }
         self.nested.push(script);
-        self.cooked.push_hole();
+        self.hole();
         Ok(())
     }
+}
+
+/// Returns whether a character outside quotes only ever stands for itself.
+fn is_ordinary(c: u32) -> bool {
+    u8::try_from(c).is_ok_and(|b| b.is_ascii_alphanumeric() || b"_-/:=+%@".contains(&b))
 }
 
 /// Checks that `${…}` only looks something up.
