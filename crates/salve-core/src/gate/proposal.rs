@@ -206,7 +206,7 @@ impl Proposal {
             .map_err(|_| top.wrong("timestamp", "a time like 2026-01-23T05:36:33Z"))?;
         let diagnosis = Fields::of(top.value("diagnosis")?, "diagnosis", "diagnosis.")?;
         let error_pattern = diagnosis.text("error_pattern")?;
-        if regex_automata::util::syntax::parse(error_pattern).is_err() {
+        if !is_regex(error_pattern) {
             return Err(diagnosis.wrong("error_pattern", "a regular expression"));
         }
         let recovery = Fields::of(top.value("recovery")?, "recovery", "recovery.")?;
@@ -215,7 +215,9 @@ impl Proposal {
             None => None,
             Some(value) => {
                 let fields = Fields::of(value, "fallback", "fallback.")?;
-                fields.one_of("confidence", Confidence::NAMES, Confidence::from_name)?;
+                if fields.get("confidence").is_some() {
+                    fields.one_of("confidence", Confidence::NAMES, Confidence::from_name)?;
+                }
                 Some(fields.request("fallback", Some(&first))?)
             }
         };
@@ -327,6 +329,21 @@ impl<'a> Fields<'a> {
         Request::new(command, working_dir, timeout)
             .map_err(|source| BadProposal::Request { step, source })
     }
+}
+
+/// Returns whether `text` is a regular expression of any usual dialect.
+///
+/// Agents write what their own language reads: what looks around or back is taken for a group.
+fn is_regex(text: &str) -> bool {
+    let is = |text: &str| regex_automata::util::syntax::parse(text).is_ok();
+    let mut plain = text.to_owned();
+    for looks in ["(?=", "(?!", "(?<=", "(?<!", "(?>"] {
+        plain = plain.replace(looks, "(?:");
+    }
+    for back in 1..=9 {
+        plain = plain.replace(&format!("\\{back}"), "(?:)");
+    }
+    is(text) || is(&plain)
 }
 
 /// Returns whether `text` has a name followed by a colon and a line number.

@@ -79,6 +79,38 @@ fn what_is_optional_has_the_specs_defaults() {
 }
 
 #[test]
+fn a_fallback_needs_no_more_than_a_command() {
+    let proposal = Proposal::read(&with("fallback.confidence", None)).unwrap();
+    assert_eq!(
+        proposal.request(Which::Fallback).unwrap(),
+        &Request::new("npm ci --force", "web", 300).unwrap()
+    );
+}
+
+#[test]
+fn a_pattern_may_be_of_any_dialect() {
+    for pattern in [
+        "Host version .* does not match",
+        "Cannot find module (?!lodash)",
+        "(?<=Error: ).+",
+        r"(a|b)x\1",
+        r"\(?=x",
+        "(?<pkg>[a-z]+)@\\d+",
+    ] {
+        let proposal = with("diagnosis.error_pattern", Some(json!(pattern)));
+        assert!(Proposal::read(&proposal).is_ok(), "{pattern}");
+    }
+}
+
+#[test]
+fn the_longest_time_out_is_an_hour() {
+    for (seconds, fits) in [(1, true), (3600, true), (3601, false), (86_400, false)] {
+        let proposal = with("recovery.timeout_seconds", Some(json!(seconds)));
+        assert_eq!(Proposal::read(&proposal).is_ok(), fits, "{seconds}");
+    }
+}
+
+#[test]
 fn every_required_field_is_required() {
     for path in [
         "version",
@@ -94,7 +126,6 @@ fn every_required_field_is_required() {
         "recovery.expected_outcome",
         "recovery.confidence",
         "fallback.command",
-        "fallback.confidence",
     ] {
         refused(path, None);
         for wrong in [json!(null), json!(7), json!(true), json!([]), json!({}), json!("")] {
@@ -121,6 +152,8 @@ fn what_is_optional_is_still_checked() {
         ("recovery.timeout_seconds", json!(1e300)),
         ("fallback", json!(null)),
         ("fallback", json!("npm ci")),
+        ("fallback.confidence", json!(null)),
+        ("fallback.confidence", json!("certain")),
         ("fallback.working_dir", json!(3)),
         ("fallback.timeout_seconds", json!(0)),
     ] {
@@ -154,6 +187,7 @@ fn unknown_names_and_odd_values_are_refused() {
         ("diagnosis.evidence", json!(vec!["a:1"; 257])),
         ("diagnosis.error_pattern", json!("x".repeat(20_000))),
         ("diagnosis.error_pattern", json!("Cannot find (module")),
+        ("diagnosis.error_pattern", json!("Cannot find (?=module")),
     ] {
         refused(path, Some(wrong));
     }
