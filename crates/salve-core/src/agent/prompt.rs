@@ -61,7 +61,8 @@ pub fn prompt(repair: &Repair) -> String {
          \"agent_applying_fix\" before the first edit.\n\
          3. Make the smallest change to the source that removes the root cause.\n\
          4. Call canvas_mark_repair_step with phase \"agent_wrote_files\", filesChanged, \
-         linesChanged and one sentence about the fix. Then stop.\n\n\
+         linesChanged and one sentence about the fix. Then stop.\n\
+         Where these tools are missing, fix the source all the same: Salve measures it.\n\n\
          Rules:\n\
          - Change at most {} files and {} lines; a larger change needs a person.\n\
          - Do not start, stop or restart the server, and kill no process: Salve restarts it and \

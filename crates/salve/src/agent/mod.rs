@@ -10,12 +10,14 @@
 //! write the journal.
 
 mod drive;
+mod home;
 mod host;
 mod profile;
 #[cfg(test)]
 mod tests;
 mod vitals;
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -26,6 +28,7 @@ use salve_core::agent::{Dialect, Trouble};
 use salve_core::event::{Amounts, Exit, Process, Resource};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
+pub use home::Home;
 pub use profile::{Mcp, Profile, Runtime, own_mcp};
 
 use crate::process::{AGENT_MARK, Care, SpawnError};
@@ -49,6 +52,14 @@ pub struct Task {
     pub env: Vec<(String, String)>,
     /// How far it may go.
     pub bounds: Bounds,
+}
+
+impl Task {
+    /// Returns a variable as the agent sees it.
+    fn variable(&self, name: &str) -> Option<OsString> {
+        let set = self.env.iter().rev().find(|(known, _)| known == name);
+        set.map(|(_, value)| value.into()).or_else(|| std::env::var_os(name))
+    }
 }
 
 /// How far a run may go.

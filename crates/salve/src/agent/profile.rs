@@ -11,6 +11,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::Task;
+use super::home::Home;
 
 /// The profiles that ship with Salve.
 const SHIPPED: &str = include_str!("../../data/agents.toml");
@@ -31,9 +32,9 @@ pub struct Profile {
     /// Further arguments where a model is set.
     #[serde(default)]
     pub model: Vec<String>,
-    /// What the file for its MCP settings holds, if it needs one.
+    /// What is different in its home, if it needs one of its own.
     #[serde(default)]
-    pub mcp_file: Option<String>,
+    pub home: Option<Home>,
     /// Variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -102,7 +103,7 @@ impl Profile {
             dialect: Dialect::Lines,
             args: args.to_vec(),
             model: Vec::new(),
-            mcp_file: None,
+            home: None,
             env: BTreeMap::new(),
         })
     }
@@ -116,14 +117,16 @@ impl Profile {
         let path = |name: &str| files.path().join(name).to_string_lossy().into_owned();
         let mut places = vec![
             ("{prompt_file}", path("prompt.md")),
-            ("{mcp_file}", path("mcp.json")),
             ("{mcp_command}", json(command.as_ref().into())),
             ("{mcp_args}", json(args.clone().into())),
             ("{mcp_json}", json(serde_json::json!({ "mcpServers": { "salve": server } }))),
             ("{model}", task.model.clone().unwrap_or_default()),
         ];
-        if let Some(template) = &self.mcp_file {
-            fs::write(path("mcp.json"), fill(template, &places))?;
+        let mut env: Vec<(String, String)> = Vec::new();
+        if let Some(home) = &self.home {
+            let users = home.users(|name| task.variable(name));
+            home.make(&files.path().join("home"), users.as_deref(), &fill(&home.add, &places))?;
+            env.push((home.variable.clone(), path("home")));
         }
         // The task comes last: what stands in it is never filled in.
         places.push(("{prompt}", task.prompt.clone()));
@@ -137,8 +140,8 @@ impl Profile {
         let input = (!is_told).then(|| files.path().join("prompt.md"));
         let mut argv = vec![OsString::from(&self.program)];
         argv.extend(words.iter().map(|word| OsString::from(fill(word, &places))));
-        let env = self.env.iter().map(|(name, value)| (name.clone(), fill(value, &places)));
-        Ok(Filled { argv, env: env.collect(), input, files })
+        env.extend(self.env.iter().map(|(name, value)| (name.clone(), fill(value, &places))));
+        Ok(Filled { argv, env, input, files })
     }
 }
 

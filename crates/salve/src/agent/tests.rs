@@ -120,7 +120,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":30,"cached_input_tokens":
     assert!(args.ends_with("\nmend {model} it\n"), "{args}");
 
     let script = r#"
-cp "$GEMINI_CLI_SYSTEM_DEFAULTS_PATH" settings
+cp "$GEMINI_CLI_HOME/.gemini/settings.json" settings
 echo 'Loaded cached credentials.'
 echo '{"type":"init","session_id":"g","model":"m"}'
 echo '{"type":"result","status":"success","stats":{"total_tokens":70,"input_tokens":50,"output_tokens":10,"cached":20}}'
