@@ -65,6 +65,8 @@ pub enum Ailment {
     Hung,
     /// It answers, and not as it should.
     Unhealthy,
+    /// It runs, and tells itself what is broken around it.
+    Impaired,
 }
 
 /// Something that was seen of the server.

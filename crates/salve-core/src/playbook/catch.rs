@@ -122,6 +122,8 @@ impl Caught {
 pub struct Clues {
     /// Paths, as the text names them.
     pub paths: BTreeSet<String>,
+    /// Files that import something that is missing.
+    pub importers: BTreeSet<String>,
     /// Ports.
     pub ports: BTreeSet<u16>,
     /// Processes.
@@ -139,7 +141,11 @@ impl Clues {
     pub(super) fn add(&mut self, caught: &Caught) {
         for (kind, value) in caught.iter() {
             match kind {
-                Kind::Path | Kind::From => drop(self.paths.insert(value.to_owned())),
+                Kind::Path => drop(self.paths.insert(value.to_owned())),
+                Kind::From => {
+                    self.paths.insert(value.to_owned());
+                    self.importers.insert(value.to_owned());
+                }
                 Kind::Port => self.ports.extend(value.parse::<u16>().ok()),
                 Kind::Pid => self.pids.extend(value.parse::<u32>().ok()),
                 Kind::Program => {

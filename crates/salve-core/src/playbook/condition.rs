@@ -77,6 +77,7 @@ conditions! {
     PackageInstalled "package.installed" "The package named is in `node_modules`." |v| v.package(|p| p.installed.is_some());
     PackageDamaged "package.damaged" "The package's files are plainly damaged." |v| v.package(|p| p.damaged);
     PackagePart "package.part" "An installed package asks for exactly this one as an optional part." |v| v.package(|p| p.part_of.is_some());
+    PackageBuild "package.build" "The package named is one of this workspace that has a script to build it." |v| v.package(|p| p.workspace.is_some() && p.build.is_some());
     PackageWorkspace "package.workspace" "The package named is one of this workspace." |v| v.package(|p| p.workspace.is_some());
     ProgramProvided "program.provided" "The program named comes with a declared or locked package." |v| v.node(|n| v.is(Kind::Program, |name| n.provides(name)));
     ProgramLinked "program.linked" "The program named is in `node_modules/.bin`." |v| v.node(|n| v.is(Kind::Program, |name| n.linked_bins.contains(name)));
@@ -111,6 +112,7 @@ conditions! {
     VenvUsed "venv.used" "The command used the virtual environment." |v| v.venv(|e| e.used);
     ImportDeclared "import.declared" "A declared distribution has the module named." |v| v.python(|p| v.is(Kind::Import, |module| p.declares(module)));
     ImportInstalled "import.installed" "The virtual environment has the module named." |v| v.is(Kind::Import, |module| v.facts.in_venv.contains(module));
+    Bytecode "python.bytecode" "There are compiled Python files in the project." |v| !v.facts.bytecode.is_empty();
     EnvExample "env.example" "An example of the environment file names the variable." |v| v.is(Kind::Variable, |name| v.facts.example_variables.contains(name));
     EnvMissing "env.missing" "There is no `.env`, but an example of one." |v| !v.facts.has_env_file && v.facts.example_file.is_some();
     Cargo "cargo" "The subject belongs to a Cargo project." |v| v.has(Manifest::Cargo);
@@ -219,7 +221,8 @@ fn is_stale(path: &PathState) -> bool {
         && !path.tracked
         && hold.holders.is_empty()
         && !hold.busy
-        && hold.age >= YOUNG
+        // Whoever wrote its id into it is known to be gone; of others that takes a while to tell.
+        && (hold.pid.is_some() || hold.age >= YOUNG)
 }
 
 fn parts(path: &str) -> impl Iterator<Item = &str> {

@@ -26,6 +26,10 @@ pub enum Cure {
     /// Installs Node packages: exactly the locked ones where the lockfile allows.
     #[serde(rename = "node.install")]
     Install,
+    /// Installs Node packages where the lockfile cannot be followed to the letter after all, and
+    /// leaves it as it is.
+    #[serde(rename = "node.install_loose")]
+    InstallLoose,
     /// Brings the lockfile into agreement with the manifest, then installs.
     #[serde(rename = "node.relock")]
     Relock,
@@ -38,6 +42,9 @@ pub enum Cure {
     /// Builds the project.
     #[serde(rename = "node.build")]
     Build,
+    /// Builds the package of this workspace that is named.
+    #[serde(rename = "package.build")]
+    BuildPackage,
     /// Runs the script that generates code.
     #[serde(rename = "node.generate")]
     Generate,
@@ -53,6 +60,9 @@ pub enum Cure {
     /// Deletes the derived directories that the rule lists.
     #[serde(rename = "clear")]
     Clear,
+    /// Deletes the project's compiled Python files.
+    #[serde(rename = "python.clear_bytecode")]
+    ClearBytecode,
     /// Removes the lock or pid file named.
     #[serde(rename = "lock.remove")]
     Unlock,
@@ -87,10 +97,12 @@ impl Cure {
         let steps = match self {
             Cure::Restart => Vec::new(),
             Cure::Install => install(node?)?,
+            Cure::InstallLoose => install_loose(node?)?,
             Cure::Relock => relock(node?)?,
             Cure::Rebuild => vec![rebuild(node?, ground)?],
             Cure::AddPart => vec![add_part(node?, ground)?],
-            Cure::Build => build(node?, ground)?,
+            Cure::Build => build(node?)?,
+            Cure::BuildPackage => vec![build_package(node?, ground)?],
             Cure::Generate => {
                 let node = node?;
                 vec![script(node, node.generate_script()?)?]
@@ -120,6 +132,10 @@ impl Cure {
                 paths
                     .map(|path| Step::Clear { path: below(&ground.view.facts.dir, path) })
                     .collect()
+            }
+            Cure::ClearBytecode => {
+                let paths = ground.view.facts.bytecode.iter();
+                paths.map(|path| Step::Clear { path: path.clone() }).collect()
             }
             Cure::Unlock => {
                 let state = ground.view.path()?;
@@ -167,6 +183,13 @@ fn install(node: &NodeProject) -> Option<Vec<Step>> {
         return Some(vec![Step::Run { argv, dir, limit: LONG, edits }]);
     }
     Some(fresh(node, words.exact.clone()))
+}
+
+/// Installs what is locked and what the lockfile lacks, where the manager leaves it unwritten.
+fn install_loose(node: &NodeProject) -> Option<Vec<Step>> {
+    let words = node.manager?.words();
+    let fits = node.lockfile().is_some() && node.agreement != Agreement::Differs;
+    (fits && !words.loose_writes).then(|| fresh(node, words.loose.clone()))
 }
 
 /// Installs from scratch, keeping the old packages until it has worked.
@@ -219,19 +242,20 @@ fn script(node: &NodeProject, name: &str) -> Option<Step> {
 
 /// Builds, after installing what the build needs and clearing the records that would make it do
 /// nothing.
-fn build(node: &NodeProject, ground: &Ground<'_>) -> Option<Vec<Step>> {
+fn build(node: &NodeProject) -> Option<Vec<Step>> {
     let mut steps =
         if node.has_modules || node.declared.is_empty() { Vec::new() } else { install(node)? };
     steps.extend(node.build_records.iter().map(|path| Step::Clear { path: path.clone() }));
-    let package = ground.view.caught.get(Kind::Package);
-    let state = package.and_then(|name| ground.view.facts.packages.get(name));
-    let mut step = script(node, node.build_script()?)?;
-    if let (Step::Run { dir, .. }, Some(own)) = (&mut step, state.and_then(|s| s.workspace.clone()))
-    {
-        *dir = own;
-    }
-    steps.push(step);
+    steps.push(script(node, node.build_script()?)?);
     Some(steps)
+}
+
+fn build_package(node: &NodeProject, ground: &Ground<'_>) -> Option<Step> {
+    let name = ground.view.caught.get(Kind::Package)?;
+    let state = ground.view.facts.packages.get(name)?;
+    let mut argv = node.manager?.words().run.clone();
+    argv.push(state.build.clone()?);
+    Some(run(argv, state.workspace.as_deref()?, LONG))
 }
 
 /// Ends the holder's family; who holds it is looked up in the order lock, process, port.

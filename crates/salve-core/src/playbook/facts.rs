@@ -40,6 +40,8 @@ pub struct Facts {
     pub programs: BTreeMap<String, bool>,
     /// The state of the Node packages it names.
     pub packages: BTreeMap<String, PackageState>,
+    /// Directories of compiled Python files in the project.
+    pub bytecode: Vec<String>,
     /// Python modules it names that the virtual environment has.
     pub in_venv: BTreeSet<String>,
     /// Names that `.env.example` or its like has.
@@ -183,6 +185,8 @@ pub struct PackageState {
     pub part_of: Option<(String, String)>,
     /// Whether it is a package of this very workspace, and where.
     pub workspace: Option<String>,
+    /// The script that builds it, if it is one of this workspace.
+    pub build: Option<String>,
 }
 
 /// A Python project.

@@ -1,5 +1,7 @@
 //! What follows from the facts about a project.
 
+use std::collections::BTreeMap;
+
 use super::facts::{NodeProject, PythonProject};
 
 /// Scripts that build, the usual name first.
@@ -35,6 +37,18 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("swc", "@swc/cli"),
 ];
 
+/// Returns the script that builds a package and reaches no further.
+pub fn build_script(scripts: &BTreeMap<String, String>) -> Option<&'static str> {
+    among(scripts, BUILDS)
+}
+
+fn among(scripts: &BTreeMap<String, String>, names: &[&'static str]) -> Option<&'static str> {
+    let harmless = |name: &str| {
+        scripts.get(name).is_some_and(|text| !OUTWARD.iter().any(|word| text.contains(word)))
+    };
+    names.iter().copied().find(|name| harmless(name))
+}
+
 impl NodeProject {
     /// Returns the script that builds the project and reaches no further.
     pub fn build_script(&self) -> Option<&str> {
@@ -47,10 +61,7 @@ impl NodeProject {
     }
 
     fn script(&self, names: &[&'static str]) -> Option<&'static str> {
-        let harmless = |name: &str| {
-            self.scripts.get(name).is_some_and(|text| !OUTWARD.iter().any(|w| text.contains(w)))
-        };
-        names.iter().copied().find(|name| harmless(name))
+        among(&self.scripts, names)
     }
 
     /// Returns whether a declared or locked package brings the program.

@@ -18,6 +18,7 @@ mod facts;
 mod fill;
 mod know;
 mod manager;
+mod pattern;
 mod place;
 mod rule;
 mod table;
@@ -32,6 +33,7 @@ pub use facts::{
     Agreement, Compose, Disk, Facts, Holder, LockHold, Manifest, Mark, NodeProject, PackageState,
     PathKind, PathState, PortState, PythonManager, PythonProject, User, Venv,
 };
+pub use know::build_script;
 pub use manager::{NodeManager, Words};
 pub use rule::{Case, Gate, Place, RuleError, RuleRow, Touch, Turn};
 pub use table::Playbook;

@@ -131,12 +131,44 @@ impl Playbook {
 
     /// Returns what to make of the failure in this state of the world.
     pub fn diagnose(&self, seen: &Seen<'_>, facts: &Facts, scrubber: &Scrubber) -> Diagnosis {
+        self.judge(seen, facts, scrubber, Among::All)
+    }
+
+    /// Returns whether a subject that still runs may be telling that something around it is
+    /// broken.
+    pub fn may_ail(&self, output: &str) -> bool {
+        let text = clean(end(output));
+        let alive = self.rules.iter().filter(|rule| rule.row.alive);
+        alive.into_iter().any(|rule| rule.catch(&text, &text).is_some())
+    }
+
+    /// Returns what a subject that still runs tells about what is broken around it; unknown unless
+    /// that is certain and there is a safe cure.
+    pub fn ails(&self, seen: &Seen<'_>, facts: &Facts, scrubber: &Scrubber) -> Diagnosis {
+        let found = self.judge(seen, facts, scrubber, Among::Alive);
+        match found.remedies.iter().any(Prescription::is_safe) {
+            true => found,
+            false => Diagnosis::unknown(),
+        }
+    }
+
+    fn judge(
+        &self,
+        seen: &Seen<'_>,
+        facts: &Facts,
+        scrubber: &Scrubber,
+        among: Among,
+    ) -> Diagnosis {
         if *seen.exit == Exit::Code(0) {
             return Diagnosis::unknown();
         }
         let story = Story::new(seen.output, seen.fingerprint);
         let holds = |condition: Condition, caught: &Caught| condition.holds(caught, facts);
-        let Some((rule, caught)) = self.choose(&story, seen, holds) else {
+        let chosen = match among {
+            Among::All => self.choose(&story, seen, holds),
+            Among::Alive => self.choose_alive(&story, holds),
+        };
+        let Some((rule, caught)) = chosen else {
             return Diagnosis::unknown();
         };
         let mut values = Values::new(&caught, facts, seen.fingerprint);
@@ -164,6 +196,18 @@ impl Playbook {
             remedies: remedies.collect(),
             findings: if row.finding.is_empty() { Vec::new() } else { vec![finding] },
         }
+    }
+
+    /// Chooses the rule for a subject that still runs, whose text names no failure of its own.
+    fn choose_alive(
+        &self,
+        story: &Story,
+        holds: impl Fn(Condition, &Caught) -> bool,
+    ) -> Option<(&Rule, Caught)> {
+        self.rules.iter().filter(|rule| rule.row.alive).find_map(|rule| {
+            let caught = rule.catch(&story.whole, &story.whole)?;
+            rule.fits(|condition| holds(condition, &caught)).then_some((rule, caught))
+        })
     }
 
     /// Chooses the rule: one that knows the line that names the failure before one that knows a
@@ -223,6 +267,23 @@ impl Playbook {
     }
 }
 
+/// Which rules are asked.
+#[derive(Clone, Copy)]
+enum Among {
+    All,
+    /// Those about subjects that still run.
+    Alive,
+}
+
+/// Returns the end of an output that is looked at.
+fn end(output: &str) -> &str {
+    let mut start = output.len().saturating_sub(WINDOW);
+    while !output.is_char_boundary(start) {
+        start += 1;
+    }
+    &output[start..]
+}
+
 /// The end of an output, and what of it belongs to the line that names the failure.
 struct Story {
     key: String,
@@ -232,11 +293,7 @@ struct Story {
 
 impl Story {
     fn new(output: &str, fingerprint: &Fingerprint) -> Self {
-        let mut start = output.len().saturating_sub(WINDOW);
-        while !output.is_char_boundary(start) {
-            start += 1;
-        }
-        let whole = clean(&output[start..]).into_owned();
+        let whole = clean(end(output)).into_owned();
         let key = fingerprint.key_line.clone();
         let head: String = key.chars().take(80).collect();
         // Of a failure that was written several times the last one counts.

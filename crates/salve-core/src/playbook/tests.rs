@@ -9,3 +9,24 @@ fn every_shipped_rule_loads_and_keeps_its_promises() {
         panic!("{} broken rules:\n{}", list.len(), list.join("\n"));
     }
 }
+
+#[test]
+fn a_subject_that_runs_is_heard_only_by_rules_about_such() {
+    let playbook = Playbook::built_in();
+    for text in [
+        "[vite] Internal server error: Failed to resolve import \"dayjs\" from \"src/main.js\".",
+        "Module not found: Error: Can't resolve 'dayjs' in '/srv/shop/src'",
+        "Port 5173 is in use, trying another one...",
+    ] {
+        assert!(playbook.may_ail(text), "{text}");
+    }
+    for text in [
+        "GET / 200 in 12ms",
+        "Error: connect ECONNREFUSED 127.0.0.1:5432 (will retry)",
+        "TypeError: x is not a function",
+        "SyntaxError: Unexpected end of JSON input\n    at POST /orders",
+        "listening on port 3000",
+    ] {
+        assert!(!playbook.may_ail(text), "{text}");
+    }
+}

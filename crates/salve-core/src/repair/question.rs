@@ -6,7 +6,6 @@ use super::Tale;
 use super::notice::{resource_text, size};
 use crate::event::{Breaker, Digest, Question, Resource};
 use crate::incident::{Phase, larger};
-use crate::playbook::Finding;
 
 /// A question to a person, and what an answer is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,9 +41,6 @@ pub fn ask(tale: &Tale<'_>) -> Option<Ask> {
     };
     let person = incident.policy().person.to_string();
     let (why, yes, no) = words(tale, question);
-    let found = incident.findings().iter();
-    let found = found.map(|Finding { what, next }| format!(" {what} {next}")).collect::<String>();
-    let why = why + &found;
     Some(Ask { number, question, why, yes, no: no.into(), digest, person })
 }
 

@@ -9,6 +9,7 @@ use crate::class::Class;
 use crate::event::{Change, Event, Mode, Outcome, Proof};
 use crate::id::{IncidentId, Signature};
 use crate::incident::Phase;
+use crate::playbook::Finding;
 
 /// How many repairs that are over are told of.
 const RECENT: usize = 5;
@@ -140,6 +141,8 @@ pub struct RepairState {
     pub key_line: String,
     /// The crash log's file, in the project's root.
     pub crash_log_path: String,
+    /// What was found out about the failure, and what a person can do.
+    pub findings: Vec<Finding>,
     /// What was tried and did not help.
     pub tried: Vec<String>,
     /// What agents did, attempt by attempt.
@@ -249,6 +252,7 @@ impl RepairState {
             signature: symptom.signature,
             key_line: symptom.key_line.to_string(),
             crash_log_path: crash_log_name(tale.id()),
+            findings: incident.findings().to_vec(),
             tried: tried(tale),
             agent: tale.works().iter().map(part).collect(),
             question: ask(tale),

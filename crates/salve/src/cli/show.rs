@@ -77,6 +77,10 @@ fn print(to: &mut impl Write, story: &Story, zone: &TimeZone) -> io::Result<()> 
     for part in &repair.agent {
         print_agent(to, part)?;
     }
+    for finding in &repair.findings {
+        writeln!(to, "  found      {}", visible(finding.what.as_str()))?;
+        writeln!(to, "             {}", visible(finding.next.as_str()))?;
+    }
     for tried in &repair.tried {
         writeln!(to, "  tried      {}", visible(tried))?;
     }

@@ -46,6 +46,12 @@ impl Ask<'_> {
     }
 }
 
+/// Looks at what a subject that still runs tells about; see [`Playbook::ails`].
+pub fn ails(ask: &Ask<'_>, seen: &Seen<'_>, scrubber: &Scrubber) -> Diagnosis {
+    let facts = look(ask, seen);
+    Playbook::built_in().ails(seen, &facts, scrubber)
+}
+
 /// Looks at what the failure speaks of and returns what to make of it.
 pub fn diagnose(ask: &Ask<'_>, seen: &Seen<'_>, scrubber: &Scrubber) -> Diagnosis {
     let facts = look(ask, seen);

@@ -78,20 +78,22 @@ fn node() -> Stage {
 }
 
 const CI: &str = "npm ci --include=dev --no-audit --no-fund";
+const LOOSE: &str = "npm install --no-save --include=dev --no-audit --no-fund";
 
 #[test]
 fn the_same_words_want_another_cure_in_another_state() {
     let stage = node();
-    stage.check(MISSING, "node.modules-missing", &[CI]);
+    stage.check(MISSING, "node.modules-missing", &[CI, LOOSE]);
     stage.write("node_modules/other/package.json", "{}");
-    let fresh = format!("rm -rf node_modules && {CI}");
-    stage.check(MISSING, "node.package-missing", &[&fresh]);
+    let fresh = [CI, LOOSE].map(|install| format!("rm -rf node_modules && {install}"));
+    let fresh = fresh.each_ref().map(String::as_str);
+    stage.check(MISSING, "node.package-missing", &fresh);
     stage.write("node_modules/ms/package.json", r#"{"version":"2.1.3","main":"index.js"}"#);
-    stage.check(MISSING, "node.dependency-damaged", &[&fresh]);
+    stage.check(MISSING, "node.dependency-damaged", &fresh);
     stage.write("node_modules/ms/index.js", "module.exports = 1");
     stage.check(MISSING, "node.package-there-now", &["restart"]);
     stage.write("node_modules/ms/package.json", r#"{"version":"1.0.0","main":"index.js"}"#);
-    stage.check(MISSING, "node.stale", &[&fresh]);
+    stage.check(MISSING, "node.stale", &fresh);
     let undeclared = ("npm run dev", "Error: Cannot find module 'left-pads'\n", 1);
     stage.check(undeclared, "node.package-undeclared", &[]);
 }
@@ -100,8 +102,7 @@ fn the_same_words_want_another_cure_in_another_state() {
 fn a_lockfile_that_disagrees_is_not_written_for_a_missing_package() {
     let stage = node();
     stage.write("package.json", &NPM.replace("2.1.3", "2.1.2"));
-    let loose = "npm install --no-save --include=dev --no-audit --no-fund";
-    stage.check(MISSING, "node.modules-missing", &[loose]);
+    stage.check(MISSING, "node.modules-missing", &[LOOSE]);
     stage.write("yarn.lock", "");
     stage.check(MISSING, "node.manager-unclear", &[]);
 }

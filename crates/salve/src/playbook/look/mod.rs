@@ -50,6 +50,7 @@ pub fn look(ask: &Ask<'_>, seen: &Seen<'_>) -> Facts {
         manifests: manifests(ask),
         compose: compose(ask),
         expected_port,
+        bytecode: python::bytecode(ask, seen.output),
         disk: disk(ask, &clues),
         paths: paths.iter().map(|name| (name.clone(), path::state(ask, name))).collect(),
         ports: named_ports.map(|port| (port, procs::port(ask, port))).collect(),

@@ -4,19 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use salve_core::playbook::{Agreement, Clues, NodeManager, NodeProject, PackageState};
+use salve_core::playbook::{
+    Agreement, Clues, NodeManager, NodeProject, PackageState, build_script,
+};
 use serde_json::Value;
 
 use super::super::Ask;
 use super::{find, nearest, relative};
 
-/// The groups of dependencies in a manifest.
+/// The groups of dependencies in a manifest; those that have to be there come first.
 const GROUPS: &[&str] =
     &["dependencies", "devDependencies", "optionalDependencies", "peerDependencies"];
 
+/// Options that say in which directory a package manager works.
+const ELSEWHERE: &[&str] = &["--prefix", "-C", "--dir", "--cwd", "cd"];
+
 /// Reads the project that the subject belongs to.
 pub(super) fn project(ask: &Ask<'_>, clues: &Clues) -> Option<NodeProject> {
-    let dir = nearest(ask, "package.json")?;
+    let dir = home(ask, clues)?;
     let manifest = json(&dir.join("package.json")).unwrap_or_default();
     let (top, lockfiles) = lockfiles(ask, &dir);
     let manager = manager(&manifest, &top, &lockfiles);
@@ -48,6 +53,26 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues) -> Option<NodeProject> {
     Some(node)
 }
 
+/// Returns the directory of the package in question: that of the file which imports what is
+/// missing, else the one that the command names, else the nearest to where the subject runs.
+fn home(ask: &Ask<'_>, clues: &Clues) -> Option<PathBuf> {
+    let own = |path: &&Path| {
+        let foreign = path.components().any(|part| part.as_os_str() == "node_modules");
+        path.starts_with(ask.root) && !foreign && path.is_file()
+    };
+    let importing = clues.importers.iter().map(Path::new).filter(own);
+    let words: Vec<&str> = ask.command.split([' ', '=', '\'', '"']).collect();
+    let named = words.windows(2).filter(|pair| ELSEWHERE.contains(&pair[0]));
+    let named = named.map(|pair| ask.dir.join(pair[1]).join("package.json"));
+    let named = named.filter(|file| file.starts_with(ask.root) && file.is_file());
+    let starts = importing.map(Path::to_path_buf).chain(named);
+    let above = |file: PathBuf| {
+        let dirs = file.ancestors().skip(1).take_while(|dir| dir.starts_with(ask.root));
+        dirs.map(Path::to_path_buf).find(|dir| dir.join("package.json").is_file())
+    };
+    starts.filter_map(above).next().or_else(|| nearest(ask, "package.json"))
+}
+
 /// Returns what is known of the packages that the failure names.
 pub(super) fn packages(
     ask: &Ask<'_>,
@@ -66,6 +91,10 @@ pub(super) fn packages(
             installed: place.as_deref().map(|place| version(place).unwrap_or_default()),
             damaged: is_damaged(&dir, &top, name),
             part_of: part_of(&dir, &top, name),
+            build: own.as_deref().and_then(|own| {
+                let manifest = json(&own.join("package.json"))?;
+                build_script(&strings(manifest.get("scripts"))).map(str::to_owned)
+            }),
             workspace: own.and_then(|own| relative(ask.root, &own)),
         }
     };
@@ -82,7 +111,7 @@ fn strings(value: Option<&Value>) -> BTreeMap<String, String> {
 }
 
 fn declared(manifest: &Value) -> BTreeMap<String, String> {
-    GROUPS.iter().flat_map(|group| strings(manifest.get(group))).collect()
+    GROUPS.iter().take(2).flat_map(|group| strings(manifest.get(group))).collect()
 }
 
 fn names(dir: &Path) -> impl Iterator<Item = String> + use<> {

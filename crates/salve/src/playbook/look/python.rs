@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -63,6 +64,37 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues, output: &str) -> Option<Pyth
         venv,
         wanted,
     })
+}
+
+/// How many directories are searched for compiled files, and how deep.
+const SEARCHED: (usize, usize) = (2_000, 8);
+
+/// Returns the directories of compiled files in the project, if the failure may be about them.
+pub(super) fn bytecode(ask: &Ask<'_>, output: &str) -> Vec<String> {
+    let speaks = ["marshal", "magic number", "EOF read"].iter().any(|word| output.contains(word));
+    let (mut left, depth) = SEARCHED;
+    let mut found = Vec::new();
+    let mut open = if speaks { vec![(ask.root.to_path_buf(), depth)] } else { Vec::new() };
+    while let Some((dir, depth)) = open.pop() {
+        let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let (path, name) = (entry.path(), entry.file_name());
+            if name == "__pycache__" {
+                found.extend(relative(ask.root, &path));
+            } else if depth > 0 && left > 0 && !is_foreign(&path) {
+                left -= 1;
+                open.push((path, depth - 1));
+            }
+        }
+    }
+    found
+}
+
+/// Returns whether a directory holds other people's code.
+fn is_foreign(dir: &Path) -> bool {
+    let name = dir.file_name().unwrap_or_default();
+    let known = [".git", "node_modules", ".salve", "target"].iter().any(|known| name == *known);
+    known || dir.join("pyvenv.cfg").exists()
 }
 
 /// Returns which of the modules that the failure names the environment has.
@@ -135,9 +167,9 @@ fn broken(venv: &Path) -> Option<String> {
     if python.canonicalize().is_err() {
         return Some("its interpreter is gone".to_owned());
     }
-    let Ok(config) = fs::read_to_string(venv.join("pyvenv.cfg")) else {
+    if !venv.join("pyvenv.cfg").is_file() {
         return Some("it has no pyvenv.cfg".to_owned());
-    };
+    }
     let minor = version_of(&python).map(|version| short(&version));
     let lib = |minor: &String| venv.join(format!("lib/python{minor}/site-packages")).is_dir();
     match &minor {
@@ -147,15 +179,22 @@ fn broken(venv: &Path) -> Option<String> {
         }
         Some(_) => {}
     }
-    let scripts =
-        ["pip", "pip3"].map(|name| fs::read(venv.join("bin").join(name)).unwrap_or_default());
-    let gone = scripts.iter().filter_map(|text| {
-        let line = text.split(|byte| *byte == b'\n').next()?.strip_prefix(b"#!")?;
-        let program = std::str::from_utf8(line).ok()?.split(' ').next()?.to_owned();
-        (!program.contains("/sh") && !Path::new(&program).exists()).then_some(program)
-    });
-    let _ = config;
-    gone.into_iter().next().map(|_| "it was moved".to_owned())
+    let scripts = fs::read_dir(venv.join("bin")).into_iter().flatten().flatten();
+    let moved = scripts.take(SCRIPTS).any(|script| is_stranded(&script.path()));
+    moved.then(|| "it was moved".to_owned())
+}
+
+/// How many programs of an environment are looked at.
+const SCRIPTS: usize = 200;
+
+/// Returns whether a script wants an interpreter that is not there.
+fn is_stranded(script: &Path) -> bool {
+    let mut start = [0; 256];
+    let read = fs::File::open(script).and_then(|mut file| file.read(&mut start));
+    let line = start.get(..read.unwrap_or(0)).and_then(|text| text.strip_prefix(b"#!"));
+    let line = line.and_then(|text| text.split(|byte| *byte == b'\n').next());
+    let program = line.and_then(|line| std::str::from_utf8(line).ok()?.split_whitespace().next());
+    program.is_some_and(|program| program.starts_with('/') && !Path::new(program).exists())
 }
 
 fn version_of(program: &Path) -> Option<String> {

@@ -63,6 +63,11 @@ impl Capture {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Returns how much was written so far, over all runs.
+    pub fn written(&self) -> u64 {
+        lock(&self.tail).end()
+    }
+
     /// Returns the first address on this machine that the present run of the process told.
     pub fn url(&self) -> Option<LocalUrl> {
         let finder = lock(&self.finder);

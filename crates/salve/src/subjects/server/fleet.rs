@@ -177,6 +177,7 @@ impl<'a> Fleet<'a> {
             crashed_after: None,
             started_by: by,
             waits: true,
+            disturbed: Vec::new(),
             skipped: false,
             ended_well: false,
             _lock: held,
@@ -279,8 +280,15 @@ impl<'a> Fleet<'a> {
             {
                 self.probed(server, answer, fault)
             }
+            Input::Heeded { server, generation, remedy } if current(self, server, generation) => {
+                self.heeded(server, remedy);
+                Ok(())
+            }
             // Of a run that is over.
-            Input::Exited { .. } | Input::Cleared { .. } | Input::Probed { .. } => Ok(()),
+            Input::Exited { .. }
+            | Input::Cleared { .. }
+            | Input::Probed { .. }
+            | Input::Heeded { .. } => Ok(()),
             Input::Done { server, effect, report } if self.is_effect(server, effect) => {
                 self.finish(server, effect, report)
             }

@@ -9,6 +9,7 @@ use salve_core::server::{Expect, LocalUrl, StatusRange};
 use salve_core::watch::{Address, Ailment, Answer, Due, Seen, Strictness, Turn, Watch};
 
 use super::fleet::Fleet;
+use super::heed::Heed;
 use super::{Ailing, Failing, Input, Life, Remark, State, Then, answer_of};
 use crate::probe::{self, Health, Owner};
 use crate::process::{Ended, Spec};
@@ -72,6 +73,7 @@ impl Fleet<'_> {
             since,
             watch: Watch::new(terms, known),
             look_at: address.is_none().then_some(since),
+            heed: Heed::new(since),
             address,
             fault: None,
             verifies,
@@ -86,6 +88,12 @@ impl Fleet<'_> {
 
     /// Looks at what is due for a server that runs, and returns when to look again.
     pub(super) fn look_after(&mut self, at: usize) -> Result<Option<Instant>, StoreError> {
+        let heed = self.heed(at);
+        let until = self.watch_over(at)?;
+        Ok([heed, until].into_iter().flatten().min())
+    }
+
+    fn watch_over(&mut self, at: usize) -> Result<Option<Instant>, StoreError> {
         loop {
             self.look_for_address(at)?;
             let State::Up(life) = &mut self.servers[at].state else { return Ok(None) };
@@ -268,7 +276,10 @@ impl Fleet<'_> {
             Then::Unwell { ailing, uptime, verifies } => {
                 let exit = match ailing.ailment {
                     Ailment::Hung => Some(Exit::Hung),
-                    Ailment::NotListening | Ailment::Replaced | Ailment::Unhealthy => None,
+                    Ailment::NotListening
+                    | Ailment::Replaced
+                    | Ailment::Unhealthy
+                    | Ailment::Impaired => None,
                 };
                 let ailing = Some(ailing);
                 self.sickened(at, Failing { exit, uptime, ailing, unstarted: None, verifies })
@@ -338,6 +349,20 @@ impl Fleet<'_> {
         let reason = salve_core::scrub::Scrubbed::literal("it ended while it was being verified");
         self.finish(at, effect, Report::Failed { reason })
     }
+}
+
+/// Returns what is added to a server's last words when it had not ended by itself.
+pub(super) fn told(ailing: &Ailing) -> String {
+    let what = match ailing.ailment {
+        Ailment::NotListening => "the server never began to listen",
+        Ailment::Replaced => "another process answers in the server's place",
+        Ailment::Hung => "the server listens and does not answer",
+        Ailment::Unhealthy => "the server does not answer as it should",
+        // Its own words say it.
+        Ailment::Impaired => return String::new(),
+    };
+    let fault = ailing.fault.as_deref().unwrap_or("no answer");
+    format!("\nsalve: {what} ({fault})\n")
 }
 
 /// Returns what a good answer is at an address that nobody set: a page that is not there is an

@@ -10,6 +10,7 @@ mod agents;
 mod crash_log;
 mod effects;
 mod fleet;
+mod heed;
 mod life;
 mod lock;
 mod orders;
@@ -87,6 +88,15 @@ pub enum Input {
         effect: Effecting,
         /// What it did.
         event: AgentEvent,
+    },
+    /// What a server that runs wrote was read.
+    Heeded {
+        /// Which server.
+        server: usize,
+        /// Which of its runs.
+        generation: u64,
+        /// What would put right what is broken around it, if it told of something.
+        remedy: Option<Digest>,
     },
     /// A look into the cause of a failure came back.
     Diagnosed {
@@ -177,6 +187,8 @@ struct Server {
     crashed_after: Option<Duration>,
     /// The person who last started it, if a person did.
     started_by: Option<Actor>,
+    /// The remedies for which it was disturbed while it ran.
+    disturbed: Vec<Digest>,
     /// Whether its last failure was not repaired.
     skipped: bool,
     /// Whether its last run ended by itself, as it should.
@@ -275,6 +287,8 @@ struct Life {
     /// When to look for an address again.
     look_at: Option<Instant>,
     fault: Option<String>,
+    /// When what it writes is read.
+    heed: heed::Heed,
     /// The effect that this run verifies.
     verifies: Option<Effecting>,
 }

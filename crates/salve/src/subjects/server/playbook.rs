@@ -43,7 +43,7 @@ pub(super) enum Insight {
 
 /// The server that failed, for a thread of its own.
 #[derive(Clone, Debug)]
-struct Place {
+pub(super) struct Place {
     root: PathBuf,
     dir: PathBuf,
     command: String,
@@ -52,7 +52,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(root: &std::path::Path, plan: &ServerPlan, run: &Scrubbed) -> Self {
+    pub(super) fn of(root: &std::path::Path, plan: &ServerPlan, run: &Scrubbed) -> Self {
         let words: Vec<_> = plan.argv.iter().map(|word| word.to_string_lossy()).collect();
         Self {
             root: root.to_path_buf(),
@@ -63,7 +63,7 @@ impl Place {
         }
     }
 
-    fn ask(&self) -> Ask<'_> {
+    pub(super) fn ask(&self) -> Ask<'_> {
         let Self { root, dir, command, env, run } = self;
         Ask { root, dir, command, env, run: *run }
     }

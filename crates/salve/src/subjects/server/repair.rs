@@ -11,12 +11,10 @@ use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Move, Phase, Run as Effecting, Trial};
 use salve_core::repair::signal_name;
 use salve_core::scrub::Scrubbed;
-use salve_core::watch::Ailment;
 use uuid::Uuid;
 
-use super::crash_log::CrashLog;
 use super::fleet::Fleet;
-use super::life::spawn_thread;
+use super::life;
 use super::{Case, Evidence, Failing, Remark, State, lock};
 use crate::heal::{DeskError, Opening, Wrote};
 use crate::store::StoreError;
@@ -62,14 +60,7 @@ impl Fleet<'_> {
             None => server.capture.tail(),
         };
         if let Some(ailing) = &failing.ailing {
-            let what = match ailing.ailment {
-                Ailment::NotListening => "the server never began to listen",
-                Ailment::Replaced => "another process answers in the server's place",
-                Ailment::Hung => "the server listens and does not answer",
-                Ailment::Unhealthy => "the server does not answer as it should",
-            };
-            let fault = ailing.fault.as_deref().unwrap_or("no answer");
-            output.push_str(&format!("\nsalve: {what} ({fault})\n"));
+            output.push_str(&life::told(ailing));
         }
         let output = self.desk.scrubber.scrub(&output);
         let (exit_code, signal) = match &failing.exit {
@@ -169,51 +160,6 @@ impl Fleet<'_> {
             Err(DeskError::NotOpened(error)) => {
                 self.note(at, &error.to_string());
                 Ok(())
-            }
-        }
-    }
-
-    /// Writes the crash log of the present incident.
-    pub(super) fn log_crash(&mut self, at: usize) {
-        let server = &self.servers[at];
-        let (Some(incident), Some(evidence)) = (&server.incident, &server.case.seen) else {
-            return;
-        };
-        let (id, evidence) = (incident.id(), evidence.clone());
-        self.write_log(at, id, evidence);
-    }
-
-    /// Writes a crash log: at once where an agent is going to read it, else in passing.
-    fn write_log(&mut self, at: usize, incident: IncidentId, evidence: Evidence) {
-        let plan = &self.servers[at].plan;
-        let log = CrashLog {
-            incident,
-            at: self.desk.now(),
-            server: self.desk.scrubber.scrub(&plan.name),
-            command: plan.command.clone(),
-            uptime: evidence.uptime,
-            symptom: evidence.symptom,
-            findings: evidence.findings,
-            evidence: evidence.output,
-        };
-        let root = self.root.clone();
-        match self.repair.mode {
-            Mode::Agent => {
-                if let Err(error) = log.write(&root) {
-                    self.note(at, &format!("cannot write the crash log: {error}"));
-                }
-            }
-            Mode::Legacy => {
-                let (post, done) = (self.post.clone(), at);
-                let turn = self.scribing.begin();
-                let scribing = self.scribing.clone();
-                spawn_thread("crash log", move || {
-                    let written = scribing.in_turn(turn, || log.write(&root));
-                    if let Err(error) = written {
-                        let text = format!("cannot write the crash log: {error}");
-                        let _ = post.send(super::Input::Note { server: done, text });
-                    }
-                });
             }
         }
     }

@@ -3,6 +3,14 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use salve_core::event::Mode;
+use salve_core::id::IncidentId;
+
+use super::crash_log::CrashLog;
+use super::fleet::Fleet;
+use super::life::spawn_thread;
+use super::{Evidence, Input};
+
 /// How long a writer waits for those before it; one of them may have come to nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -43,6 +51,53 @@ impl Scribing {
         let busy = |turns: &mut Turns| turns.done < turns.begun;
         // What is not written by then is not waited for.
         drop(self.0.1.wait_timeout_while(self.turns(), limit, busy));
+    }
+}
+
+impl Fleet<'_> {
+    /// Writes the crash log of the present incident.
+    pub(super) fn log_crash(&mut self, at: usize) {
+        let server = &self.servers[at];
+        let (Some(incident), Some(evidence)) = (&server.incident, &server.case.seen) else {
+            return;
+        };
+        let (id, evidence) = (incident.id(), evidence.clone());
+        self.write_log(at, id, evidence);
+    }
+
+    /// Writes a crash log: at once where an agent is going to read it, else in passing.
+    pub(super) fn write_log(&mut self, at: usize, incident: IncidentId, evidence: Evidence) {
+        let plan = &self.servers[at].plan;
+        let log = CrashLog {
+            incident,
+            at: self.desk.now(),
+            server: self.desk.scrubber.scrub(&plan.name),
+            command: plan.command.clone(),
+            uptime: evidence.uptime,
+            symptom: evidence.symptom,
+            findings: evidence.findings,
+            evidence: evidence.output,
+        };
+        let root = self.root.clone();
+        match self.repair.mode {
+            Mode::Agent => {
+                if let Err(error) = log.write(&root) {
+                    self.note(at, &format!("cannot write the crash log: {error}"));
+                }
+            }
+            Mode::Legacy => {
+                let (post, done) = (self.post.clone(), at);
+                let turn = self.scribing.begin();
+                let scribing = self.scribing.clone();
+                spawn_thread("crash log", move || {
+                    let written = scribing.in_turn(turn, || log.write(&root));
+                    if let Err(error) = written {
+                        let text = format!("cannot write the crash log: {error}");
+                        let _ = post.send(Input::Note { server: done, text });
+                    }
+                });
+            }
+        }
     }
 }
 
