@@ -250,6 +250,7 @@ fn memory(stage: &Stage) {
     println!("salve's own memory (proportional share of both its processes), idle");
     for (servers, limit) in [(1, 12.0), (50, 25.0)] {
         let dir = stage.path("idle");
+        let _ = fs::remove_dir_all(dir.join(".salve"));
         let mut settings = String::from("[repair]\nhealth_retry_delay_ms = 20\n");
         for number in 0..servers {
             settings += &format!("[servers.s{number}]\ncommand = [\"sleep\", \"600\"]\n");
@@ -257,12 +258,12 @@ fn memory(stage: &Stage) {
         fs::write(dir.join("salve.toml"), settings).unwrap();
         let salve = stage.salve("idle", &["dev"]).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
-        while sleepers(salve.id()) < servers {
+        while count_up(&dir) < servers {
             assert!(Instant::now() < deadline, "the servers do not start");
             std::thread::sleep(Duration::from_millis(20));
         }
-        // Until all were found well.
-        std::thread::sleep(Duration::from_secs(2));
+        // What they did at last is done by then.
+        std::thread::sleep(Duration::from_secs(1));
         let used = mb(of_tree(salve.id(), "Pss:"));
         let before = cpu(salve.id());
         std::thread::sleep(IDLE);
@@ -290,15 +291,10 @@ fn own(keeper: u32) -> Vec<u32> {
     [vec![keeper], children(keeper)].concat()
 }
 
-fn sleepers(keeper: u32) -> usize {
-    let worker = children(keeper).first().copied();
-    // A child belongs to the thread that started it.
-    let tasks = worker.map(|pid| fs::read_dir(format!("/proc/{pid}/task")).unwrap());
-    let tasks = tasks.into_iter().flatten().filter_map(Result::ok);
-    tasks
-        .map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default())
-        .map(|text| text.split_whitespace().count())
-        .sum()
+/// Returns how many servers were found well.
+fn count_up(project: &Path) -> usize {
+    let events = fs::read_to_string(project.join(".salve/events.jsonl")).unwrap_or_default();
+    events.matches("\"server_up\"").count()
 }
 
 /// Returns how many KiB the keeper and its worker need.

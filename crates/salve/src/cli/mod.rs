@@ -37,6 +37,8 @@ use salve_core::event::{Order, ServerOrder};
 pub use error::{CliError, Exit};
 pub use output::Output;
 
+use crate::process::keeper;
+
 /// Keeps dev servers, checks, tool calls and agent loops alive.
 #[derive(Debug, Parser)]
 #[command(name = "salve", version, about, max_term_width = 100, propagate_version = true)]
@@ -128,7 +130,27 @@ enum Command {
 
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
+    // The keeper lives as long as the servers do and should be small: it does not even parse.
+    if is_dev(std::env::args_os().skip(1))
+        && !keeper::is_worker()
+        && let Ok(code) = keeper::keep(std::env::args_os().skip(1))
+    {
+        return code;
+    }
     run_from(std::env::args_os())
+}
+
+/// Returns whether the arguments begin with `dev`, whatever options stand before it.
+fn is_dev(mut args: impl Iterator<Item = OsString>) -> bool {
+    while let Some(arg) = args.next() {
+        match arg.to_str() {
+            Some("dev") => return true,
+            Some("--project" | "--set") => drop(args.next()),
+            Some(option) if option.starts_with('-') => {}
+            Some(_) | None => return false,
+        }
+    }
+    false
 }
 
 fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -183,6 +205,26 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             out.error(&error);
             error.exit().into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keeper_knows_dev_wherever_options_stand() {
+        for (args, is) in [
+            (&["dev"][..], true),
+            (&["--json", "dev", "--", "x"], true),
+            (&["--project", "a", "-q", "dev"], true),
+            (&["--project=a", "--set", "a=b", "dev"], true),
+            (&["--project", "dev"], false),
+            (&["explain", "dev"], false),
+            (&[], false),
+        ] {
+            assert_eq!(is_dev(args.iter().map(OsString::from)), is, "{args:?}");
         }
     }
 }

@@ -7,6 +7,7 @@
 //! **Invariant:** an effect is returned only once its entry is in the journal, and only to the
 //! process that wrote it.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
@@ -27,7 +28,7 @@ pub struct Desk<'s> {
     pub me: Process,
     /// What takes secrets out of what is written.
     pub scrubber: Scrubber,
-    began: (Timestamp, Instant),
+    began: Cell<(Timestamp, Instant)>,
 }
 
 /// Why an incident could not be worked on.
@@ -54,14 +55,23 @@ impl<'s> Desk<'s> {
     /// Sits down at a desk.
     pub fn new(store: &'s Store, scrubber: Scrubber) -> Self {
         let me = process::this(&scrubber);
-        Self { store, me, scrubber, began: (Timestamp::now(), Instant::now()) }
+        Self { store, me, scrubber, began: Cell::new((Timestamp::now(), Instant::now())) }
     }
 
     /// Returns the time, which never runs backwards while we sit here.
     pub fn now(&self) -> Timestamp {
-        let (wall, start) = self.began;
+        let (wall, start) = self.began.get();
         let passed = SignedDuration::try_from(start.elapsed()).unwrap_or(SignedDuration::MAX);
         wall.saturating_add(passed).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Makes time go on from `known` where the clock was set back since.
+    ///
+    /// Otherwise a wait that began before would last longer by as much.
+    pub fn go_on_from(&self, known: Timestamp) {
+        if known > self.now() {
+            self.began.set((known, Instant::now()));
+        }
     }
 
     /// Returns a draft of `event`, said by this process.
@@ -224,4 +234,27 @@ pub struct Opening {
     pub policy: Policy,
     /// What was seen.
     pub symptom: Symptom,
+}
+
+#[cfg(test)]
+mod tests {
+    use salve_core::scrub::Key;
+
+    use super::*;
+    use crate::project::Project;
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_no_wait_longer() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(&Project::at(home.path()).unwrap()).unwrap();
+        let desk = Desk::new(&store, Scrubber::new(Key::new([1; 32])));
+        let day = SignedDuration::from_hours(24);
+        let tomorrow = Timestamp::now() + day;
+        desk.go_on_from(tomorrow);
+        let now = desk.now();
+        assert!(now >= tomorrow, "it goes on where the journal stopped");
+        assert!(now < tomorrow + day, "{now}");
+        desk.go_on_from(tomorrow - day);
+        assert!(desk.now() >= now, "it never runs backwards");
+    }
 }

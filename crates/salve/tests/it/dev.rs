@@ -6,22 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Project, wait_until};
-
-/// Returns `salve dev` with times short enough for tests.
-fn dev(project: &Project, args: &[&str]) -> Command {
-    let mut command = project.command(&[&["dev"], args].concat());
-    for (name, value) in [
-        ("REPAIR_BASE_DELAY_MS", "1"),
-        ("REPAIR_HEALTH_RETRY_DELAY_MS", "20"),
-        ("SALVE_SERVER_HEALTH_SOAK_MS", "20"),
-        ("SALVE_SERVER_FLAP_WINDOW_MS", "0"),
-        ("REPAIR_COOLDOWN_MS", "600000"),
-    ] {
-        command.env(name, value);
-    }
-    command
-}
+use crate::support::{Project, dev, wait_until};
 
 fn run(mut command: Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap()

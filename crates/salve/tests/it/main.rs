@@ -9,6 +9,7 @@ mod care;
 mod cli;
 mod config;
 mod dev;
+mod faults;
 mod fingerprint;
 mod fleet;
 mod gate;

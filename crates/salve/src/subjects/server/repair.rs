@@ -308,6 +308,7 @@ impl Fleet<'_> {
             }
         };
         self.desk.catch_up(&mut incident, &mut |_, _| {})?;
+        self.desk.go_on_from(incident.clock());
         self.servers[at].incident = Some(incident);
         self.say(at, vec![claim])?;
         let now = self.desk.now();

@@ -1,0 +1,145 @@
+//! Servers that misbehave and a world that is in the way: a clear word, and a right end.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::support::{Project, dev, wait_until};
+
+fn run(mut command: Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Returns the latest crash log.
+fn crash_log(project: &Project) -> String {
+    std::fs::read_to_string(project.dir().join(".dev-crash.log")).unwrap_or_default()
+}
+
+#[test]
+fn what_is_no_program_is_told_and_not_tried_again_and_again() {
+    let project = Project::new();
+    project.write("notes.txt", "no program");
+    let output = run(dev(&project, &["--", "./notes.txt"]));
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(said(&output).contains("`./notes.txt` cannot be run"), "{}", said(&output));
+}
+
+#[test]
+fn binary_output_passes_as_it_is_and_still_makes_evidence() {
+    let project = Project::new();
+    let bytes: Vec<u8> = (0..=255).cycle().take(64 << 10).collect();
+    project.write("bytes", &bytes);
+    let script = "cat bytes; echo 'Error: no more bytes' >&2; exit 1";
+    let mut command = dev(&project, &["--", "sh", "-c", script]);
+    command.env("REPAIR_MAX_ATTEMPTS", "1");
+    let output = run(command);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.stdout, bytes.repeat(2), "untouched, at each of its two runs");
+    assert!(crash_log(&project).contains("Error: no more bytes"));
+}
+
+#[test]
+fn a_server_that_closes_its_output_is_cared_for_all_the_same() {
+    let project = Project::new();
+    let script = "exec >&- 2>&-; if [ -e been ]; then exec sleep 1; fi; touch been; exit 4";
+    let output = run(dev(&project, &["--", "sh", "-c", script]));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(said(&output).contains("Dev server recovered!"), "{}", said(&output));
+    assert!(crash_log(&project).contains("exit 4"));
+}
+
+#[test]
+fn a_server_that_ignores_every_polite_word_is_ended_all_the_same() {
+    let project = Project::new();
+    let script = "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 0.05; done";
+    let mut salve = dev(&project, &["--", "sh", "-c", script]);
+    let salve = salve.env("SALVE_SERVER_STOP_GRACE_MS", "50").stdin(Stdio::null());
+    let mut salve = salve.stderr(Stdio::null()).spawn().unwrap();
+    let pid = || std::fs::read_to_string(project.dir().join("pid")).unwrap_or_default();
+    wait_until(|| pid().ends_with('\n'));
+    let keeper = salve.id().to_string();
+    Command::new("kill").args(["-INT", &keeper]).status().unwrap();
+    assert_eq!(salve.wait().unwrap().code(), Some(130));
+    assert!(!std::path::Path::new("/proc").join(pid().trim()).exists());
+}
+
+#[test]
+fn a_server_whose_directory_is_gone_is_told_so() {
+    let project = Project::new();
+    project.write("app/here", "");
+    project
+        .write("salve.toml", "[servers.app]\ndir = \"app\"\ncommand = \"rm -r ../app; exit 1\"\n");
+    let output = run(dev(&project, &[]));
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = said(&output);
+    assert!(said.contains("cannot start in") && said.contains("app"), "{said}");
+}
+
+#[test]
+fn a_crash_log_that_cannot_be_written_is_told_and_the_repair_goes_on() {
+    let project = Project::new();
+    // A full disk answers no differently: the file does not come to be.
+    project.write(".dev-crash.log/in/the/way", "");
+    let script = "if [ -e been ]; then exec sleep 1; fi; touch been; exit 7";
+    let output = run(dev(&project, &["--", "sh", "-c", script]));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = said(&output);
+    assert!(said.contains("cannot write the crash log"), "{said}");
+    assert!(said.contains("Dev server recovered!"), "{said}");
+}
+
+#[test]
+fn a_lock_that_is_no_lock_is_set_aside_and_one_of_another_host_is_kept() {
+    let project = Project::new();
+    project.write(".dev-repair.lock", "{ what is this");
+    let script = "if [ -e been ]; then exec sleep 1; fi; touch been; exit 7";
+    let output = run(dev(&project, &["--", "sh", "-c", script]));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(said(&output).contains("the repair lock was unreadable"), "{}", said(&output));
+    let aside = std::fs::read_to_string(project.dir().join(".dev-repair.lock.unreadable"));
+    assert_eq!(aside.unwrap(), "{ what is this");
+
+    let elsewhere = r#"{"version":1,"pid":1,"started":1,"host":"elsewhere"}"#;
+    project.write(".dev-repair.lock", elsewhere);
+    std::fs::remove_file(project.dir().join("been")).unwrap();
+    let output = run(dev(&project, &["--", "sh", "-c", script]));
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(said(&output).contains("process 1 on elsewhere is repairing"), "{}", said(&output));
+    let kept = std::fs::read_to_string(project.dir().join(".dev-repair.lock")).unwrap();
+    assert_eq!(kept, elsewhere);
+}
+
+#[test]
+fn of_many_that_start_together_exactly_one_cares_for_the_server() {
+    let project = Project::new();
+    for round in 0..20 {
+        // Each waits until nobody else is going to start.
+        let script =
+            format!("echo $$ >> owners.{round}; while ! [ -e go.{round} ]; do sleep 0.02; done");
+        let mut all: Vec<_> = (0..5)
+            .map(|_| {
+                let mut salve = dev(&project, &["--", "sh", "-c", &script]);
+                salve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                salve.spawn().unwrap()
+            })
+            .collect();
+        let mut refused = 0;
+        wait_until(|| {
+            all.retain_mut(|salve| match salve.try_wait().unwrap() {
+                Some(status) => {
+                    assert_eq!(status.code(), Some(1), "it is told who cares for it");
+                    refused += 1;
+                    false
+                }
+                None => true,
+            });
+            refused == 4
+        });
+        project.write(&format!("go.{round}"), "");
+        assert_eq!(all.remove(0).wait().unwrap().code(), Some(0));
+        let owners = std::fs::read_to_string(project.dir().join(format!("owners.{round}")));
+        assert_eq!(owners.unwrap().lines().count(), 1, "round {round}");
+    }
+}
