@@ -300,6 +300,19 @@ fn a_session_that_listens_is_given_the_repair_and_when_it_dies_an_agent_is_start
 }
 
 #[test]
+fn a_session_that_listens_and_does_nothing_has_one_attempt() {
+    let bench = Bench::with_own("codex", &CODEX.replace("EDIT\n", MEND));
+    assert!(bench.project.run(&["events", "note", "hello"]).status.success());
+    let _idle = Client::hello(&bench.project, "claude-code");
+    wait_until("a session", || !bench.kind("agent_attached").is_empty());
+    let mut run = bench.dev(&[("AGENT_ENGAGE_TIMEOUT_MS", "300")]);
+    run.until("failed");
+    assert!(bench.launched().is_empty(), "the first is theirs");
+    run.until("recovered");
+    assert_eq!(bench.launched().len(), 1);
+}
+
+#[test]
 fn what_an_agent_does_to_the_settings_waits_for_a_person() {
     let edit =
         format!("{MEND}printf '[recovery]\\nauto_approve = [\"git push\"]\\n' >> salve.toml\n");

@@ -1,7 +1,7 @@
 //! Agents that repair servers: those that listen, and one that Salve starts itself.
 //!
 //! A repair that waits for an agent is first left to sessions that are attached. Where there is
-//! none and Salve may start one, it does: one at a time, since all of them work on the same files,
+//! none, or they let an attempt go by, and Salve may start one, it does: one at a time, since all of them work on the same files,
 //! within what is left of the incident's budget. What such an agent changed counts, whether or not
 //! it said so: its edits are measured and the server judges them.
 //!
@@ -14,7 +14,7 @@ use salve_core::agent::prompt;
 use salve_core::event::{Amounts, Effect, Event, Process, RemedyKind, Report, Resource, Scope};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase, Run as Effecting};
-use salve_core::repair::{Tale, agent_title, order};
+use salve_core::repair::{Tale, Work, agent_title, order};
 use salve_core::scrub::Scrubbed;
 
 use super::Input;
@@ -136,7 +136,7 @@ impl Fleet<'_> {
         {
             return Ok(None);
         }
-        if self.is_attended()? {
+        if self.is_attended()? && !self.was_ignored(at)? {
             return Ok(Some(Instant::now() + LOOK));
         }
         self.servers[at].case.called = Some(effect.effect);
@@ -166,6 +166,18 @@ impl Fleet<'_> {
             }
         }
         Ok(there.iter().any(|session| !process::is_gone(session, &self.desk.scrubber)))
+    }
+
+    /// Returns whether those who listen let an earlier attempt of the incident go by.
+    fn was_ignored(&self, at: usize) -> Result<bool, StoreError> {
+        let Some(incident) = &self.servers[at].incident else { return Ok(false) };
+        if incident.attempt() < 2 {
+            return Ok(false);
+        }
+        let journal = self.desk.store.journal();
+        let entries = journal.read(0, &Filter::incident(incident.id()), usize::MAX)?;
+        let is_left = |work: &Work| work.overdue && work.mark.is_none() && work.agent.is_none();
+        Ok(Tale::of(&entries).is_ok_and(|tale| tale.works().iter().any(is_left)))
     }
 
     /// Starts an agent for the repair of a server.

@@ -83,9 +83,16 @@ impl Fleet<'_> {
     fn snapshot(&self, at: usize, effect: Effecting) {
         let (project, scrubber) = (self.project.clone(), self.desk.scrubber.clone());
         let name = self.name(at, Scope::Attempt);
+        let (now, kept) = (self.desk.now(), self.repair.logs_kept);
         self.aside(at, effect, move || {
-            let taken = name.map(|name| Workspace::open(&project).and_then(|w| w.snapshot(name)));
-            match taken {
+            let take = |name: Name| {
+                let workspace = Workspace::open(&project)?;
+                let taken = workspace.snapshot(name);
+                // Old ones go when new ones come; what fails now is done the next time.
+                let _later = workspace.prune(now, kept);
+                taken
+            };
+            match name.map(take) {
                 Some(Ok(_)) => Report::Done,
                 Some(Err(error)) => failed(&scrubber, &error),
                 None => nothing_there(),
