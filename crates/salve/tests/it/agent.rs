@@ -311,3 +311,24 @@ fn a_person_calls_a_repair_off_while_an_agent_is_waited_for() {
     let ordered = bench.kind("ordered");
     assert!(matches!(ordered[0].event, Event::Ordered { .. }));
 }
+
+#[test]
+fn a_command_that_did_not_help_is_undone_and_what_others_wrote_meanwhile_stays() {
+    let bench = Bench::new();
+    let command = "sh fix.sh";
+    bench.project.write("salve.toml", format!("[recovery]\nauto_approve = [\"{command}\"]\n"));
+    let server = "echo second > notes.txt; echo 'TypeError: worse' >&2; exit 2";
+    bench.project.write("fix.sh", format!("echo \"{server}\" > app.sh\necho made > made.txt\n"));
+    bench.project.write("notes.txt", "first\n");
+    let learnt = ["memory", "learn", "--command", command];
+    let learnt = bench.project.run_with_input(&learnt, b"ReferenceError: total is not defined\n");
+    assert!(learnt.status.success(), "{learnt:?}");
+    let run = bench.dev(&[("REPAIR_MAX_ATTEMPTS", "1")]);
+    let (code, phases) = run.wait();
+    assert_eq!(code, Some(3), "{phases:?}");
+    assert!(phases.contains(&"failed".to_owned()), "{phases:?}");
+    assert_eq!(bench.kind("judged").len(), 1, "it was the command that was tried");
+    assert_eq!(bench.read("app.sh"), BROKEN);
+    assert_eq!(bench.read("notes.txt"), "second\n");
+    assert!(!bench.project.dir().join("made.txt").exists());
+}

@@ -331,7 +331,7 @@ impl Fleet<'_> {
 }
 
 /// Whether files were edited.
-enum Edits {
+pub(super) enum Edits {
     /// None was.
     None,
     /// At least one was.
@@ -339,7 +339,7 @@ enum Edits {
 }
 
 /// Finds out whether anything changed since the snapshot of that name, and keeps the state found.
-fn has_changed(project: &Project, name: Name) -> Result<Edits, WorkspaceError> {
+pub(super) fn has_changed(project: &Project, name: Name) -> Result<Edits, WorkspaceError> {
     let workspace = Workspace::open(project)?;
     let Some(before) = workspace.load(name)? else { return Ok(Edits::Some) };
     let change = workspace.measure(&before)?.change;

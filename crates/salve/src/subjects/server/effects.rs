@@ -4,13 +4,15 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Effect, Event, Exit, Outcome as Ends, Proof, Report, Scope};
+use salve_core::event::{
+    Effect, Event, Exit, Outcome as Ends, Proof, RemedyKind, Report, Scope, Undo,
+};
 use salve_core::incident::{Phase, Run as Effecting};
 use salve_core::memory::{Failure, Kind, Outcome, Remedy};
 use salve_core::repair::exit_text;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use super::agents::{Minder, see_off};
+use super::agents::{Minder, has_changed, see_off};
 use super::fleet::Fleet;
 use super::life::spawn_thread;
 use super::remedies::What;
@@ -62,12 +64,27 @@ impl Fleet<'_> {
         effect: Effecting,
         work: impl FnOnce() -> Report + Send + 'static,
     ) {
-        let post = self.post.clone();
+        let (post, project) = (self.post.clone(), self.project.clone());
+        let changes = self.changes(at, effect);
         spawn_thread("effect", move || {
             let report = work();
+            if let Some(name) = changes {
+                // With the state it left kept, undoing it spares what others edit from here on;
+                // without, all goes back.
+                let _unkept = has_changed(&project, name);
+            }
             // Nobody is left to tell when the fleet is gone; the journal says what was begun.
             let _ = post.send(Input::Done { server: at, effect, report });
         });
+    }
+
+    /// Returns the snapshot from before a remedy that changes files and is not measured later.
+    fn changes(&self, at: usize, effect: Effecting) -> Option<Name> {
+        let trial = self.servers[at].incident.as_ref()?.trial()?;
+        let applies = matches!(effect.what, Effect::Apply { .. });
+        let is_command = trial.remedy.kind == RemedyKind::Command;
+        let is_kept = trial.remedy.undo == Undo::Snapshot;
+        (applies && is_command && is_kept).then(|| self.name(at, Scope::Attempt))?
     }
 
     /// Returns the name of the snapshot that is taken before the present attempt.
@@ -204,7 +221,7 @@ impl Fleet<'_> {
             What::Playbook(action) => action.is_lasting(),
             What::Restart | What::Agent => false,
         });
-        if !recovered || !lasting || remedy.kind != salve_core::event::RemedyKind::Command {
+        if !recovered || !lasting || remedy.kind != RemedyKind::Command {
             return Ok(());
         }
         let failure = Failure::new(&seen.fingerprint, &self.desk.scrubber);
