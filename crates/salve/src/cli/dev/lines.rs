@@ -136,17 +136,19 @@ fn notice_follows(tale: &Tale<'_>) -> bool {
 /// Returns what a person is told when Salve cannot go on, and what to paste next.
 fn plea(tale: &Tale<'_>, message: &str) -> String {
     let id = format!("heal-{}", tale.id().short());
-    let mut text = format!("{message} {}", tale.incident().symptom().key_line);
-    for finding in tale.incident().findings() {
-        text.push_str(&format!("\n{}\n{}", finding.what, finding.next));
-    }
-    match repair::ask(tale).and_then(|ask| ask.yes) {
-        Some(yes) => {
-            text.push_str(&format!("\nsalve approve {id}  {yes}\nsalve reject {id}   it is left"));
+    let findings = tale.incident().findings();
+    let found = findings.iter().flat_map(|finding| [finding.what.as_str(), finding.next.as_str()]);
+    let mut lines = vec![message];
+    for line in [tale.incident().symptom().key_line.as_str()].into_iter().chain(found) {
+        if !lines.iter().any(|said| said.contains(line)) {
+            lines.push(line);
         }
-        None => text.push_str(&format!("\nsee {}", crash_log_name(tale.id()))),
     }
-    format!("{text}\nsalve show {id}")
+    let answers = match repair::ask(tale).and_then(|ask| ask.yes) {
+        Some(yes) => format!("salve approve {id}  {yes}\nsalve reject {id}   it is left"),
+        None => format!("see {}", crash_log_name(tale.id())),
+    };
+    format!("{}\n{answers}\nsalve show {id}", lines.join("\n"))
 }
 
 /// Returns a time in seconds.
