@@ -337,9 +337,16 @@ impl<'a> Fleet<'a> {
             let server = &self.servers[at];
             match &server.incident {
                 None => !server.waits && server.held == Held::No,
-                Some(incident) => {
-                    self.waits_for_person(at) || matches!(incident.phase(), Phase::Closed(_))
-                }
+                Some(incident) => match incident.phase() {
+                    Phase::Closed(_) => true,
+                    // What ended by itself cannot relapse.
+                    Phase::Ending { .. } => server.ended_well,
+                    Phase::Choosing
+                    | Phase::Due { .. }
+                    | Phase::Doing { .. }
+                    | Phase::Asking { .. }
+                    | Phase::CoolingDown { .. } => self.waits_for_person(at),
+                },
             }
         };
         if !(0..self.servers.len()).all(idle) {
