@@ -195,7 +195,7 @@ fn install_loose(node: &NodeProject) -> Option<Vec<Step>> {
 /// Installs from scratch, keeping the old packages until it has worked.
 fn fresh(node: &NodeProject, argv: Vec<String>) -> Vec<Step> {
     let mut steps = Vec::new();
-    if node.has_modules {
+    if node.has_place {
         steps.push(Step::SetAside { path: below(&node.top, "node_modules") });
     }
     steps.push(run(argv, &node.top, LONG));

@@ -125,6 +125,8 @@ pub struct NodeProject {
     pub agreement: Agreement,
     /// Whether there is a `node_modules` with packages in it.
     pub has_modules: bool,
+    /// Whether anything of that name is there: an empty directory, a link to nowhere.
+    pub has_place: bool,
     /// Packages whose installed version is not the locked one: name, installed, locked.
     pub stale: Vec<(String, String, String)>,
     /// Installed packages whose files are plainly damaged, of those declared or named.

@@ -33,6 +33,7 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues) -> Option<NodeProject> {
         lockfiles,
         has_modules: has_packages(&top.join("node_modules"))
             || has_packages(&dir.join("node_modules")),
+        has_place: top.join("node_modules").symlink_metadata().is_ok(),
         declared: declared(&manifest),
         scripts: strings(manifest.get("scripts")),
         linked_bins: names(&top.join("node_modules/.bin"))

@@ -1,9 +1,9 @@
 //! Who holds a port, a lock or a pid file, and whether anybody looks after them.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use salve_core::event::Process;
 use salve_core::playbook::{Holder, LockHold, Mark, PortState};
@@ -47,8 +47,24 @@ const REAPERS: &[&str] = &[
     "containerd-shim-runc-v2",
 ];
 
-/// Returns who holds a port.
+/// How long somebody who holds a port may take to let go, and how often that is looked at.
+const LETTING_GO: (u32, Duration) = (15, Duration::from_millis(100));
+
+/// Returns who holds a port; one that is no orphan is given a moment, for it may be about to end.
 pub(super) fn port(ask: &Ask<'_>, port: u16) -> PortState {
+    let (times, pause) = LETTING_GO;
+    for _ in 0..times {
+        match state(ask, port) {
+            PortState::Held(holder) if !holder.is_orphan() => std::thread::sleep(pause),
+            state @ (PortState::Held(_) | PortState::Hidden { .. } | PortState::Free) => {
+                return state;
+            }
+        }
+    }
+    state(ask, port)
+}
+
+fn state(ask: &Ask<'_>, port: u16) -> PortState {
     if let Some(found) = probe::holder(port) {
         return holder(ask, found.pid).map_or(PortState::Free, PortState::Held);
     }
@@ -202,7 +218,10 @@ pub(in super::super) fn hold(ask: &Ask<'_>, path: &Path) -> LockHold {
     pids.dedup();
     let holders = pids.into_iter().filter_map(|pid| holder(ask, pid)).collect();
     let in_git = path.components().any(|part| part.as_os_str() == ".git");
-    let busy = in_git && tree::all().iter().any(|stat| is_git_at(stat, ask.root));
+    let busy = match meta.file_type().is_socket() {
+        true => is_bound(path),
+        false => in_git && tree::all().iter().any(|stat| is_git_at(stat, ask.root)),
+    };
     LockHold { written, age: now.saturating_sub(written), pid, holders, busy }
 }
 
@@ -247,6 +266,16 @@ fn openers(meta: &fs::Metadata) -> Vec<u32> {
             .any(|open| open.ino() == meta.ino() && open.dev() == meta.dev())
     };
     tree::all().iter().filter(|stat| is_open(stat)).map(|stat| stat.pid).collect()
+}
+
+/// Returns whether somebody listens at a socket's path.
+fn is_bound(path: &Path) -> bool {
+    let Some(path) = path.to_str() else { return true };
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    // A socket may have been bound by a relative path.
+    let told = sockets.lines().filter_map(|line| line.split_whitespace().nth(7));
+    told.into_iter().any(|bound| bound == path || !bound.starts_with('/') && bound.ends_with(name))
 }
 
 /// Returns whether a process is a git that works in the project, or may be.

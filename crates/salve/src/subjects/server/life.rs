@@ -1,17 +1,16 @@
 //! One server's processes: started, probed, ended.
 
-use std::net::ToSocketAddrs as _;
 use std::time::{Duration, Instant};
 
 use salve_core::event::{Event, Exit, Report, Stage};
 use salve_core::incident::Run as Effecting;
-use salve_core::server::{Expect, LocalUrl, StatusRange};
+use salve_core::server::LocalUrl;
 use salve_core::watch::{Address, Ailment, Answer, Due, Seen, Strictness, Turn, Watch};
 
 use super::fleet::Fleet;
 use super::heed::Heed;
-use super::{Ailing, Failing, Input, Life, Remark, State, Then, answer_of};
-use crate::probe::{self, Health, Owner};
+use super::{Ailing, Failing, Input, Life, Remark, Source, State, Then};
+use crate::probe;
 use crate::process::{Ended, Spec};
 use crate::store::StoreError;
 
@@ -73,6 +72,7 @@ impl Fleet<'_> {
             since,
             watch: Watch::new(terms, known),
             look_at: address.is_none().then_some(since),
+            source: Source::Set,
             heed: Heed::new(since),
             address,
             fault: None,
@@ -122,6 +122,7 @@ impl Fleet<'_> {
         }
         let path = server.plan.path.as_deref();
         let told = server.capture.url();
+        let source = if told.is_some() { Source::Told } else { Source::Seen };
         let found = told.or_else(|| {
             let family = family(&self.care, life);
             let listens = probe::listeners(&family);
@@ -135,49 +136,9 @@ impl Fleet<'_> {
         let url = path.map_or_else(|| url.clone(), |path| url.with_path(path));
         life.look_at = None;
         life.address = Some(url.to_string());
+        life.source = source;
         let turn = life.watch.hear(millis(life.since.elapsed()), Seen::Address);
         self.turned(at, turn)
-    }
-
-    /// Asks a server whether it is well, on a thread of its own.
-    fn probe(&mut self, at: usize) {
-        let server = &self.servers[at];
-        let State::Up(life) = &server.state else { return };
-        let (post, care) = (self.post.clone(), self.care.clone());
-        let generation = server.generation;
-        let expect =
-            server.plan.expect.clone().unwrap_or_else(|| told_itself(server.plan.url.is_some()));
-        let health = Health {
-            url: life.address.clone().unwrap_or_default(),
-            expect,
-            limit: server.plan.timing.timeout,
-        };
-        let running = life.running.clone();
-        let ask = move || {
-            let (answer, fault) = match probe::ask(&health) {
-                Ok(good) => {
-                    let peer = good.peer.or_else(|| peer_of(&health.url));
-                    let members = care.leftovers(&running);
-                    let mut family: Vec<u32> = members.iter().map(|one| one.process.pid).collect();
-                    family.push(running.process().pid);
-                    match peer.map(|peer| probe::owner(peer, &family)) {
-                        Some(Owner::Other(holder)) => {
-                            let text = format!(
-                                "{} is answered by another process: pid {}, `{}`",
-                                health.url, holder.pid, holder.command
-                            );
-                            (Answer::Stranger, Some(text))
-                        }
-                        Some(Owner::Ours { .. } | Owner::Unknown { .. } | Owner::Nobody) | None => {
-                            (Answer::Good, None)
-                        }
-                    }
-                }
-                Err(fault) => (answer_of(&fault), Some(format!("{}: {fault}", health.url))),
-            };
-            let _ = post.send(Input::Probed { server: at, generation, answer, fault });
-        };
-        spawn_thread("probe", ask);
     }
 
     /// Takes in what a probe found.
@@ -363,21 +324,6 @@ pub(super) fn told(ailing: &Ailing) -> String {
     };
     let fault = ailing.fault.as_deref().unwrap_or("no answer");
     format!("\nsalve: {what} ({fault})\n")
-}
-
-/// Returns what a good answer is at an address that nobody set: a page that is not there is an
-/// answer all the same, only a broken server is none.
-fn told_itself(configured: bool) -> Expect {
-    match configured {
-        true => Expect::default(),
-        false => Expect { status: StatusRange { from: 100, to: 499 }, body: None },
-    }
-}
-
-/// Returns the address that a URL leads to.
-fn peer_of(url: &str) -> Option<std::net::SocketAddr> {
-    let url = LocalUrl::at_start(url)?;
-    (url.host.trim_matches(['[', ']']), url.port).to_socket_addrs().ok()?.next()
 }
 
 /// Returns the processes of one run.

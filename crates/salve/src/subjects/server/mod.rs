@@ -7,6 +7,7 @@
 //! [`salve_core::incident`] what is done when it is not.
 
 mod agents;
+mod asking;
 mod crash_log;
 mod effects;
 mod fleet;
@@ -28,7 +29,6 @@ use salve_core::fingerprint::Fingerprint;
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::playbook::{Diagnosis, Finding};
 use salve_core::scrub::Scrubbed;
-use salve_core::server::health::Fault;
 use salve_core::watch::{Ailment, Answer, Watch};
 
 pub use agents::{AgentPlan, Agents};
@@ -278,12 +278,25 @@ struct Failing {
     verifies: Option<Effecting>,
 }
 
+/// How it is known where a server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The settings say so.
+    Set,
+    /// The server wrote it.
+    Told,
+    /// It was seen to listen there; nothing says that it speaks HTTP.
+    Seen,
+}
+
 /// One run of a server's process.
 struct Life {
     running: Running,
     since: Instant,
     watch: Watch,
     address: Option<String>,
+    /// How that is known.
+    source: Source,
     /// When to look for an address again.
     look_at: Option<Instant>,
     fault: Option<String>,
@@ -291,22 +304,4 @@ struct Life {
     heed: heed::Heed,
     /// The effect that this run verifies.
     verifies: Option<Effecting>,
-}
-
-/// Returns what a probe's fault means to the watch.
-fn answer_of(fault: &Fault) -> Answer {
-    match fault {
-        Fault::Refused | Fault::Unreachable(_) => Answer::Nobody,
-        Fault::Silent { .. } => Answer::Silent,
-        Fault::Closed
-        | Fault::Garbage
-        | Fault::SpeaksTls
-        | Fault::NoTls(_)
-        | Fault::LongHeader { .. }
-        | Fault::Redirects { .. }
-        | Fault::Endless { .. }
-        | Fault::BrokeOff { .. }
-        | Fault::Status { .. }
-        | Fault::Body { .. } => Answer::Bad,
-    }
 }
