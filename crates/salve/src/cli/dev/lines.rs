@@ -59,6 +59,8 @@ pub(super) fn lines(tale: &Tale<'_>, checked: Option<&str>) -> Vec<Line> {
 fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
     let news = |verb, text| Some(Line::new(Grade::News, verb, text));
     match event {
+        // The same words twice tell nothing new.
+        Event::Diagnosed { .. } if was_diagnosed(tale, event) => None,
         Event::Diagnosed { rule, findings, .. } => {
             let found = findings.iter().map(|finding| format!(" · {}", finding.what));
             news("diagnosed", format!("{rule}{}", found.collect::<String>()))
@@ -72,6 +74,12 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
         }
         _ => None,
     }
+}
+
+/// Returns whether the last diagnosis before this one said the same.
+fn was_diagnosed(tale: &Tale<'_>, event: &Event) -> bool {
+    let mut earlier = tale.lines().iter().rev().skip(1).map(|line| &line.entry.event);
+    earlier.find(|event| matches!(event, Event::Diagnosed { .. })).is_some_and(|one| one == event)
 }
 
 /// Returns what is being done, where it is more than running the server again.
@@ -109,6 +117,11 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
         "recovered" => {
             let took = seconds(tale.incident().clock().duration_since(tale.opened_at()));
             let checked = checked.map(|checked| format!(" · {checked}")).unwrap_or_default();
+            let repaired = tale.incident().trial().map(|trial| trial.remedy.kind);
+            let id = match repaired {
+                Some(RemedyKind::Agent) => format!("undo: salve undo {id}"),
+                Some(_) | None => id,
+            };
             Some(Line::new(Grade::Good, "healed", format!("{message} in {took}{checked}  {id}")))
         }
         "exhausted" => {

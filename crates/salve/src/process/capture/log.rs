@@ -22,6 +22,8 @@ const FILE_BYTES: u64 = 4 << 20;
 pub const OLDER: u32 = 2;
 /// How long lines gather before they are written together.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long they do in a flood, of which only samples can be kept anyway.
+const FLOODED: Duration = Duration::from_millis(500);
 
 /// Tells the thread that there is something to write.
 #[derive(Debug, Default)]
@@ -50,12 +52,12 @@ impl Bell {
         self.changed.notify_all();
     }
 
-    /// Waits for news; returns whether more may follow.
-    fn wait(&self) -> bool {
+    /// Waits for news and then for `pause`; returns whether more may follow.
+    fn wait(&self, pause: Duration) -> bool {
         let rung = lock(&self.rung);
         let idle = |rung: &mut Rung| !rung.has_news && !rung.is_over;
         let rung = self.changed.wait_while(rung, idle).unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(rung, PAUSE, |rung| !rung.is_over);
+        let waited = self.changed.wait_timeout_while(rung, pause, |rung| !rung.is_over);
         let mut rung = waited.unwrap_or_else(PoisonError::into_inner).0;
         rung.has_news = false;
         !rung.is_over
@@ -90,11 +92,15 @@ impl Logs {
                 .iter()
                 .map(|(name, capture)| Scribe::new(dir.join(format!("{name}.log")), capture))
                 .collect();
+            let mut pause = PAUSE;
             loop {
-                let goes_on = hears.wait();
+                let goes_on = hears.wait(pause);
+                pause = PAUSE;
                 for (scribe, (name, _)) in scribes.iter_mut().zip(&servers) {
-                    if let Err(error) = scribe.write(&scrubber, goes_on) {
-                        complain(name, error);
+                    match scribe.write(&scrubber, goes_on) {
+                        Ok(Pace::Kept) => {}
+                        Ok(Pace::Lost) => pause = FLOODED,
+                        Err(error) => complain(name, error),
                     }
                 }
                 if !goes_on {
@@ -116,6 +122,13 @@ impl Drop for Logs {
             let _ = thread.join();
         }
     }
+}
+
+/// Whether a log keeps up with its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    Kept,
+    Lost,
 }
 
 /// Writes one server's log.
@@ -144,7 +157,7 @@ impl<'a> Scribe<'a> {
     }
 
     /// Writes what is new; `goes_on` tells whether more may follow.
-    fn write(&mut self, scrubber: &'a Scrubber, goes_on: bool) -> io::Result<()> {
+    fn write(&mut self, scrubber: &'a Scrubber, goes_on: bool) -> io::Result<Pace> {
         let mut bytes = Vec::new();
         let lost = {
             let mut tail = lock(&self.capture.tail);
@@ -171,11 +184,11 @@ impl<'a> Scribe<'a> {
         if let Some(stream) = self.stream.take_if(|_| !goes_on) {
             stream.finish(&mut text);
         }
-        let written = self.put(&text);
-        if written.is_err() {
+        if let Err(error) = self.put(&text) {
             self.state = Sheet::Failed;
+            return Err(error);
         }
-        written
+        Ok(if lost > 0 { Pace::Lost } else { Pace::Kept })
     }
 
     fn put(&mut self, text: &[u8]) -> io::Result<()> {
