@@ -1,43 +1,105 @@
-//! The patterns of rules: compiled small, catching values by their named groups.
+//! The patterns of rules: compiled when they are first wanted, catching values by named groups.
+//!
+//! A process that asks the playbook does so because something has just crashed, and most patterns
+//! are about something else. Each knows what a match has to begin with, so only the few that may
+//! match at all are ever compiled.
 
+use std::sync::OnceLock;
+
+use memchr::memmem;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
+use regex_syntax::hir::literal::Extractor;
 
 use super::catch::{Caught, Kind};
 use super::rule::RuleError;
 
-/// Keeps the values of the first match; returns whether there was one.
-pub(super) fn keep(regex: &Regex, text: &str, caught: &mut Caught) -> bool {
-    let mut groups = regex.create_captures();
-    regex.captures(text, &mut groups);
-    if !groups.is_match() {
-        return false;
-    }
-    for (index, name) in groups.group_info().pattern_names(0.into()).enumerate() {
-        let kind = name.and_then(|name| name.parse::<Kind>().ok());
-        if let (Some(kind), Some(span)) = (kind, groups.get_group(index)) {
-            caught.keep(kind, &text[span.range()]);
-        }
-    }
-    true
+/// The fewest bytes a beginning needs to tell anything.
+const TELLING: usize = 3;
+
+/// A pattern of a rule.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    source: String,
+    /// What a match begins with, if that is known.
+    begins: Option<Vec<Vec<u8>>>,
+    regex: OnceLock<Option<Regex>>,
 }
 
-/// Compiles a pattern; its named groups must be kinds.
-pub(super) fn pattern(rule: &str, source: &str) -> Result<Regex, RuleError> {
-    let bad = |reason: String| RuleError::Pattern {
-        rule: rule.to_owned(),
-        pattern: source.to_owned(),
-        reason,
-    };
+impl Pattern {
+    /// Reads a pattern; its named groups must be kinds.
+    pub(super) fn new(rule: &str, source: &str) -> Result<Self, RuleError> {
+        let bad = |reason: String| RuleError::Pattern {
+            rule: rule.to_owned(),
+            pattern: source.to_owned(),
+            reason,
+        };
+        let source = ascii(source);
+        let mut parser = regex_syntax::ParserBuilder::new().multi_line(true).build();
+        let hir = parser.parse(&source).map_err(|error| bad(error.to_string()))?;
+        for name in names(&source) {
+            name.parse::<Kind>().map_err(|()| bad(format!("unknown group `{name}`")))?;
+        }
+        let begins = Extractor::new().extract(&hir);
+        let begins = begins
+            .literals()
+            .map(|all| all.iter().map(|literal| literal.as_bytes().to_vec()).collect::<Vec<_>>());
+        let begins =
+            begins.filter(|all| !all.is_empty() && all.iter().all(|one| one.len() >= TELLING));
+        Ok(Self { source, begins, regex: OnceLock::new() })
+    }
+
+    /// Compiles it, for whoever wants to know that it can be.
+    pub(super) fn compile(&self, rule: &str) -> Result<(), RuleError> {
+        build(&self.source).map(drop).map_err(|reason| RuleError::Pattern {
+            rule: rule.to_owned(),
+            pattern: self.source.clone(),
+            reason,
+        })
+    }
+
+    /// Returns whether it matches somewhere in `text`.
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.regex_for(text).is_some_and(|regex| regex.is_match(text))
+    }
+
+    /// Keeps the values of the first match; returns whether there was one.
+    pub(super) fn keep(&self, text: &str, caught: &mut Caught) -> bool {
+        let Some(regex) = self.regex_for(text) else { return false };
+        let mut groups = regex.create_captures();
+        regex.captures(text, &mut groups);
+        if !groups.is_match() {
+            return false;
+        }
+        for (index, name) in groups.group_info().pattern_names(0.into()).enumerate() {
+            let kind = name.and_then(|name| name.parse::<Kind>().ok());
+            if let (Some(kind), Some(span)) = (kind, groups.get_group(index)) {
+                caught.keep(kind, &text[span.range()]);
+            }
+        }
+        true
+    }
+
+    /// Returns what is to be searched with, if a match is possible at all.
+    fn regex_for(&self, text: &str) -> Option<&Regex> {
+        let begins = self.begins.as_deref();
+        let is_possible = begins
+            .is_none_or(|all| all.iter().any(|one| memmem::find(text.as_bytes(), one).is_some()));
+        // A test proves that every shipped pattern compiles, so nothing is lost here.
+        is_possible.then(|| self.regex.get_or_init(|| build(&self.source).ok()).as_ref())?
+    }
+}
+
+fn build(source: &str) -> Result<Regex, String> {
     let config = Regex::config().nfa_size_limit(Some(1 << 21));
     let lines = syntax::Config::new().multi_line(true);
-    let regex = Regex::builder().configure(config).syntax(lines).build(&ascii(source));
-    let regex = regex.map_err(|error| bad(error.to_string()))?;
-    let info = regex.group_info();
-    for name in info.pattern_names(0.into()).flatten() {
-        name.parse::<Kind>().map_err(|()| bad(format!("unknown group `{name}`")))?;
-    }
-    Ok(regex)
+    let regex = Regex::builder().configure(config).syntax(lines).build(source);
+    regex.map_err(|error| error.to_string())
+}
+
+/// Returns the names of a pattern's groups.
+fn names(source: &str) -> impl Iterator<Item = &str> {
+    source.split("(?P<").skip(1).filter_map(|rest| Some(rest.split_once('>')?.0))
 }
 
 /// Returns the pattern with its classes of letters, digits and spaces those of ASCII alone, which
@@ -77,4 +139,38 @@ fn ascii(pattern: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_compiled_only_where_a_match_is_possible() {
+        let pattern = Pattern::new("r", r"^Cannot find (?:module|package) '(?P<module>[^']+)'");
+        let pattern = pattern.unwrap();
+        assert!(!pattern.is_match("all is well\nCannot open"));
+        assert!(pattern.regex.get().is_none());
+        let mut caught = Caught::default();
+        assert!(pattern.keep("Error:\nCannot find package 'zod'", &mut caught));
+        assert!(pattern.regex.get().is_some());
+    }
+
+    #[test]
+    fn what_may_begin_anyhow_is_searched_everywhere() {
+        for (source, text) in [
+            (r"(?i)address already in use", "ADDRESS Already In Use"),
+            (r"\d+ errors?", "7 errors"),
+            (r"(?:a|b)c", "xbc"),
+            (r".*gone", "all gone"),
+        ] {
+            assert!(Pattern::new("r", source).unwrap().is_match(text), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_group_of_no_kind_is_refused() {
+        let refused = Pattern::new("r", "(?P<nonsense>x)").unwrap_err();
+        assert!(refused.to_string().contains("nonsense"), "{refused}");
+    }
 }

@@ -1,6 +1,5 @@
 //! One rule of the playbook, as it is written and compiled.
 
-use regex_automata::meta::Regex;
 use serde::Deserialize;
 
 use super::Nature;
@@ -8,7 +7,7 @@ use super::catch::Caught;
 use super::condition::Condition;
 use super::cure::Cure;
 use super::fill;
-use super::pattern::{keep, pattern};
+use super::pattern::Pattern;
 use crate::class::Class;
 use crate::event::Exit;
 
@@ -209,9 +208,9 @@ pub enum RuleError {
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) row: RuleRow,
-    patterns: Vec<Regex>,
-    also: Vec<Regex>,
-    unless: Vec<Regex>,
+    patterns: Vec<Pattern>,
+    also: Vec<Pattern>,
+    unless: Vec<Pattern>,
     when: Vec<(Condition, Wish)>,
 }
 
@@ -225,8 +224,8 @@ enum Wish {
 impl Rule {
     /// Compiles a row.
     pub(super) fn compile(row: RuleRow) -> Result<Self, RuleError> {
-        let compile = |list: &[String]| -> Result<Vec<Regex>, RuleError> {
-            list.iter().map(|source| pattern(&row.id, source)).collect()
+        let compile = |list: &[String]| -> Result<Vec<Pattern>, RuleError> {
+            list.iter().map(|source| Pattern::new(&row.id, source)).collect()
         };
         let patterns = compile(&row.patterns)?;
         let also = compile(&row.also)?;
@@ -250,6 +249,12 @@ impl Rule {
         Ok(Self { row, patterns, also, unless, when })
     }
 
+    /// Compiles all its patterns, to see that they can be.
+    pub(super) fn check_patterns(&self) -> Result<(), RuleError> {
+        let mut all = self.patterns.iter().chain(&self.also).chain(&self.unless);
+        all.try_for_each(|pattern| pattern.compile(&self.row.id))
+    }
+
     /// Returns whether the rule is about such an exit and such a class.
     pub(super) fn concerns(&self, exit: &Exit, class: Class) -> bool {
         let exits = match exit {
@@ -266,14 +271,14 @@ impl Rule {
     /// the rest.
     pub(super) fn catch(&self, text: &str, near: &str) -> Option<Caught> {
         let mut caught = Caught::default();
-        let fits = self.patterns.iter().any(|regex| keep(regex, text, &mut caught));
+        let fits = self.patterns.iter().any(|pattern| pattern.keep(text, &mut caught));
         if !(fits || self.patterns.is_empty())
-            || self.unless.iter().any(|regex| regex.is_match(near))
+            || self.unless.iter().any(|pattern| pattern.is_match(near))
         {
             return None;
         }
-        for regex in &self.also {
-            keep(regex, near, &mut caught);
+        for pattern in &self.also {
+            pattern.keep(near, &mut caught);
         }
         caught.complete();
         Some(caught)

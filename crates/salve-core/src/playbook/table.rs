@@ -240,6 +240,7 @@ impl Playbook {
         let mut errors = Vec::new();
         for rule in &self.rules {
             let id = &rule.row.id;
+            errors.extend(rule.check_patterns().err());
             let chosen = |case: &Case| self.chosen(case).unwrap_or_else(|| "none".to_owned());
             for case in &rule.row.examples {
                 let got = chosen(case);
