@@ -157,6 +157,7 @@ pub(crate) fn essence(message: &str) -> &str {
     let text = without_tail(said(&message[..end.unwrap_or(0)]));
     let text = without_place(text);
     let text = first_sentence(text);
+    let text = without_verdict(text);
     let text = statement(text);
     let text = without_remark(without_tag(text));
     let text = without_name(text).trim_matches([' ', ',', ';', '*']);
@@ -165,6 +166,11 @@ pub(crate) fn essence(message: &str) -> &str {
         Some((words, name)) if head::exception(name).is_some() || name.contains("::") => words,
         _ => text,
     }
+}
+
+/// Returns the first sentence of a message, without advice behind it.
+pub(crate) fn opening(message: &str) -> &str {
+    first_sentence(without_tail(message)).trim_end()
 }
 
 /// Returns the message inside a printed object: `{"error":{"message":"…"}}`.
@@ -229,6 +235,15 @@ fn first_sentence(text: &str) -> &str {
     let ends = memchr::memmem::find_iter(bytes, b". ")
         .find(|at| *at >= 24 && bytes.get(at + 2).is_some_and(u8::is_ascii_uppercase));
     ends.map_or(text, |at| &text[..at])
+}
+
+/// Drops words in front that only say that something failed: `INSTALLATION FAILED: …`.
+fn without_verdict(text: &str) -> &str {
+    let Some((front, rest)) = text.split_once(": ") else { return text };
+    let lower = front.to_ascii_lowercase();
+    let fails = ["failed", "failure"].iter().any(|word| lower.ends_with(word));
+    let short = front.split_whitespace().count() <= 3 && !is_specific(front);
+    if fails && short && telling::count(rest) >= 2 { without_verdict(rest) } else { text }
 }
 
 /// Returns the last statement of a chain, as in `building failed: copy failed: no file x`.
@@ -329,7 +344,7 @@ fn without_tag(text: &str) -> &str {
     let tagged = [("[", "] "), ("(", ") "), ("SQLSTATE[", "] "), ("(", ", ")]
         .iter()
         .find_map(|(start, end)| open.strip_prefix(start)?.split_once(end))
-        .filter(|(tag, rest)| tag.len() < 40 && !tag.contains(' ') && telling::count(rest) >= 2);
+        .filter(|(tag, rest)| tag.len() < 64 && !tag.contains(' ') && telling::count(rest) >= 2);
     tagged.map_or(open, |(_, rest)| without_tag(rest.trim_start_matches(['"', '\''])))
 }
 
@@ -397,6 +412,8 @@ mod tests {
             "dev.shop.FrobError: ",
             "Service 'web' broke: ",
             "step 3/4: frob failed: ",
+            "INSTALLATION FAILED: ",
+            "(frob.align.rails.of.the.whole.old.network) ",
         ] {
             check(&format!("{front}{want}"), want);
         }

@@ -1,5 +1,6 @@
 //! The types of a shape's holes: which text fits, and which part of it identifies.
 
+use super::essence;
 use super::lexer;
 use super::path;
 use super::table::pattern::Kind;
@@ -52,14 +53,15 @@ impl Kind {
     pub(crate) fn value(self, text: &str) -> String {
         match self {
             Kind::Any => trim_end(short(text.trim())).to_owned(),
-            Kind::Word | Kind::Name | Kind::Version | Kind::Code => trim_end(text).to_owned(),
+            Kind::Word | Kind::Version | Kind::Code => trim_end(text).to_owned(),
+            Kind::Name => unversioned(trim_end(text)).to_owned(),
             Kind::Port | Kind::Num => text.to_owned(),
             Kind::Module => module(trim_end(text)).to_owned(),
             Kind::Path => path::base(trim_end(text)).to_owned(),
             Kind::Dir => String::new(),
             Kind::Package => path::package(text).unwrap_or_default().replace('\\', "/"),
             Kind::Host => host(text),
-            Kind::Rest => lexer::mask(trim_end(short(text.trim()))),
+            Kind::Rest => lexer::mask(trim_end(essence::opening(short(text.trim())))),
         }
     }
 }
@@ -148,6 +150,32 @@ fn module(text: &str) -> &str {
     if path { path::base(text) } else { text }
 }
 
+/// Returns a name without the version behind it, as in `rail@v1.2.0` and `rail-1.2.0-x86_64`.
+///
+/// The version of what is missing or broken varies; what it is called does not.
+fn unversioned(name: &str) -> &str {
+    let numbered = |text: &str| {
+        let text = text.trim_start_matches(['v', '^', '~', '=', '<', '>']);
+        text.starts_with(|c: char| c.is_ascii_digit())
+    };
+    if let Some((own, version)) = name.rsplit_once('@')
+        && !own.is_empty()
+        && numbered(version)
+    {
+        return own;
+    }
+    let release = |text: &str| {
+        let (version, platform) = text.split_once('-').unwrap_or((text, ""));
+        const PLATFORMS: [&str; 7] = ["x86", "x64", "arm", "aarch", "java", "linux", "darwin"];
+        let built = platform.is_empty() || PLATFORMS.iter().any(|name| platform.starts_with(name));
+        let dotted =
+            version.matches('.').count() > 1 && version.starts_with(|c: char| c.is_ascii_digit());
+        dotted && built && version.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.')
+    };
+    let ends = name.match_indices('-').find(|(at, _)| *at > 0 && release(&name[at + 1..]));
+    ends.map_or(name, |(at, _)| &name[..at])
+}
+
 /// Returns the host, with every name of this machine as `local`.
 fn host(text: &str) -> String {
     let bare = text.trim_matches(['[', ']', '.']);
@@ -157,5 +185,39 @@ fn host(text: &str) -> String {
         "localhost" | "127.0.0.1" | "::1" | "0.0.0.0" | "::" | "" | ":" | "*"
         | "::ffff:127.0.0.1" => "local".to_owned(),
         other => other.to_ascii_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_comes_without_its_version() {
+        for (name, want) in [
+            ("nokogiri-1.13.9", "nokogiri"),
+            ("nokogiri-1.15.2-x86_64-linux", "nokogiri"),
+            ("example.org/rail@v1.2.0", "example.org/rail"),
+            ("@shop/rail@^3.1.0", "@shop/rail"),
+            ("@shop/rail", "@shop/rail"),
+            ("libssl1.1", "libssl1.1"),
+            ("webkit2gtk-4.1", "webkit2gtk-4.1"),
+            ("java-1.8.0-openjdk", "java-1.8.0-openjdk"),
+            ("rail-2", "rail-2"),
+            ("me@host", "me@host"),
+        ] {
+            assert_eq!(Kind::Name.value(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_line_ends_with_its_first_sentence() {
+        let want = Kind::Rest.value("the rail is bent beyond all repair");
+        for tail in ["", ". Find more at https://rail.dev/bent", ". Did you mean 'trail'?"] {
+            assert_eq!(
+                Kind::Rest.value(&format!("the rail is bent beyond all repair{tail}")),
+                want
+            );
+        }
     }
 }

@@ -99,7 +99,12 @@ impl Shape {
         let steps = STEPS.min(budget.0.get());
         let mut search = Search { shape: self, line, hay: &hay, floor, caught, steps };
         let found = if self.at_start {
-            [0, flat.body, flat.core].into_iter().any(|start| search.rest(0, start))
+            // A hole would take the decorations for its own.
+            let starts = match self.parts.first() {
+                Some(Part::Hole(_)) => [flat.body, flat.core, 0],
+                Some(Part::Literal(_) | Part::Skip) | None => [0, flat.body, flat.core],
+            };
+            starts.into_iter().any(|start| search.rest(0, start))
         } else {
             search.run()
         };
@@ -308,6 +313,7 @@ mod tests {
     fn ends_are_anchored_when_asked() {
         check("^fatal: {what}", "fatal: bad thing.", Some(&["bad thing"]));
         check("^fatal: {what}", "a fatal: bad thing", None);
+        check("^{what:rest}", "npm ERR! bad thing", Some(&["bad thing"]));
         check("Killed$", "Killed", Some(&[]));
         check("Killed$", "Killed by", None);
         check("brace {{x}} {n:num}", "brace {x} 12", Some(&["12"]));

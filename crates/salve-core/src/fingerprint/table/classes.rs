@@ -1,5 +1,7 @@
 //! The class table, compiled: which rule's words occur in a line.
 
+use std::ops::Range;
+
 use super::flat::flatten_word;
 use super::grams::{Common, Words};
 use super::kept::Kept;
@@ -60,20 +62,34 @@ impl Classes {
     }
 
     /// Returns the class of a flat line, if any rule applies.
+    ///
+    /// What a failure is about says less of its kind than the words around it: names in quotes
+    /// count only where those say nothing, or nothing more than that it ran.
     pub(crate) fn classify(&self, flat: &str) -> Option<Class> {
-        self.applying(flat).next().map(|rule| self.rules[rule].0)
+        let names = quoted_names(flat);
+        let said = self.seen(flat, &names).next();
+        let plain = |rule: &usize| self.rules[*rule].0 == Class::RuntimeError;
+        let told = said.filter(|rule| names.is_empty() || !plain(rule));
+        told.or_else(|| self.applying(flat).next()).map(|rule| self.rules[rule].0)
     }
 
     /// Returns the rules that apply to a flat line, first one first.
     pub(crate) fn applying(&self, flat: &str) -> impl Iterator<Item = usize> {
+        self.seen(flat, &[])
+    }
+
+    /// Returns the rules that apply to a flat line without the words that stand in `names`.
+    fn seen(&self, flat: &str, names: &[Range<usize>]) -> impl Iterator<Item = usize> {
         let mut seen = vec![Seen::default(); self.rules.len()];
         self.words.find(flat.as_bytes(), 0, |start, word| {
-            if is_word(flat.as_bytes(), start, start + self.words.word(word).len()) {
+            let end = start + self.words.word(word).len();
+            if is_word(flat.as_bytes(), start, end) {
                 let (rule, list) = self.places[word];
                 let seen = &mut seen[rule as usize];
+                let named = names.iter().any(|name| name.start <= start && end <= name.end);
                 match list {
-                    List::Any => seen.any = true,
-                    List::Also => seen.also = true,
+                    List::Any => seen.any |= !named,
+                    List::Also => seen.also |= !named,
                     List::Never => seen.never = true,
                 }
             }
@@ -84,6 +100,21 @@ impl Classes {
             (seen.any && (seen.also || *also == 0) && !seen.never).then_some(number)
         })
     }
+}
+
+/// Returns where single words stand in quotes.
+fn quoted_names(flat: &str) -> Vec<Range<usize>> {
+    let mut names = Vec::new();
+    let mut quotes = flat.match_indices('\'').map(|(at, _)| at).peekable();
+    while let Some(open) = quotes.next() {
+        let starts = open == 0 || !flat.as_bytes()[open - 1].is_ascii_alphanumeric();
+        let Some(&close) = quotes.peek() else { break };
+        if starts && close > open + 1 && !flat[open..close].contains(' ') {
+            names.push(open + 1..close);
+            quotes.next();
+        }
+    }
+    names
 }
 
 /// Returns whether a hit starts where a word does, and, if it ends with a digit, ends with it.
