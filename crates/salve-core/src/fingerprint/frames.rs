@@ -241,11 +241,26 @@ fn go_file(body: &str) -> Option<Frame<'_>> {
 /// The first line of a Go frame, with its file on the next: `main.run(0x1, 0x2)`.
 fn go_frame<'l>(body: &'l str, next: &'l str) -> Option<Frame<'l>> {
     let next = next.trim();
-    if !(next.contains(".go:") && body.ends_with(')') && !body.contains(' ')) {
+    let function = &body[..go_arguments(body)?];
+    if !next.contains(".go:") || function.contains(' ') {
         return None;
     }
-    let function = body.rsplit_once('(').map_or(body, |(function, _)| function);
     Some(Frame { function, file: next.split(' ').next().unwrap_or(next) })
+}
+
+/// Returns where the arguments of a Go call begin: `main.(*Cache).Put(0x1, {0x2, 0x3})`.
+fn go_arguments(body: &str) -> Option<usize> {
+    let mut open = 0;
+    for (at, byte) in body.bytes().enumerate().rev() {
+        match byte {
+            b')' => open += 1,
+            b'(' if open == 1 => return Some(at),
+            b'(' => open -= 1,
+            _ if open == 0 => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Returns the first frame of the user's own code for the failure named on line `head`, or else
@@ -305,6 +320,11 @@ mod tests {
             "panic: boom\n\ngoroutine 1 [running]:\nruntime.gopanic(0x1)\n\t/usr/local/go/src/runtime/panic.go:1 +0x1\nmain.work(0x1)\n\t/app/work.go:3 +0x1d",
             0,
             Some(("main.work", "work.go")),
+        );
+        check(
+            "panic: boom\n\ngoroutine 1 [running]:\nmain.(*Cart).Put(0x1, {0x2, 0x3})\n\t/app/cart.go:3 +0x1d",
+            0,
+            Some(("main.(*Cart).Put", "cart.go")),
         );
         check(
             "System.Exception: x\n   at Shop.Cart.Add(Int32 n) in /app/Cart.cs:line 3",
