@@ -149,6 +149,7 @@ const TAILS: &[&str] = &[
     "; if you ",
     ", if you ",
     " - did you",
+    ". preemption:",
 ];
 
 /// Returns the part of a message that is the same for all who tell it.

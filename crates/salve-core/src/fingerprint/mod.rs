@@ -15,6 +15,7 @@ mod frames;
 mod head;
 mod hole;
 mod lexer;
+mod logger;
 mod path;
 mod peel;
 mod pick;
@@ -172,7 +173,8 @@ impl Rules {
 
     /// Makes the fingerprint of an output in which no line looks like a failure.
     fn dull(&self, text: &Text<'_>, hints: &Hints) -> Fingerprint {
-        let last = (0..text.len()).rev().find(|n| text.line(*n).chars().any(char::is_alphanumeric));
+        let says = |line: &usize| peel::peel(text.line(*line)).body.contains(char::is_alphanumeric);
+        let last = (0..text.len()).rev().find(says);
         if let Some(line) = last {
             return self.unknown(text, line, hints);
         }

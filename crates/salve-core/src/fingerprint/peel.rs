@@ -4,6 +4,7 @@
 //! words in front. They are taken off one at a time, in a loop, in whatever order they stand.
 
 use super::head;
+use super::logger::{daemon, lettered, source, worker};
 use super::stamp;
 
 /// How loudly a line was logged.
@@ -56,16 +57,18 @@ pub(crate) fn peel(line: &str) -> Peeled<'_> {
 }
 
 /// What is left behind a prefix, and the level the prefix tells.
-type Left<'l> = Option<(&'l str, Option<Level>)>;
+pub(super) type Left<'l> = Option<(&'l str, Option<Level>)>;
 
 /// Takes one log decoration off the front.
 fn decoration(line: &str) -> Left<'_> {
     match line.as_bytes().first()? {
         b'0'..=b'9' => counted(line).or_else(|| stamped(line)),
         b'#' => hashed(line),
-        b'[' => worker(line).or_else(|| stamped(line)).or_else(|| tag(line)),
+        b'[' => {
+            worker(line).or_else(|| stamped(line)).or_else(|| tag(line)).or_else(|| lettered(line))
+        }
         b'(' => process(line),
-        b'{' => json_message(line),
+        b'{' => json_message(line).or_else(|| source(line)),
         b'>' | b'|' => line[1..].strip_prefix(' ').map(|rest| (rest, None)),
         b':' => annotation(line),
         b'a'..=b'z' | b'A'..=b'Z' => {
@@ -121,25 +124,6 @@ fn process(line: &str) -> Left<'_> {
 fn yarn(line: &str) -> Left<'_> {
     let (code, rest) = line.strip_prefix("YN")?.split_once(": ")?;
     (code.len() == 4 && code.bytes().all(|b| b.is_ascii_digit())).then_some((rest, None))
-}
-
-/// `app[web.1]: …` of a platform's log, `host sshd[812]: …` of the system's.
-fn daemon(line: &str) -> Left<'_> {
-    let open = line.bytes().take(64).position(|b| b == b'[')?;
-    let (who, rest) = (&line[..open], &line[open + 1..]);
-    let (id, rest) = rest.split_once("]: ")?;
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_. ".contains(&b);
-    let named = who.bytes().all(plain) && who.split(' ').count() <= 2;
-    let numbered = id.len() < 24 && id.bytes().all(plain) && id.bytes().any(|b| b.is_ascii_digit());
-    (named && numbered && !who.ends_with("error")).then_some((rest, None))
-}
-
-/// `[2024-05-01 10:00:00,123: ERROR/MainProcess] …` of Celery.
-fn worker(line: &str) -> Left<'_> {
-    let close = line.bytes().take(72).position(|b| b == b']')?;
-    let (_, said) = line[1..close].rsplit_once(": ")?;
-    let level = level(said.split_once('/')?.0)?;
-    Some((&line[close + 1..], Some(level)))
 }
 
 /// `main.ts:5 ERROR …` of a browser's console.
@@ -312,7 +296,7 @@ fn stamped(line: &str) -> Left<'_> {
 }
 
 /// Returns the level that a word names.
-fn level(word: &str) -> Option<Level> {
+pub(super) fn level(word: &str) -> Option<Level> {
     let known: &[(&[&str], Level)] = &[
         (
             &["error", "err", "fatal", "critical", "severe", "alert", "emerg", "failure"],
@@ -428,6 +412,9 @@ mod tests {
             "➤ YN0001: │ ",
             "[2024-05-01 10:00:00,123: ERROR/MainProcess] ",
             "main.ts:5 ",
+            "[E 10:00:00.123 NotebookApp] ",
+            "[C 2024-05-01 10:00:00.123 ServerApp] ",
+            "[2024-05-01 10:00:00,123] {taskinstance.py:1150} ERROR - ",
             "2024-05-01T10:00:00.123+00:00 app[web.1]: ",
             "May 01 10:00:00 shop-2 gunicorn[812]: ",
         ] {
