@@ -66,7 +66,7 @@ conditions! {
     NodeReady "node.ready" "It is a Node project whose package manager is certain and on the `PATH`." |v| v.node(|n| n.manager.is_some() && n.manager_found);
     Lockfile "node.lockfile" "There is a lockfile." |v| v.node(|n| n.lockfile().is_some());
     LockAgrees "node.lock_agrees" "The lockfile does not contradict the manifest, as far as can be told." |v| v.node(|n| n.agreement != Agreement::Differs);
-    ModulesMissing "node.modules_missing" "There is no `node_modules` with packages in it." |v| v.node(|n| !n.has_modules);
+    ModulesMissing "node.modules_missing" "Packages are declared or locked, and there is no `node_modules` with any in it." |v| v.node(|n| !n.has_modules && n.wants_packages());
     ModulesStale "node.stale" "Installed versions are not the locked ones." |v| v.node(|n| !n.stale.is_empty());
     ModulesDamaged "node.damaged" "A declared package that is installed is plainly damaged." |v| v.node(|n| !n.damaged.is_empty());
     BuildScript "node.build" "There is a script that builds." |v| v.node(|n| n.build_script().is_some());

@@ -64,6 +64,11 @@ impl NodeProject {
         among(&self.scripts, names)
     }
 
+    /// Returns whether anything is to be installed at all.
+    pub fn wants_packages(&self) -> bool {
+        !self.declared.is_empty() || !self.locked_bins.is_empty()
+    }
+
     /// Returns whether a declared or locked package brings the program.
     pub fn provides(&self, program: &str) -> bool {
         let named = PROGRAMS.iter().find(|(own, _)| *own == program).map(|(_, package)| *package);
