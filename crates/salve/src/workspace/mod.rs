@@ -246,7 +246,8 @@ impl Workspace {
                 .map_err(git::pipe)
         })?;
         if self.scanner.git.store().is_some() {
-            self.scanner.git.read(&["gc", "--quiet", "--prune=now"])?;
+            // What somebody else is keeping right now has no name yet.
+            self.scanner.git.read(&["gc", "--quiet", "--prune=1.hour.ago"])?;
         }
         Ok(old.len())
     }
@@ -333,12 +334,22 @@ fn surrounding(root: &Path) -> Result<Option<Format>, WorkspaceError> {
 }
 
 /// Opens Salve's own repository for a project that has none, making it if need be.
+///
+/// Several may want it at once: each makes one aside, and the first to move it into place wins.
 fn private(root: &Path) -> Result<(Git, Format), WorkspaceError> {
     let store = root.join(PRIVATE_STORE);
     if !store.join("HEAD").exists() {
-        let init =
-            ["init", "--quiet", "--bare", "--template=", "--object-format=sha1", PRIVATE_STORE];
+        let beside = store.parent().unwrap_or(root);
+        let aside = tempfile::Builder::new().prefix("snapshots.").tempdir_in(beside);
+        let aside = aside.map_err(WorkspaceError::io(beside.to_path_buf()))?;
+        let path = aside.path().to_string_lossy().into_owned();
+        let init = ["init", "--quiet", "--bare", "--template=", "--object-format=sha1", &path];
         Git::at(root).read(&init)?;
+        match std::fs::rename(aside.path(), &store) {
+            Ok(()) => drop(aside.keep()),
+            Err(_) if store.join("HEAD").exists() => {}
+            Err(error) => return Err(WorkspaceError::io(store)(error)),
+        }
     }
     Ok((Git::private(root, store), Format::Sha1))
 }

@@ -542,3 +542,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn several_at_once_do_not_get_in_each_others_way() {
+    for _ in 0..10 {
+        let place = Place::bare();
+        place.write("a", "1");
+        let keep = |n: u128| {
+            let name = Name { incident: IncidentId(Uuid::from_u128(n)), ..name(1) };
+            let workspace = place.open();
+            let before = workspace.snapshot(name).unwrap();
+            assert_eq!(workspace.measure(&before).unwrap().change.files, Some(0));
+        };
+        std::thread::scope(|scope| {
+            (1..=4).for_each(|n| drop(scope.spawn(move || keep(n))));
+        });
+    }
+}

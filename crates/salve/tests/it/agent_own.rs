@@ -219,6 +219,7 @@ fn a_killed_salve_leaves_no_agent_and_what_it_did_is_judged_by_the_next() {
     let mut run = bench.dev(&[]);
     run.until("awaiting_agent");
     let pids = bench.numbers("pids", 2);
+    wait_until("its start on record", || bench.launched().len() == 1);
     run.kill();
     bench.stand_in("claude", &CLAUDE.replace("EDIT\n", MEND));
     let mut run = bench.dev(&[]);

@@ -105,8 +105,8 @@ impl Bench {
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{}:{path}", self.bin().display()));
         for (name, value) in [
-            ("REPAIR_HEALTH_RETRY_DELAY_MS", "20"),
-            ("SALVE_SERVER_HEALTH_SOAK_MS", "20"),
+            ("REPAIR_HEALTH_RETRY_DELAY_MS", "300"),
+            ("SALVE_SERVER_HEALTH_SOAK_MS", "200"),
             ("SALVE_SERVER_FLAP_WINDOW_MS", "0"),
             ("REPAIR_QUIET_PERIOD_MS", "1"),
             ("REPAIR_COOLDOWN_MS", "600000"),
@@ -236,14 +236,20 @@ impl Run {
         read().split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// Kills both of its processes at once, so that nobody is left to clean up.
+    /// Kills both of its processes at once, so that nobody is left to clean up; one that waits for
+    /// a person may have ended by itself.
     pub(crate) fn kill(&mut self) {
-        let worker = self.worker();
-        signal("STOP", self.salve.id());
-        signal("KILL", worker);
-        self.salve.kill().unwrap();
+        if self.salve.try_wait().unwrap().is_none() {
+            signal("STOP", self.salve.id());
+            let children = format!("/proc/{0}/task/{0}/children", self.salve.id());
+            let children = std::fs::read_to_string(&children).unwrap_or_default();
+            let workers: Vec<u32> =
+                children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+            workers.iter().for_each(|worker| signal("KILL", *worker));
+            self.salve.kill().unwrap();
+            wait_until("the worker's end", || !workers.iter().any(|worker| is_alive(*worker)));
+        }
         self.salve.wait().unwrap();
-        wait_until("the worker's end", || !is_alive(worker));
     }
 
     /// Ends it as Ctrl-C does, and returns its exit code and all phases.
@@ -258,6 +264,7 @@ impl Run {
     /// Waits until it ends by itself, and returns its exit code and all phases.
     pub(crate) fn wait(mut self) -> (Option<i32>, Vec<String>) {
         let code = self.salve.wait().unwrap().code();
+        assert_ne!(code, Some(1), "it failed: {:#?}", self.said.iter().collect::<Vec<_>>());
         let rest = self.facts.iter().filter_map(|fact| Some(fact["phase"].as_str()?.to_owned()));
         self.phases.extend(rest);
         (code, std::mem::take(&mut self.phases))

@@ -107,35 +107,42 @@ fn a_repair_by_an_agent_goes_on_wherever_salve_was_killed() {
     }
 }
 
+/// Plays an agent whose every repair makes it worse, until `phase` is told; then Salve is killed.
+fn worsen(bench: &Bench, attempts: u32, phase: &str) {
+    let most = if phase == "exhausted" { attempts } else { attempts + 2 };
+    let most = most.to_string();
+    let mut run = bench.dev(&[("REPAIR_MAX_ATTEMPTS", most.as_str())]);
+    let mut client = Client::hello(&bench.project, "claude-code");
+    for attempt in 1..=attempts {
+        run.until("awaiting_agent");
+        let task = client.call("canvas_get_repair_task", json!({}));
+        bench.project.write("app.sh", format!("echo 'TypeError: {attempt}' >&2\nexit 2\n"));
+        mark(&mut client, &task["repairId"], "agent_wrote_files");
+    }
+    run.until(phase);
+    run.kill();
+}
+
 #[test]
 fn a_failed_attempt_is_undone_by_whoever_comes_next() {
-    for phase in ["failed", "exhausted"] {
-        let bench = Bench::new();
-        let mut run = bench.dev(&[("REPAIR_MAX_ATTEMPTS", "2")]);
-        let mut client = Client::hello(&bench.project, "claude-code");
-        let broken = bench.read("app.sh");
-        let attempts = if phase == "failed" { 1 } else { 2 };
-        for attempt in 1..=attempts {
-            run.until("awaiting_agent");
-            let task = client.call("canvas_get_repair_task", json!({}));
-            bench.project.write("app.sh", format!("echo 'TypeError: {attempt}' >&2\nexit 2\n"));
-            mark(&mut client, &task["repairId"], "agent_wrote_files");
-        }
-        run.until(phase);
-        run.kill();
-        if phase == "failed" {
-            let mut run = bench.dev(&[]);
-            run.until("awaiting_agent");
-            assert_eq!(bench.read("app.sh"), broken);
-            drop((run, client));
-            heal(&bench, phase);
-        } else {
-            assert_eq!(bench.read("app.sh"), broken);
-            let (code, phases) = bench.dev(&[]).wait();
-            assert_eq!(code, Some(3), "the cooldown outlives the kill");
-            assert_eq!(phases, ["crash_detected", "aborted"]);
-        }
-    }
+    let bench = Bench::new();
+    let broken = bench.read("app.sh");
+    worsen(&bench, 1, "failed");
+    let mut run = bench.dev(&[]);
+    run.until("awaiting_agent");
+    assert_eq!(bench.read("app.sh"), broken);
+    run.end();
+    heal(&bench, "failed");
+}
+
+#[test]
+fn the_cooldown_outlives_a_kill() {
+    let bench = Bench::new();
+    let broken = bench.read("app.sh");
+    worsen(&bench, 2, "exhausted");
+    assert_eq!(bench.read("app.sh"), broken);
+    let (code, phases) = bench.dev(&[]).wait();
+    assert_eq!((code, phases), (Some(3), vec!["crash_detected".into(), "aborted".into()]));
 }
 
 #[test]
