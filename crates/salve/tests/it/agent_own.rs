@@ -242,6 +242,16 @@ fn the_worker_killed_alone_takes_its_agent_with_it() {
 }
 
 #[test]
+fn an_agent_that_does_nothing_is_ended_though_it_listens_to_salve() {
+    let (until_taken, _) = BY_MCP.split_once("call 3").unwrap();
+    let bench = Bench::with_own("claude", &format!("{until_taken}\nsleep 300\n"));
+    let mut run = bench.dev(&[("SALVE_AGENT_IDLE_LIMIT_MS", "2000"), ("REPAIR_MAX_ATTEMPTS", "1")]);
+    run.until("agent_started");
+    run.until_said("showed no sign of life");
+    run.until("failed");
+}
+
+#[test]
 fn an_agent_over_its_budget_is_ended_and_so_is_the_incident() {
     let script = r#"
 echo '{"type":"assistant","message":{"id":"m","content":[],"usage":{"input_tokens":900,"output_tokens":200}}}'
