@@ -9,6 +9,7 @@ use salve_core::repair::{
 };
 
 use super::events::{find, visible};
+use super::output::counted;
 use super::{CliError, Exit, Output, project};
 use crate::process;
 use crate::store::{Filter, Store};
@@ -118,17 +119,24 @@ fn print_moment(to: &mut impl Write, moment: &Moment, zone: &TimeZone) -> io::Re
 }
 
 fn print_agent(to: &mut impl Write, part: &AgentPart) -> io::Result<()> {
-    let size = |size: Size| match (size.files_changed, size.lines_changed) {
-        (None, None) => "nothing".to_owned(),
-        (files, lines) => {
-            let number = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
-            format!("{} files, {} lines", number(files), number(lines))
-        }
+    let size = |size: Size| {
+        let number = |n: Option<u32>, one: &str, many: &str| match n {
+            Some(n) => counted(u64::from(n), one, many),
+            None => format!("? {many}"),
+        };
+        let files = number(size.files_changed, "file", "files");
+        format!("{files}, {}", number(size.lines_changed, "line", "lines"))
     };
-    let name = part.name.as_deref().unwrap_or("no agent");
-    let (reported, measured) = (size(part.reported), size(part.measured));
-    let (attempt, name) = (part.attempt, visible(name));
-    writeln!(to, "  agent      attempt {attempt}: {name} reported {reported}; measured {measured}")
+    let is_known = |size: Size| size.files_changed.is_some() || size.lines_changed.is_some();
+    let name = part.name.as_deref().map_or_else(|| "no agent took part".to_owned(), visible);
+    write!(to, "  agent      attempt {}: {name}", part.attempt)?;
+    if is_known(part.reported) {
+        write!(to, ", reported {}", size(part.reported))?;
+    }
+    if is_known(part.measured) {
+        write!(to, ", measured {}", size(part.measured))?;
+    }
+    writeln!(to)
 }
 
 /// Says what can be done now, each as a command that can be pasted.

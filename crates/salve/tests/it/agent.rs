@@ -70,6 +70,10 @@ fn an_agent_repairs_the_server_and_every_phase_is_told_in_order() {
     assert!(message("ready_to_restart").contains("1 file, 3 lines changed"), "{told:?}");
     assert_eq!(message("restarting"), "Restart attempt 1/3...");
     assert_eq!(message("recovered"), "Dev server recovered after agent repair!");
+    let shown = bench.project.run(&["show", id.as_str().unwrap()]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let part = "attempt 1: claude-code, reported 1 file, 3 lines, measured 1 file, 3 lines";
+    assert!(shown.contains(part), "{shown}");
     let (code, phases) = run.end();
     assert_eq!((code, phases), (Some(130), REPAIRED.map(str::to_owned).to_vec()));
 }
