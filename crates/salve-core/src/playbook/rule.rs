@@ -7,7 +7,7 @@ use super::catch::Caught;
 use super::condition::Condition;
 use super::cure::Cure;
 use super::fill;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, Text};
 use crate::class::Class;
 use crate::event::Exit;
 
@@ -269,7 +269,7 @@ impl Rule {
 
     /// Returns what it catches if one of its patterns matches in `text`; `near` is searched for
     /// the rest.
-    pub(super) fn catch(&self, text: &str, near: &str) -> Option<Caught> {
+    pub(super) fn catch(&self, text: Text<'_>, near: Text<'_>) -> Option<Caught> {
         let mut caught = Caught::default();
         let fits = self.patterns.iter().any(|pattern| pattern.keep(text, &mut caught));
         if !(fits || self.patterns.is_empty())

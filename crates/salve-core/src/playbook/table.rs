@@ -10,6 +10,7 @@ use super::condition::{Condition, View};
 use super::cure::Ground;
 use super::facts::Facts;
 use super::fill::{Values, fill};
+use super::pattern::Text;
 use super::place;
 use super::rule::{Case, Place, Rule, RuleError, RuleRow, Turn};
 use super::{Diagnosis, Finding, Prescription, Seen, remedy};
@@ -137,9 +138,11 @@ impl Playbook {
     /// Returns whether a subject that still runs may be telling that something around it is
     /// broken.
     pub fn may_ail(&self, output: &str) -> bool {
-        let text = clean(end(output));
+        let raw = clean(end(output));
+        let small = raw.to_ascii_lowercase();
+        let text = Text { raw: &raw, small: &small };
         let alive = self.rules.iter().filter(|rule| rule.row.alive);
-        alive.into_iter().any(|rule| rule.catch(&text, &text).is_some())
+        alive.into_iter().any(|rule| rule.catch(text, text).is_some())
     }
 
     /// Returns what a subject that still runs tells about what is broken around it; unknown unless
@@ -172,7 +175,7 @@ impl Playbook {
             return Diagnosis::unknown();
         };
         let mut values = Values::new(&caught, facts, seen.fingerprint);
-        values.set_where(place::told(story.near(), &story.whole, facts));
+        values.set_where(place::told(story.near().raw, &story.whole, facts));
         let row = &rule.row;
         let ground = Ground { row, view: View { caught: &caught, facts }, values: &values };
         let prescribe = |action| {
@@ -205,7 +208,7 @@ impl Playbook {
         holds: impl Fn(Condition, &Caught) -> bool,
     ) -> Option<(&Rule, Caught)> {
         self.rules.iter().filter(|rule| rule.row.alive).find_map(|rule| {
-            let caught = rule.catch(&story.whole, &story.whole)?;
+            let caught = rule.catch(story.whole(), story.whole())?;
             rule.fits(|condition| holds(condition, &caught)).then_some((rule, caught))
         })
     }
@@ -288,7 +291,9 @@ fn end(output: &str) -> &str {
 /// The end of an output, and what of it belongs to the line that names the failure.
 struct Story {
     key: String,
+    small_key: String,
     whole: String,
+    small: String,
     near: Range<usize>,
 }
 
@@ -304,19 +309,26 @@ impl Story {
             let after = whole[at..].match_indices('\n').nth(AFTER);
             before..after.map_or(whole.len(), |(end, _)| at + end)
         });
-        Self { key, whole, near }
+        let (small_key, small) = (key.to_ascii_lowercase(), whole.to_ascii_lowercase());
+        Self { key, small_key, whole, small, near }
     }
 
-    fn near(&self) -> &str {
-        &self.whole[self.near.clone()]
+    fn whole(&self) -> Text<'_> {
+        Text { raw: &self.whole, small: &self.small }
+    }
+
+    fn near(&self) -> Text<'_> {
+        let near = self.near.clone();
+        Text { raw: &self.whole[near.clone()], small: &self.small[near] }
     }
 
     /// Returns the texts in which a rule's patterns are looked for, the surest first.
-    fn texts(&self, place: Place) -> impl Iterator<Item = &str> {
+    fn texts(&self, place: Place) -> impl Iterator<Item = Text<'_>> {
         let whole = match place {
             Place::Near => None,
-            Place::Anywhere => Some(self.whole.as_str()),
+            Place::Anywhere => Some(self.whole()),
         };
-        [self.key.as_str(), self.near()].into_iter().chain(whole)
+        let key = Text { raw: &self.key, small: &self.small_key };
+        [key, self.near()].into_iter().chain(whole)
     }
 }

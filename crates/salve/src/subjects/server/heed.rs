@@ -101,7 +101,7 @@ impl Fleet<'_> {
 /// Returns the remedy for what a server's last words tell, if there is one.
 fn remedy_for(capture: &Capture, place: &Place, scrubber: &Scrubber) -> Option<Digest> {
     let output = capture.tail();
-    if !Playbook::built_in().may_ail(&output) {
+    if output.is_empty() || !Playbook::built_in().may_ail(&output) {
         return None;
     }
     let output = scrubber.scrub(&output);
