@@ -147,8 +147,10 @@ impl Incident {
         self.note_trial(Fate::Failed);
         if let Some(symptom) = symptom {
             self.history.see(symptom);
+            if symptom.signature != self.symptom.signature {
+                self.findings.clear();
+            }
             self.symptom = symptom.clone();
-            self.findings.clear();
         }
         self.failures_in_row = self.failures_in_row.saturating_add(1);
         let then = match self.may_have_acted() {

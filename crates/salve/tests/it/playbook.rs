@@ -156,9 +156,15 @@ fn a_stale_pid_file_is_removed_and_only_without_being_told_to_ask() {
     let project = Project::new();
     project.write("salve.toml", "[playbook]\nauto = \"none\"\n");
     leave_pid_file(&project);
-    let output = dev(&project, &["--", "sh", "-c", PID_FILE]).output().unwrap();
+    let mut asked = project.command(&["dev", "--", "sh", "-c", PID_FILE]);
+    let output = asked.stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(project.dir().join("server.pid").exists());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("`rm server.pid` may not run") && said.contains("salve approve"),
+        "{said}"
+    );
 }
 
 #[test]

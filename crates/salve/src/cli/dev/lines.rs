@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
-use salve_core::event::{Effect, Event, RemedyKind, Report};
+use salve_core::event::{Effect, Event, RemedyKind, Report, Verdict};
 use salve_core::repair::{self, Notice, Tale, crash_log_name};
 
 /// How grave a line is.
@@ -68,6 +68,10 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
         Event::AgentLaunched { agent, process, .. } => {
             news("agent", format!("started {agent} (pid {})", process.pid))
         }
+        Event::Judged { judgement, .. } if judgement.verdict == Verdict::Ask => {
+            let why = repair::ask(tale)?.why;
+            Some(Line::new(Grade::Grave, "needs you", plea(tale, &why)))
+        }
         Event::Requested { what: Effect::Apply { .. }, .. } => repairing(tale),
         Event::Finished { report: Report::Failed { reason }, .. } => {
             news("failed", reason.to_string())
@@ -127,7 +131,12 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
         "exhausted" => {
             let next = match notice_follows(tale) {
                 true => String::new(),
-                false => format!(" {key}\nsee {} · salve show {id}", crash_log_name(tale.id())),
+                false => {
+                    let found = tale.incident().findings().iter();
+                    let found = found.map(|one| format!("\n{}\n{}", one.what, one.next));
+                    let (found, log) = (found.collect::<String>(), crash_log_name(tale.id()));
+                    format!(" {key}{found}\nsee {log} · salve show {id}")
+                }
             };
             Some(Line::new(Grade::Grave, "exhausted", format!("{message}{next}")))
         }
