@@ -247,7 +247,7 @@ fn splice(from: &OwnedFd, to: &File) {
 
 /// Measures what Salve needs for itself.
 fn memory(stage: &Stage) {
-    println!("salve's own memory (proportional share of both its processes), idle");
+    println!("salve's own memory, both its processes, idle; its code is mapped, not held");
     for (servers, limit) in [(1, 12.0), (50, 25.0)] {
         let dir = stage.path("idle");
         let _ = fs::remove_dir_all(dir.join(".salve"));
@@ -265,12 +265,14 @@ fn memory(stage: &Stage) {
         // What they did at last is done by then.
         std::thread::sleep(Duration::from_secs(1));
         let used = mb(of_tree(salve.id(), "Pss:"));
+        let held = mb(of_tree(salve.id(), "Pss_Anon:"));
         let before = cpu(salve.id());
         std::thread::sleep(IDLE);
         let busy = (cpu(salve.id()) - before).as_secs_f64() / IDLE.as_secs_f64() * 100.0;
         let name = format!("{servers} server{}", if servers == 1 { "" } else { "s" });
         println!(
-            "{name:<34} {used:>6.1} MB, limit {limit} MB{}; {busy:.2} % of a core",
+            "{name:<34} {held:>6.1} MB held, {used:.1} MB with code, limit {limit} MB{}; \
+             {busy:.2} % of a core",
             missed(used < limit)
         );
         end(salve);
