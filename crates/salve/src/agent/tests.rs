@@ -8,6 +8,7 @@ use salve_core::scrub::Key;
 use uuid::Uuid;
 
 use super::*;
+use crate::process::tests::alone;
 
 /// Long enough for anything that ends by itself on a busy machine.
 const AMPLE: Duration = Duration::from_secs(60);
@@ -87,6 +88,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"Fixed.","t
 
 #[test]
 fn claude_gets_its_task_and_is_charged_for_it() {
+    let _alone = alone();
     let (ending, events, stage) = run(Runtime::Claude, CLAUDE_WORKS, BOUNDS);
     assert_eq!((ending.end, ending.text.as_str()), (End::Finished, "Fixed."));
     let spent = Amounts { tokens: 200, money_micros: 250_000, ..Amounts::default() };
@@ -106,6 +108,7 @@ fn claude_gets_its_task_and_is_charged_for_it() {
 
 #[test]
 fn codex_and_gemini_get_theirs_in_their_own_way() {
+    let _alone = alone();
     let script = r#"
 printf '%s\n' "$@" > args
 echo '{"type":"thread.started","thread_id":"t"}'
@@ -133,6 +136,7 @@ echo '{"type":"result","status":"success","stats":{"total_tokens":70,"input_toke
 
 #[test]
 fn any_program_takes_its_task_by_stdin_argument_or_file() {
+    let _alone = alone();
     for (words, file) in [(&["fixer"][..], "stdin"), (&["fixer", "{prompt_file}"], "file")] {
         let script = "cat > stdin; [ -n \"$1\" ] && cp \"$1\" file; echo '{\"type\":\"spent\",\"tokens\":3}'";
         let stage = Stage::new("fixer", &format!("{script}; exit 0"));
@@ -146,6 +150,7 @@ fn any_program_takes_its_task_by_stdin_argument_or_file() {
 
 #[test]
 fn an_agent_that_cannot_work_says_why() {
+    let _alone = alone();
     let said = "Not logged in · Please run /login";
     let script = format!(
         r#"echo '{{"type":"result","subtype":"success","is_error":true,"result":"{said}"}}'; exit 1"#
@@ -167,6 +172,7 @@ fn an_agent_that_cannot_work_says_why() {
 
 #[test]
 fn an_end_without_a_result_and_garbage_are_no_success() {
+    let _alone = alone();
     for runtime in Runtime::ALL {
         let script = "echo '{\"type\":\"init\"'; printf 'bad \\377\\000 bytes\\n'; echo '[1]'";
         let (ending, ..) = run(runtime, script, BOUNDS);
@@ -178,6 +184,7 @@ fn an_end_without_a_result_and_garbage_are_no_success() {
 
 #[test]
 fn silent_work_is_not_idle_but_silence_is() {
+    let _alone = alone();
     let bounds = Bounds { idle: Duration::from_millis(800), ..BOUNDS };
     let (ending, ..) = run(Runtime::Claude, "sleep 1000", bounds);
     assert_eq!(ending.end, End::Idle);
@@ -189,6 +196,7 @@ fn silent_work_is_not_idle_but_silence_is() {
 
 #[test]
 fn over_its_budget_it_is_ended_with_all_it_started() {
+    let _alone = alone();
     let script = r#"
 setsid sleep 1000 & echo $! > child
 echo '{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":600,"output_tokens":1}}}'
@@ -210,6 +218,7 @@ wait
 
 #[test]
 fn a_flood_is_bounded_and_an_endless_line_passed_over() {
+    let _alone = alone();
     let script = r#"
 yes '{"type":"message","role":"assistant","content":"x"}' | head -n 20000
 head -c 9000000 /dev/zero | tr '\0' 'x'; echo
@@ -222,6 +231,7 @@ echo '{"type":"result","status":"success"}'
 
 #[test]
 fn one_that_was_told_to_stop_ends_though_it_ignores_it() {
+    let _alone = alone();
     let script = "trap '' TERM; echo '{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}'; while :; do sleep 1; done";
     let stage = Stage::new("claude", script);
     let (agent, _) = stage.start(&Runtime::Claude.profile().unwrap(), BOUNDS);
@@ -233,6 +243,7 @@ fn one_that_was_told_to_stop_ends_though_it_ignores_it() {
 
 #[test]
 fn a_missing_program_is_told_as_such() {
+    let _alone = alone();
     let stage = Stage::new("other", "exit 0");
     let profile = Profile::command(&["no-such-agent".into()]).unwrap();
     let scrubber = Scrubber::new(Key::new([1; 32]));
