@@ -312,7 +312,6 @@ fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
         max_lines: repair.max_loc,
         on_failure: agent.on_failure.into(),
         playbook: config.settings.playbook.auto,
-        user_memory: config.settings.memory.user,
         logs_kept: Duration::from_secs(u64::from(config.settings.server.crash_log_days) * 86_400),
     }
 }

@@ -320,11 +320,16 @@ fn nothing_there() -> Report {
 
 /// Returns the report of a failure with its causes.
 pub(super) fn failed(scrubber: &Scrubber, error: &dyn std::error::Error) -> Report {
+    Report::Failed { reason: scrubber.scrub(&with_causes(error)) }
+}
+
+/// Returns what went wrong, and because of what.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
         text = format!("{text}: {source}");
         cause = source.source();
     }
-    Report::Failed { reason: scrubber.scrub(&text) }
+    text
 }

@@ -7,9 +7,10 @@ use salve_core::incident::Run as Effecting;
 use salve_core::server::LocalUrl;
 use salve_core::watch::{Address, Ailment, Answer, Due, Seen, Strictness, Turn, Watch};
 
+use super::effects::with_causes;
 use super::fleet::Fleet;
 use super::heed::Heed;
-use super::{Ailing, Failing, Input, Life, Remark, Source, State, Then};
+use super::{Ailing, Failing, Input, Life, Remark, Server, ServerPlan, Source, State, Then};
 use crate::probe;
 use crate::process::{Ended, Spec};
 use crate::store::StoreError;
@@ -28,14 +29,7 @@ impl Fleet<'_> {
         server.generation += 1;
         server.ended_well = false;
         let generation = server.generation;
-        let spec = Spec {
-            argv: server.plan.argv.clone(),
-            dir: server.plan.dir.clone(),
-            env: server.plan.env.clone(),
-            server: server.plan.name.clone(),
-            terminal: server.plan.terminal,
-            output: server.capture.clone(),
-        };
+        let spec = spec_of(server);
         let post = self.post.clone();
         let then = Box::new(move |ended| {
             // Nobody is left to tell when the fleet is gone.
@@ -44,15 +38,7 @@ impl Fleet<'_> {
         let since = Instant::now();
         let running = match self.care.spawn(&spec, then) {
             Ok(running) => running,
-            Err(error) => {
-                let mut text = error.to_string();
-                let mut cause = std::error::Error::source(&error);
-                while let Some(source) = cause {
-                    text = format!("{text}: {source}");
-                    cause = source.source();
-                }
-                return self.never_started(at, &text, verifies);
-            }
+            Err(error) => return self.never_started(at, &with_causes(&error), verifies),
         };
         let strictness = match verifies {
             Some(_) => Strictness::Strict,
@@ -332,6 +318,19 @@ fn family(care: &crate::process::Care, life: &Life) -> Vec<u32> {
         care.leftovers(&life.running).iter().map(|one| one.process.pid).collect();
     family.push(life.running.process().pid);
     family
+}
+
+/// Returns what is started when a server is.
+fn spec_of(server: &Server) -> Spec {
+    let ServerPlan { argv, dir, env, name, terminal, .. } = &server.plan;
+    Spec {
+        argv: argv.clone(),
+        dir: dir.clone(),
+        env: env.clone(),
+        server: name.clone(),
+        terminal: *terminal,
+        output: server.capture.clone(),
+    }
 }
 
 /// Starts a thread with a small stack that nobody waits for.

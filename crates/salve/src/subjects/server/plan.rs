@@ -108,8 +108,6 @@ pub struct RepairPlan {
     pub on_failure: OnFailure,
     /// Which shipped remedies run without asking.
     pub playbook: PlaybookAuto,
-    /// Whether the user's own memory is used.
-    pub user_memory: bool,
     /// How long crash logs are kept.
     pub logs_kept: Duration,
 }
