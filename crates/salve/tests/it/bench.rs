@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
 
 use salve::store::{Filter, Store};
 use salve_core::event::{Entry, Event};
@@ -14,9 +13,7 @@ use salve_core::incident::Incident;
 use serde_json::Value;
 
 use crate::support::Project;
-
-/// Longer than anything here takes, on however busy a machine.
-pub(crate) const LONG: Duration = Duration::from_secs(90);
+pub(crate) use crate::support::{LONG, is_alive, wait_for as wait_until};
 
 /// What a broken server does.
 pub(crate) const BROKEN: &str = "echo 'ReferenceError: total is not defined' >&2\nexit 1\n";
@@ -284,20 +281,4 @@ impl Drop for Run {
 pub(crate) fn signal(name: &str, pid: u32) {
     // It may have ended just now.
     let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
-}
-
-/// Waits until `is_so`, looking now and then.
-#[track_caller]
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what} did not come to pass");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-pub(crate) fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')')
-        .is_some_and(|(_, rest)| !matches!(rest.split_whitespace().next(), Some("Z" | "X") | None))
 }

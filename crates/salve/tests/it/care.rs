@@ -4,16 +4,15 @@ use jiff::Timestamp;
 use salve::store::{Filter, Store};
 use salve_core::class::Class;
 use salve_core::event::{
-    Acted, Actor, AtALoss, Digest, Draft, Effect, Entry, Event, Exit, Judgement, Limits, Mode,
-    OnFailure, Origin, Policy, Process, Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind,
-    Symptom, Undo, Verdict,
+    Acted, Actor, Digest, Draft, Effect, Entry, Event, Exit, Judgement, Mode, Origin, Policy,
+    Process, Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind, Symptom, Undo, Verdict,
 };
 use salve_core::id::{IncidentId, Signature};
 use salve_core::incident::{Incident, Move};
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
-use crate::support::Project;
+use crate::support::{self, Project};
 
 /// A key of a made-up service, in a shape that the scrubber knows.
 pub(crate) const SECRET: &str = concat!("ghp_", "a8Kd02LmQx71ZbVt93NcPw64RyHs58Jf", "UeG1");
@@ -106,23 +105,8 @@ impl Care {
 fn opening() -> Event {
     let subject =
         Subject { kind: SubjectKind::Server, name: Scrubbed::literal("web"), repeat: Repeat::Safe };
-    let policy = Policy {
-        person: Scrubbed::literal("ada"),
-        mode: Mode::Agent,
-        limits: Limits { attempts: Some(3), ..Limits::default() },
-        backoff_ms: 0,
-        engage_ms: 3_600_000,
-        write_ms: 3_600_000,
-        quiet_ms: 0,
-        watch_ms: 0,
-        cooldown_ms: 0,
-        max_files: 8,
-        max_lines: 300,
-        no_progress_limit: None,
-        catastrophe_after: None,
-        on_failure: OnFailure::Undo,
-        at_a_loss: AtALoss::Ask,
-    };
+    let policy =
+        Policy { engage_ms: 3_600_000, write_ms: 3_600_000, ..support::policy(Mode::Agent) };
     let symptom = Symptom {
         signature: Signature(1),
         class: Class::ImportError,

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Project, dev, wait_until};
+use crate::support::{Project, dev, is_alive, wait_until};
 
 fn run(mut command: Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
@@ -20,12 +20,6 @@ fn phases(output: &Output) -> Vec<String> {
         fact["phase"].as_str().unwrap().to_owned()
     };
     text.lines().map(phase).collect()
-}
-
-fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')')
-        .is_some_and(|(_, rest)| !matches!(rest.split_whitespace().next(), Some("Z" | "X") | None))
 }
 
 /// Starts a server that tells the pids of itself and of a child that left it, and waits for them.

@@ -8,15 +8,14 @@ use salve::project::Project as Root;
 use salve::store::{Appended, Filter, Store, Unless};
 use salve_core::class::Class;
 use salve_core::event::{
-    Acted, Actor, AtALoss, Digest, Draft, Effect, Event, Judgement, Limits, Mode, OnFailure,
-    Origin, Outcome, Policy, Process, Proof, Remedy, RemedyKind, Repeat, Report, Subject,
-    SubjectKind, Symptom, Undo, Verdict,
+    Acted, Actor, Digest, Draft, Effect, Event, Judgement, Mode, Origin, Outcome, Process, Proof,
+    Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind, Symptom, Undo, Verdict,
 };
 use salve_core::id::{IncidentId, Signature};
 use salve_core::incident::{Holder, Incident, Move, Phase, Run};
 use salve_core::scrub::Scrubbed;
 
-use crate::support::Project;
+use crate::support::{self, Project};
 
 /// What the processes have in common besides the journal: the world.
 #[derive(Default)]
@@ -60,23 +59,7 @@ fn remedy() -> Remedy {
 fn opening() -> Event {
     let subject =
         Subject { kind: SubjectKind::Check, name: Scrubbed::literal("test"), repeat: Repeat::Safe };
-    let policy = Policy {
-        person: Scrubbed::literal("ada"),
-        mode: Mode::Legacy,
-        limits: Limits { attempts: Some(3), ..Limits::default() },
-        backoff_ms: 0,
-        engage_ms: 0,
-        write_ms: 0,
-        quiet_ms: 0,
-        watch_ms: 0,
-        cooldown_ms: 0,
-        max_files: 8,
-        max_lines: 300,
-        no_progress_limit: None,
-        catastrophe_after: None,
-        on_failure: OnFailure::Undo,
-        at_a_loss: AtALoss::Ask,
-    };
+    let policy = support::policy(Mode::Legacy);
     let symptom = Symptom {
         signature: Signature(1),
         class: Class::DependencyMissing,

@@ -4,16 +4,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
 
 use salve_core::event::{Actor, Event, Mark};
 use serde_json::{Value, json};
 
 use crate::care::{Care, SECRET};
-use crate::support::Project;
-
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::{LONG, Project, wait_for};
 
 /// A client of `salve mcp`, speaking by hand.
 pub(crate) struct Client {
@@ -71,7 +67,7 @@ impl Client {
             return self.aside.remove(at);
         }
         loop {
-            let message = self.lines.recv_timeout(PATIENCE).unwrap();
+            let message = self.lines.recv_timeout(LONG).unwrap();
             if fits(&message) {
                 return message;
             }
@@ -115,16 +111,6 @@ impl Drop for Client {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// Waits for a condition.
-#[track_caller]
-fn wait_for(what: &str, mut met: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !met() {
-        assert!(Instant::now() < end, "{what} did not come about");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -368,7 +354,7 @@ fn a_report_is_bound_to_the_attempt_whose_task_the_session_got() {
 /// Sends one HTTP request and returns the whole answer.
 fn post(address: &str, headers: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     let accept = "application/json, text/event-stream";
     write!(
         stream,

@@ -5,18 +5,54 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use salve_core::event::{AtALoss, Limits, Mode, OnFailure, Policy};
+use salve_core::scrub::Scrubbed;
 use tempfile::TempDir;
 
 /// Longer than anything here takes, on however busy a machine.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(90);
 
 /// Waits until `is_so`, looking now and then.
 #[track_caller]
-pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(is_so: impl FnMut() -> bool) {
+    wait_for("it", is_so);
+}
+
+/// Waits until `is_so`, and says what did not come to pass otherwise.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !is_so() {
-        assert!(Instant::now() < deadline, "it did not come to pass");
+        assert!(Instant::now() < deadline, "{what} did not come to pass");
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Tells whether a process lives; one that only waits to be reaped does not.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !matches!(rest.split_whitespace().next(), Some("Z" | "X") | None))
+}
+
+/// Returns terms under which nothing waits and three attempts are made.
+pub(crate) fn policy(mode: Mode) -> Policy {
+    Policy {
+        person: Scrubbed::literal("ada"),
+        mode,
+        limits: Limits { attempts: Some(3), ..Limits::default() },
+        backoff_ms: 0,
+        engage_ms: 0,
+        write_ms: 0,
+        quiet_ms: 0,
+        watch_ms: 0,
+        cooldown_ms: 0,
+        max_files: 8,
+        max_lines: 300,
+        no_progress_limit: None,
+        catastrophe_after: None,
+        on_failure: OnFailure::Undo,
+        at_a_loss: AtALoss::Ask,
     }
 }
 
