@@ -52,6 +52,8 @@ impl Incident {
             (E::Verify, R::Verified { proof, symptom }) => {
                 self.verified(*proof, symptom.as_deref())
             }
+            // It ended by itself, as it should: no failure, and no proof that it is well either.
+            (E::Verify, R::Done) => self.stop_now(Then::End(Outcome::Aborted)),
             (E::Verify, R::Failed { .. } | R::TimedOut) => match self.subject.repeat {
                 Repeat::Safe => self.fail(None),
                 Repeat::Unsafe => self.ask(Question::MayHaveActed),

@@ -48,7 +48,7 @@ fn message(tale: &Tale<'_>, event: &Event, attempt: u32, phase: &str) -> String 
         "exhausted" => exhausted(tale, event),
         "cooldown" => format!("Entering {} cooldown period...", period(policy.cooldown_ms)),
         "failed_requires_human" => needs_human(tale),
-        "aborted" => aborted(event),
+        "aborted" => aborted(tale, event),
         other => other.to_owned(),
     }
 }
@@ -198,9 +198,12 @@ fn needs_human(tale: &Tale<'_>) -> String {
     }
 }
 
-fn aborted(event: &Event) -> String {
+fn aborted(tale: &Tale<'_>, event: &Event) -> String {
     match event {
         Event::Ended { outcome: Outcome::GivenUp } => "A person declined what was left.".into(),
+        _ if tale.ended_by_itself() => {
+            "The server ended by itself before it was proven well: it is not called healed.".into()
+        }
         _ => "Repair skipped or called off.".into(),
     }
 }

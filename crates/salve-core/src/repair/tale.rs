@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::Notice;
 use super::notice::notices;
-use crate::event::{Actor, Change, Entry, Event, Mark, Mode, Report, Resource, Subject};
+use crate::event::{Actor, Change, Effect, Entry, Event, Mark, Mode, Report, Resource, Subject};
 use crate::id::IncidentId;
 use crate::incident::{Ignored, Incident, NotOpened};
 use crate::scrub::Scrubbed;
@@ -182,6 +182,19 @@ impl<'e> Tale<'e> {
     /// Returns when the incident opened.
     pub fn opened_at(&self) -> Timestamp {
         self.lines.first().map_or(self.incident.clock(), |line| line.entry.at)
+    }
+
+    /// Tells whether the subject ended of its own accord, as it should, when it was last verified.
+    pub fn ended_by_itself(&self) -> bool {
+        let mut events = self.lines.iter().rev().map(|line| &line.entry.event);
+        let Some(verify) = events.find_map(|event| match event {
+            Event::Requested { effect, what: Effect::Verify } => Some(*effect),
+            _ => None,
+        }) else {
+            return false;
+        };
+        let ended = Event::Finished { effect: verify, report: Report::Done };
+        self.lines.iter().rev().any(|line| line.entry.event == ended)
     }
 
     /// Returns the number of the present attempt, never more than there may be.

@@ -92,6 +92,25 @@ fn an_exit_without_error_is_no_crash() {
 }
 
 #[test]
+fn a_clean_stop_while_it_is_verified_is_no_failure_and_no_heal() {
+    let project = Project::new();
+    let script = "echo run >> runs; if [ -e been ]; then exit 0; fi; touch been; exit 7";
+    let mut command = dev(&project, &["--json", "--", "sh", "-c", script]);
+    // It ends long before it could be proven well.
+    command.env("SALVE_SERVER_HEALTH_SOAK_MS", "600000");
+    let output = run(command);
+    let want =
+        ["crash-detected", "lock-acquired", "waiting", "restarting", "health-check", "aborted"];
+    assert_eq!(phases(&output), want, "{output:?}");
+    assert_eq!(output.status.code(), Some(0), "it ended by itself in the end");
+    let runs = std::fs::read_to_string(project.dir().join("runs")).unwrap();
+    assert_eq!(runs.lines().count(), 2, "it is not run again");
+    assert!(!project.dir().join(".dev-repair.lock").exists());
+    let output = run(dev(&project, &["--json", "--", "sh", "-c", "exit 3"]));
+    assert_eq!(phases(&output)[0], "crash-detected", "the first incident is over: {output:?}");
+}
+
+#[test]
 fn what_cannot_be_started_says_so() {
     let project = Project::new();
     let output = run(dev(&project, &["--", "no-such-program-anywhere"]));

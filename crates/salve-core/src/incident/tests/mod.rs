@@ -191,6 +191,16 @@ fn a_restart_that_helps_closes_the_incident() {
 }
 
 #[test]
+fn what_ends_by_itself_as_it_should_is_neither_run_again_nor_called_healed() {
+    let retries = [(Retry, Allow), (Retry, Allow)];
+    check(policy(), &retries, &[Works], "verify aborted");
+    check(policy(), &retries, &[Breaks(1, "x"), Works], "verify verify aborted");
+    // What a remedy changed is unproven, so it is given back.
+    let acts = [Works, Works, Works, Works];
+    check(policy(), &[(Command, Allow)], &acts, "snapshot apply-a verify rollback-attempt aborted");
+}
+
+#[test]
 fn the_second_remedy_runs_after_the_first_is_undone() {
     check(
         policy(),

@@ -142,6 +142,7 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
         }
         "cooldown" => Some(Line::new(Grade::Grave, "cooldown", message.clone())),
         "failed_requires_human" => Some(Line::new(Grade::Grave, "needs you", plea(tale, message))),
+        "aborted" if tale.ended_by_itself() => news("ended", format!("{message}\nsalve show {id}")),
         "aborted" => {
             let text = format!("{message} {key}\nsalve show {id}");
             Some(Line::new(Grade::Grave, "skipped", text))

@@ -269,7 +269,8 @@ impl Fleet<'_> {
             self.desk.note(vec![stopped])?;
             self.remark(at, &Remark::Ended { exit: ended.exit });
             return match verifies {
-                Some(effect) => self.ended_while_verified(at, effect),
+                // A clean stop is no failure, so nothing more is tried; nor was it proven well.
+                Some(effect) => self.finish(at, effect, Report::Done),
                 None => Ok(()),
             };
         }
@@ -289,12 +290,6 @@ impl Fleet<'_> {
         let (exit, uptime) = (Some(Exit::Code(127)), Duration::ZERO);
         let unstarted = Some(why.to_owned());
         self.sickened(at, Failing { exit, uptime, ailing: None, unstarted, verifies })
-    }
-
-    /// Reports that what was verified ended of its own accord.
-    fn ended_while_verified(&mut self, at: usize, effect: Effecting) -> Result<(), StoreError> {
-        let reason = salve_core::scrub::Scrubbed::literal("it ended while it was being verified");
-        self.finish(at, effect, Report::Failed { reason })
     }
 }
 
