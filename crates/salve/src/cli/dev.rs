@@ -25,6 +25,7 @@ use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::dirs;
 use crate::heal::Desk;
+use crate::heal::shelf::Shelf;
 use crate::process::{Capture, Care, Logs, Look, Outlet, Terminal, keeper, strays};
 use crate::project::{Project, ProjectError};
 use crate::store::{Filter, Store};
@@ -91,7 +92,6 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     }
     let complaints = post.clone();
     let repair = repair_plan(&config, &scrubber);
-    let user = user_memory(&config);
     let desk = Desk::new(&store, scrubber.clone());
     let by = Some(speaker(&scrubber)).filter(|by| matches!(by, Actor::Person { .. }));
     let mut fleet = Fleet::new(Parts {
@@ -99,8 +99,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         desk,
         care: care.clone(),
         rules: config.fingerprint_rules(),
-        policy: &config.policy,
-        user,
+        shelf: shelf(&project, &config),
         repair,
         agents: agents::agents((&project, &store), &config, &scrubber, out)?,
         run: scrubber.scrub(&run.to_string()),
@@ -311,9 +310,14 @@ fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
         max_files: repair.max_files,
         max_lines: repair.max_loc,
         on_failure: agent.on_failure.into(),
-        playbook: config.settings.playbook.auto,
         logs_kept: Duration::from_secs(u64::from(config.settings.server.crash_log_days) * 86_400),
     }
+}
+
+/// Returns the shelf that remedies are taken from.
+fn shelf<'c>(project: &Project, config: &'c Config) -> Shelf<'c> {
+    let (root, auto) = (project.root().to_path_buf(), config.settings.playbook.auto);
+    Shelf::new(root, &config.policy, auto, user_memory(config))
 }
 
 /// Opens the user's own memory, where it is used and there is one.

@@ -6,15 +6,28 @@
 //!
 //! **Invariant:** an effect is returned only once its entry is in the journal, and only to the
 //! process that wrote it.
+//!
+//! What every subject does about an incident lies beside it: the [`shelf`] that remedies are taken
+//! from, the look into the [`cause`], what is done with the [`files`], and [`agents`].
+
+pub mod agents;
+pub mod cause;
+pub mod files;
+pub mod shelf;
 
 use std::cell::Cell;
-use std::time::Instant;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Actor, Draft, Entry, Event, Outcome, Policy, Process, Subject, Symptom};
+use salve_core::event::{
+    Actor, Draft, Entry, Event, Outcome, Policy, Process, Proof, Subject, Symptom,
+};
+use salve_core::fingerprint::Fingerprint;
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Move, NotOpened, Phase, Run};
-use salve_core::scrub::Scrubber;
+use salve_core::memory::{self, Failure, Kind, Remedy};
+use salve_core::scrub::{Scrubbed, Scrubber};
 
 use crate::process;
 use crate::store::{Appended, Filter, Store, StoreError, Unless};
@@ -185,6 +198,33 @@ impl<'s> Desk<'s> {
         Ok(())
     }
 
+    /// Tells memory which remedy cured a failure, where that is proven.
+    pub fn credit(
+        &self,
+        incident: &Incident,
+        fingerprint: &Fingerprint,
+        kind: Kind,
+        root: &Path,
+    ) -> Result<(), StoreError> {
+        let Some((remedy, signature)) = incident.credit() else { return Ok(()) };
+        let failure = Failure::new(fingerprint, &self.scrubber);
+        if failure.signature != signature {
+            return Ok(());
+        }
+        let name = root.file_name().unwrap_or_default().to_string_lossy();
+        let outcome = memory::Outcome {
+            at: self.now(),
+            by: Scrubbed::literal("salve"),
+            incident: Some(incident.id()),
+            project: self.scrubber.scrub(&name),
+            proof: Proof::Proven,
+        };
+        let known = Remedy { kind, text: remedy.text.clone() };
+        self.store.memory().learn(&failure, &known, &outcome)?;
+        let learned = Event::Learned { signature, remedy: remedy.digest, proof: Proof::Proven };
+        self.note(vec![learned]).map(drop)
+    }
+
     /// Returns the incidents of a subject that are not over, oldest first.
     pub fn unfinished(&self, subject: &Subject) -> Result<Vec<Incident>, StoreError> {
         let journal = self.store.journal();
@@ -220,6 +260,18 @@ fn take_in(
         }
     }
     run
+}
+
+/// Returns a time in milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Runs something that takes time on a thread of its own.
+pub(crate) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) {
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10);
+    // Without threads there is nothing left that could be done.
+    let _ = builder.spawn(work);
 }
 
 /// How many incidents back one looks for those that are not over.

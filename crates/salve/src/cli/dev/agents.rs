@@ -6,9 +6,9 @@ use salve_core::scrub::Scrubber;
 use super::super::{CliError, Output};
 use crate::agent::{Mcp, Profile, Runtime};
 use crate::config::{Agent, AgentRuntime, CommandLine, Config, Live, LiveError, Sources};
+use crate::heal::agents::{AgentPlan, Agents};
 use crate::project::Project;
 use crate::store::Store;
-use crate::subjects::server::{AgentPlan, Agents};
 
 /// Returns what it takes to start agents, where the settings want that.
 pub(super) fn agents<'s>(

@@ -7,94 +7,25 @@
 //!
 //! **Invariant:** nothing is measured, undone or verified while an agent of ours still runs.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use salve_core::agent::prompt;
-use salve_core::event::{Amounts, Effect, Event, Process, RemedyKind, Report, Resource, Scope};
+use salve_core::event::{Amounts, Effect, Event, RemedyKind, Report, Resource, Scope};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase, Run as Effecting};
-use salve_core::repair::{Tale, Work, agent_title, order};
+use salve_core::repair::{Tale, Work, order};
 use salve_core::scrub::Scrubbed;
 
 use super::Input;
 use super::fleet::Fleet;
-use super::life::millis;
-use crate::agent::{self, Agent, AgentEvent, Bounds, End, Ending, Mcp, Profile, Task};
-use crate::config::{Live, Reload};
-use crate::process;
-use crate::project::Project;
+use crate::agent::{AgentEvent, Bounds, End, Ending, Task};
+use crate::heal::agents::{Call, Launched, is_attended, words};
+use crate::heal::files::{Edits, has_changed};
+use crate::heal::millis;
 use crate::store::{Filter, StoreError};
-use crate::workspace::{Name, Workspace, WorkspaceError};
 
-/// How long an agent has to end by itself once it said that it has finished.
-const PARTING: Duration = Duration::from_secs(10);
-/// How long ending an agent may take beyond the time it has.
-const ENDING: Duration = Duration::from_secs(30);
 /// How often it is looked whether those who listen are still there.
 const LOOK: Duration = Duration::from_secs(1);
-/// How many comings and goings of sessions are looked at.
-const SESSIONS: usize = 200;
-
-/// How an agent is started.
-#[derive(Clone, Debug)]
-pub struct AgentPlan {
-    /// Its name.
-    pub name: String,
-    /// How it is run.
-    pub profile: Profile,
-    /// How it reaches Salve.
-    pub mcp: Mcp,
-    /// The model, if not its own choice.
-    pub model: Option<String>,
-    /// How long it may take.
-    pub wall: Duration,
-    /// How long it may show no sign of life.
-    pub idle: Duration,
-}
-
-/// What it takes to start agents.
-#[derive(Debug)]
-pub struct Agents<'a> {
-    /// How they are started.
-    pub plan: AgentPlan,
-    /// The settings, which are held while one runs.
-    pub live: Live<'a>,
-}
-
-/// An agent of ours at work.
-pub(super) struct Minder {
-    agent: Arc<Agent>,
-    incident: IncidentId,
-    effect: Effecting,
-    /// The entry by which the settings are held.
-    guard: u64,
-    /// Whether it was told to stop.
-    stopped: bool,
-}
-
-impl Minder {
-    /// Returns the agent, for those who have to wait for its end.
-    pub(super) fn agent(&self) -> Arc<Agent> {
-        Arc::clone(&self.agent)
-    }
-
-    /// Tells it to stop, once.
-    pub(super) fn stop(&mut self) {
-        if !std::mem::replace(&mut self.stopped, true) {
-            self.agent.stop();
-        }
-    }
-}
-
-/// Waits until an agent has ended with all it started; one that does not is made to.
-pub(super) fn see_off(agent: &Agent) {
-    if agent.wait(PARTING).is_none() {
-        agent.stop();
-        // Ending it is bounded by itself.
-        let _late = agent.wait(ENDING);
-    }
-}
 
 /// Returns the effect by which an incident waits for an agent.
 fn awaited(incident: &Incident) -> Option<u32> {
@@ -136,7 +67,7 @@ impl Fleet<'_> {
         {
             return Ok(None);
         }
-        if self.is_attended()? && !self.was_ignored(at)? {
+        if is_attended(self.desk.store, &self.desk.scrubber)? && !self.was_ignored(at)? {
             return Ok(Some(Instant::now() + LOOK));
         }
         self.servers[at].case.called = Some(effect.effect);
@@ -150,22 +81,6 @@ impl Fleet<'_> {
         let Event::Judged { remedy, .. } = chosen else { return false };
         let mut others = self.servers.iter().enumerate().filter(|(other, _)| *other != at);
         remedy.kind == RemedyKind::Agent && others.any(|(_, server)| server.minder.is_some())
-    }
-
-    /// Returns whether a session of somebody's agent listens.
-    fn is_attended(&self) -> Result<bool, StoreError> {
-        let kinds = ["agent_attached", "agent_detached"].map(str::to_owned).to_vec();
-        let told =
-            self.desk.store.journal().tail(&Filter { kinds, ..Filter::default() }, SESSIONS)?;
-        let mut there: Vec<&Process> = Vec::new();
-        for entry in &told {
-            match &entry.event {
-                Event::AgentAttached { process } => there.push(process),
-                Event::AgentDetached { process } => there.retain(|known| *known != process),
-                _ => {}
-            }
-        }
-        Ok(there.iter().any(|session| !process::is_gone(session, &self.desk.scrubber)))
     }
 
     /// Returns whether those who listen let an earlier attempt of the incident go by.
@@ -188,32 +103,18 @@ impl Fleet<'_> {
         };
         let (now, post) = (self.desk.now(), self.post.clone());
         let Some(agents) = &mut self.agents else { return Ok(()) };
-        let guard = agents.live.agent_starts(now)?;
         let on = Box::new(move |event| {
             // Nobody is left to tell when the fleet is gone.
             let _ = post.send(Input::Agent { server: at, effect, event });
         });
         let (care, scrubber) = (&self.care, &self.desk.scrubber);
-        match agent::start(care, &agents.plan.profile, &task, scrubber, on) {
-            Ok(agent) => {
-                let launched = Event::AgentLaunched {
-                    effect: effect.effect,
-                    process: agent.process().clone(),
-                    agent: scrubber.scrub(&agents.plan.name),
-                    limit_ms: millis(task.bounds.wall.saturating_add(ENDING)),
-                };
-                let agent = Arc::new(agent);
-                let minder = Minder { agent, incident, effect, guard, stopped: false };
+        let call = Call { incident, effect, task, now };
+        match agents.launch(care, &call, scrubber, on)? {
+            Launched::Works(minder, launched) => {
                 self.servers[at].minder = Some(minder);
                 self.append(at, incident, launched)
             }
-            Err(error) => {
-                self.let_settings_go(at, guard)?;
-                let mut text = format!("{error}: {}", error.source);
-                if error.is_missing() {
-                    text =
-                        format!("{error}: it is not installed; install it, or set agent.runtime");
-                }
+            Launched::Refused(text) => {
                 self.note(at, &text);
                 Ok(())
             }
@@ -295,15 +196,9 @@ impl Fleet<'_> {
     fn let_settings_go(&mut self, at: usize, guard: u64) -> Result<(), StoreError> {
         let now = self.desk.now();
         let Some(agents) = &mut self.agents else { return Ok(()) };
-        let text = match agents.live.agent_ended(guard, now)? {
-            Reload::Unchanged | Reload::Changed(_) => return Ok(()),
-            Reload::Waiting { digest, .. } => {
-                let digest: String = digest.to_string().chars().take(12).collect();
-                format!("the settings were changed meanwhile: salve config accept {digest}")
-            }
-            Reload::Rejected(error) => format!("the settings are wrong now: {error}"),
-        };
-        self.note(at, &text);
+        if let Some(text) = agents.release(guard, now)? {
+            self.note(at, &text);
+        }
         Ok(())
     }
 
@@ -327,47 +222,5 @@ impl Fleet<'_> {
         let (face, name) = (&mut self.face, &server.plan.name);
         let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
         self.desk.catch_up(incident, &mut show)
-    }
-}
-
-/// Whether files were edited.
-pub(super) enum Edits {
-    /// None was.
-    None,
-    /// At least one was.
-    Some,
-}
-
-/// Finds out whether anything changed since the snapshot of that name, and keeps the state found.
-pub(super) fn has_changed(project: &Project, name: Name) -> Result<Edits, WorkspaceError> {
-    let workspace = Workspace::open(project)?;
-    let Some(before) = workspace.load(name)? else { return Ok(Edits::Some) };
-    let change = workspace.measure(&before)?.change;
-    Ok(if change.files == Some(0) { Edits::None } else { Edits::Some })
-}
-
-/// Says how an agent ended and what it cost.
-fn words(name: &Scrubbed, ending: &Ending) -> String {
-    let how = match ending.end {
-        End::Finished | End::NoResult => "has finished".to_owned(),
-        End::Failed(trouble) => format!("could not work ({})", trouble.advice()),
-        End::TimedOut => "took too long and was ended".to_owned(),
-        End::Idle => "showed no sign of life and was ended".to_owned(),
-        End::OverBudget(Resource::Tokens) => "used up the incident's tokens and was ended".into(),
-        End::OverBudget(_) => "used up the incident's money and was ended".to_owned(),
-        End::Stopped => "was stopped".to_owned(),
-    };
-    let Amounts { tokens, money_micros, .. } = ending.spent;
-    let mut text = format!("{} {how} after {:.1} s", agent_title(name), ending.took.as_secs_f64());
-    if tokens > 0 {
-        text.push_str(&format!(", {tokens} tokens"));
-    }
-    if money_micros > 0 {
-        text.push_str(&format!(", ${:.2}", money_micros as f64 / 1e6));
-    }
-    let said = ending.text.as_str().trim().lines().next().unwrap_or_default();
-    match said.is_empty() {
-        true => text,
-        false => format!("{text}: {}", said.chars().take(200).collect::<String>()),
     }
 }

@@ -7,8 +7,8 @@ use salve_core::server::{Expect, LocalUrl, StatusRange};
 use salve_core::watch::Answer;
 
 use super::fleet::Fleet;
-use super::life::spawn_thread;
 use super::{Input, Source, State};
+use crate::heal::spawn_thread;
 use crate::probe::{self, Health, Owner};
 
 impl Fleet<'_> {

@@ -7,20 +7,21 @@ use std::time::{Duration, Instant, SystemTime};
 
 use salve_core::event::{Actor, Event};
 use salve_core::fingerprint::Rules;
-use salve_core::gate::Policy;
 use salve_core::incident::Phase;
 use salve_core::scrub::Scrubbed;
 
 use super::repair::LAST_WORDS;
 use super::scribing::Scribing;
 use super::{
-    Agents, Case, Face, Held, Input, NotGiven, Remark, RepairPlan, RunLock, Server, ServerPlan,
-    State, crash_log, lock,
+    Case, Face, Held, Input, NotGiven, Remark, RepairPlan, RunLock, Server, ServerPlan, State,
+    crash_log, lock,
 };
 use crate::heal::Desk;
+use crate::heal::agents::Agents;
+use crate::heal::shelf::Shelf;
 use crate::process::{Capture, Care};
 use crate::project::Project;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 
 /// How a run of servers came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,15 +52,13 @@ pub struct Fleet<'a> {
     pub(super) desk: Desk<'a>,
     pub(super) care: Care,
     pub(super) rules: &'a Rules,
-    pub(super) policy: &'a Policy,
-    pub(super) user: Option<Store>,
+    pub(super) shelf: Shelf<'a>,
     pub(super) repair: RepairPlan,
     pub(super) agents: Option<Agents<'a>>,
     pub(super) run: Scrubbed,
     pub(super) servers: Vec<Server>,
     pub(super) post: Sender<Input>,
     pub(super) face: &'a mut dyn Face,
-    pub(super) auto: Auto,
     pub(super) scribing: Scribing,
     /// How often causes were looked into.
     pub(super) looks: u64,
@@ -77,13 +76,6 @@ pub enum Presence {
     Unattended,
 }
 
-/// What has run unattended so far.
-#[derive(Debug, Default)]
-pub(super) struct Auto {
-    pub(super) count: u64,
-    pub(super) last: Option<Instant>,
-}
-
 /// What a fleet is made of.
 pub struct Parts<'a> {
     /// The project.
@@ -94,10 +86,8 @@ pub struct Parts<'a> {
     pub care: Care,
     /// What recognises failures.
     pub rules: &'a Rules,
-    /// What may run unattended.
-    pub policy: &'a Policy,
-    /// The user's own memory, where it is used.
-    pub user: Option<Store>,
+    /// Where remedies are taken from.
+    pub shelf: Shelf<'a>,
     /// How repairs go.
     pub repair: RepairPlan,
     /// What it takes to start agents, where they are.
@@ -115,20 +105,8 @@ pub struct Parts<'a> {
 impl<'a> Fleet<'a> {
     /// Makes a fleet without servers.
     pub fn new(parts: Parts<'a>) -> Self {
-        let Parts {
-            project,
-            desk,
-            care,
-            rules,
-            policy,
-            user,
-            repair,
-            agents,
-            run,
-            inbox,
-            face,
-            presence,
-        } = parts;
+        let Parts { project, desk, care, rules, shelf, repair, agents, run, inbox, face, presence } =
+            parts;
         let (post, inbox) = inbox;
         Self {
             root: project.root().to_path_buf(),
@@ -136,15 +114,13 @@ impl<'a> Fleet<'a> {
             desk,
             care,
             rules,
-            policy,
-            user,
+            shelf,
             repair,
             agents,
             run,
             servers: Vec::new(),
             post,
             face,
-            auto: Auto::default(),
             scribing: Scribing::default(),
             looks: 0,
             inbox,

@@ -14,10 +14,11 @@ use salve_core::scrub::Scrubber;
 use salve_core::watch::Ailment;
 
 use super::fleet::Fleet;
-use super::life::spawn_thread;
-use super::playbook::Place;
+use super::playbook::place;
 use super::{Ailing, Input, State, Then};
 use crate::config::PlaybookAuto;
+use crate::heal::cause::Place;
+use crate::heal::spawn_thread;
 use crate::playbook;
 use crate::process::Capture;
 
@@ -52,7 +53,7 @@ impl Fleet<'_> {
     pub(super) fn heed(&mut self, at: usize) -> Option<Instant> {
         let server = &mut self.servers[at];
         let State::Up(life) = &mut server.state else { return None };
-        match self.repair.playbook {
+        match self.shelf.playbook {
             PlaybookAuto::Safe => {}
             PlaybookAuto::None => return None,
         }
@@ -66,7 +67,7 @@ impl Fleet<'_> {
         life.heed = Heed { at: now + heed.pause, pause, read: written, ..heed };
         let next = life.heed.at;
         if heed.read != written || heed.found.is_some() {
-            let place = Place::of(&self.root, &server.plan, &self.run);
+            let place = place(&self.root, &server.plan, &self.run);
             let (post, scrubber) = (self.post.clone(), self.desk.scrubber.clone());
             let (capture, generation) = (server.capture.clone(), server.generation);
             spawn_thread("heeding", move || {

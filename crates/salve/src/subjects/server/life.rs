@@ -7,10 +7,11 @@ use salve_core::incident::Run as Effecting;
 use salve_core::server::LocalUrl;
 use salve_core::watch::{Address, Ailment, Answer, Due, Seen, Strictness, Turn, Watch};
 
-use super::effects::with_causes;
 use super::fleet::Fleet;
 use super::heed::Heed;
 use super::{Ailing, Failing, Input, Life, Remark, Server, ServerPlan, Source, State, Then};
+use crate::heal::files::with_causes;
+use crate::heal::{millis, spawn_thread};
 use crate::probe;
 use crate::process::{Ended, Spec};
 use crate::store::StoreError;
@@ -326,16 +327,4 @@ fn spec_of(server: &Server) -> Spec {
         terminal: *terminal,
         output: server.capture.clone(),
     }
-}
-
-/// Starts a thread with a small stack that nobody waits for.
-pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) {
-    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10);
-    // Without threads there is nothing left that could be done.
-    let _ = builder.spawn(work);
-}
-
-/// Returns a time in milliseconds.
-pub(super) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

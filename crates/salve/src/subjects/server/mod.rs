@@ -24,19 +24,20 @@ mod scribing;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Actor, Digest, Entry, Exit, Report, Symptom};
-use salve_core::fingerprint::Fingerprint;
+use salve_core::event::{Actor, Digest, Entry, Exit, Report};
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::playbook::{Diagnosis, Finding};
 use salve_core::scrub::Scrubbed;
 use salve_core::watch::{Ailment, Answer, Watch};
 
-pub use agents::{AgentPlan, Agents};
 pub use fleet::{Ending, Fleet, FleetError, Parts, Presence};
 pub use lock::{Holder, NotGiven, RunLock, cared_for, clear_stale};
 pub use plan::{RepairPlan, ServerPlan, Timing};
 
 use crate::agent::AgentEvent;
+use crate::heal::agents::Minder;
+use crate::heal::cause::Evidence;
+use crate::heal::shelf::Cure;
 use crate::process::{Capture, Ended, Running};
 
 /// Something that reached the fleet.
@@ -182,7 +183,7 @@ struct Server {
     incident: Option<Incident>,
     case: Case,
     /// The agent of ours that works on it.
-    minder: Option<agents::Minder>,
+    minder: Option<Minder>,
     /// How long the last run that crashed had lived.
     crashed_after: Option<Duration>,
     /// The person who last started it, if a person did.
@@ -206,21 +207,19 @@ struct Case {
     /// The effect that an agent was last called for.
     called: Option<u32>,
     /// What the last failure was found to be.
-    seen: Option<Evidence>,
+    seen: Option<Seen>,
     /// What is known of its cause.
     insight: playbook::Insight,
     /// What each remedy that was put to the gate would do.
-    cures: Vec<remedies::Cure>,
+    cures: Vec<Cure>,
     /// The remedies that did not help, as far as this process tried them.
     failed: Vec<Digest>,
 }
 
 /// What a failure left behind.
 #[derive(Clone, Debug)]
-struct Evidence {
-    symptom: Symptom,
-    fingerprint: Fingerprint,
-    output: Scrubbed,
+struct Seen {
+    found: Evidence,
     uptime: Duration,
     /// What was found out about it, for a person.
     findings: Vec<Finding>,

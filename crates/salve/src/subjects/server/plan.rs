@@ -9,7 +9,6 @@ use salve_core::scrub::Scrubbed;
 use salve_core::server::Expect;
 use salve_core::watch::{Strictness, Terms};
 
-use crate::config::PlaybookAuto;
 use crate::process::Terminal;
 
 /// One server that is to run.
@@ -106,8 +105,6 @@ pub struct RepairPlan {
     pub max_lines: u32,
     /// What becomes of a change that did not help.
     pub on_failure: OnFailure,
-    /// Which shipped remedies run without asking.
-    pub playbook: PlaybookAuto,
     /// How long crash logs are kept.
     pub logs_kept: Duration,
 }

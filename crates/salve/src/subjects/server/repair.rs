@@ -15,7 +15,8 @@ use uuid::Uuid;
 
 use super::fleet::Fleet;
 use super::life;
-use super::{Case, Evidence, Failing, Remark, State, lock};
+use super::{Case, Failing, Remark, Seen, State, lock};
+use crate::heal::cause::Evidence;
 use crate::heal::{DeskError, Opening, Wrote};
 use crate::store::StoreError;
 
@@ -25,7 +26,7 @@ impl Fleet<'_> {
         let verifies = failing.verifies;
         let evidence = self.examine(at, &failing);
         self.in_vain(at);
-        let symptom = Box::new(evidence.symptom.clone());
+        let symptom = Box::new(evidence.found.symptom.clone());
         let server = &mut self.servers[at];
         server.crashed_after = Some(failing.uptime);
         server.case.seen = Some(evidence);
@@ -53,7 +54,7 @@ impl Fleet<'_> {
     }
 
     /// Finds out what a failure is.
-    fn examine(&mut self, at: usize, failing: &Failing) -> Evidence {
+    fn examine(&mut self, at: usize, failing: &Failing) -> Seen {
         let server = &self.servers[at];
         let mut output = match &failing.unstarted {
             Some(why) => why.clone(),
@@ -78,8 +79,8 @@ impl Fleet<'_> {
             tree: None,
             acted: Acted::No,
         };
-        let (uptime, findings) = (failing.uptime, Vec::new());
-        Evidence { symptom, fingerprint, output, uptime, findings }
+        let found = Evidence { symptom, fingerprint, output };
+        Seen { found, uptime: failing.uptime, findings: Vec::new() }
     }
 
     /// Opens an incident, unless somebody else repairs this project right now.

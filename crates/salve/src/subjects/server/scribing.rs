@@ -8,8 +8,8 @@ use salve_core::id::IncidentId;
 
 use super::crash_log::CrashLog;
 use super::fleet::Fleet;
-use super::life::spawn_thread;
-use super::{Evidence, Input};
+use super::{Input, Seen};
+use crate::heal::spawn_thread;
 
 /// How long a writer waits for those before it; one of them may have come to nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -66,7 +66,7 @@ impl Fleet<'_> {
     }
 
     /// Writes a crash log: at once where an agent is going to read it, else in passing.
-    pub(super) fn write_log(&mut self, at: usize, incident: IncidentId, evidence: Evidence) {
+    pub(super) fn write_log(&mut self, at: usize, incident: IncidentId, evidence: Seen) {
         let plan = &self.servers[at].plan;
         let log = CrashLog {
             incident,
@@ -74,9 +74,9 @@ impl Fleet<'_> {
             server: self.desk.scrubber.scrub(&plan.name),
             command: plan.command.clone(),
             uptime: evidence.uptime,
-            symptom: evidence.symptom,
+            symptom: evidence.found.symptom,
             findings: evidence.findings,
-            evidence: evidence.output,
+            evidence: evidence.found.output,
         };
         let root = self.root.clone();
         match self.repair.mode {

@@ -1,0 +1,201 @@
+//! Starting an agent for an incident, and hearing how it ended.
+//!
+//! One agent at a time works on a project's files. While it runs, the settings that bear on what
+//! runs unattended are held; what it left in them waits for a person.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use salve_core::event::{Amounts, Event, Process, Resource};
+use salve_core::id::IncidentId;
+use salve_core::incident::Run as Effecting;
+use salve_core::repair::agent_title;
+use salve_core::scrub::{Scrubbed, Scrubber};
+
+use super::millis;
+use crate::agent::{self, Agent, AgentEvent, End, Ending, Mcp, Profile, Task};
+use crate::config::{Live, Reload};
+use crate::process::{self, Care};
+use crate::store::{Filter, Store, StoreError};
+
+/// How long an agent has to end by itself once it said that it has finished.
+const PARTING: Duration = Duration::from_secs(10);
+/// How long ending an agent may take beyond the time it has.
+const ENDING: Duration = Duration::from_secs(30);
+/// How many comings and goings of sessions are looked at.
+const SESSIONS: usize = 200;
+
+/// How an agent is started.
+#[derive(Clone, Debug)]
+pub struct AgentPlan {
+    /// Its name.
+    pub name: String,
+    /// How it is run.
+    pub profile: Profile,
+    /// How it reaches Salve.
+    pub mcp: Mcp,
+    /// The model, if not its own choice.
+    pub model: Option<String>,
+    /// How long it may take.
+    pub wall: Duration,
+    /// How long it may show no sign of life.
+    pub idle: Duration,
+}
+
+/// What it takes to start agents.
+#[derive(Debug)]
+pub struct Agents<'a> {
+    /// How they are started.
+    pub plan: AgentPlan,
+    /// The settings, which are held while one runs.
+    pub live: Live<'a>,
+}
+
+/// An agent of ours at work.
+#[derive(Debug)]
+pub struct Minder {
+    agent: Arc<Agent>,
+    /// The incident it works for.
+    pub incident: IncidentId,
+    /// The effect that it was started for.
+    pub effect: Effecting,
+    /// The entry by which the settings are held.
+    pub guard: u64,
+    /// Whether it was told to stop.
+    stopped: bool,
+}
+
+impl Minder {
+    /// Returns the agent, for those who have to wait for its end.
+    pub fn agent(&self) -> Arc<Agent> {
+        Arc::clone(&self.agent)
+    }
+
+    /// Tells it to stop, once.
+    pub fn stop(&mut self) {
+        if !std::mem::replace(&mut self.stopped, true) {
+            self.agent.stop();
+        }
+    }
+}
+
+/// Waits until an agent has ended with all it started; one that does not is made to.
+pub fn see_off(agent: &Agent) {
+    if agent.wait(PARTING).is_none() {
+        agent.stop();
+        // Ending it is bounded by itself.
+        let _late = agent.wait(ENDING);
+    }
+}
+
+/// What an agent is called for.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The incident.
+    pub incident: IncidentId,
+    /// The effect.
+    pub effect: Effecting,
+    /// What it is to do.
+    pub task: Task,
+    /// When.
+    pub now: Timestamp,
+}
+
+/// What came of starting an agent.
+#[derive(Debug)]
+pub enum Launched {
+    /// It works; the event is for the incident.
+    Works(Minder, Event),
+    /// It does not, for this reason.
+    Refused(String),
+}
+
+impl Agents<'_> {
+    /// Starts an agent; the settings are held until it has ended.
+    pub fn launch(
+        &mut self,
+        care: &Care,
+        call: &Call,
+        scrubber: &Scrubber,
+        on: Box<dyn FnMut(AgentEvent) + Send>,
+    ) -> Result<Launched, StoreError> {
+        let Call { incident, effect, ref task, now } = *call;
+        let guard = self.live.agent_starts(now)?;
+        match agent::start(care, &self.plan.profile, task, scrubber, on) {
+            Ok(agent) => {
+                let launched = Event::AgentLaunched {
+                    effect: effect.effect,
+                    process: agent.process().clone(),
+                    agent: scrubber.scrub(&task.agent),
+                    limit_ms: millis(task.bounds.wall.saturating_add(ENDING)),
+                };
+                let agent = Arc::new(agent);
+                let minder = Minder { agent, incident, effect, guard, stopped: false };
+                Ok(Launched::Works(minder, launched))
+            }
+            Err(error) => {
+                let left = self.release(guard, now)?;
+                let mut text = format!("{error}: {}", error.source);
+                if error.is_missing() {
+                    text =
+                        format!("{error}: it is not installed; install it, or set agent.runtime");
+                }
+                Ok(Launched::Refused(left.map_or(text.clone(), |left| format!("{text}\n{left}"))))
+            }
+        }
+    }
+
+    /// Lets go of the settings that were held for an agent; returns what a person should know.
+    pub fn release(&mut self, guard: u64, now: Timestamp) -> Result<Option<String>, StoreError> {
+        Ok(match self.live.agent_ended(guard, now)? {
+            Reload::Unchanged | Reload::Changed(_) => None,
+            Reload::Waiting { digest, .. } => {
+                let digest: String = digest.to_string().chars().take(12).collect();
+                Some(format!("the settings were changed meanwhile: salve config accept {digest}"))
+            }
+            Reload::Rejected(error) => Some(format!("the settings are wrong now: {error}")),
+        })
+    }
+}
+
+/// Returns whether a session of somebody's agent listens.
+pub fn is_attended(store: &Store, scrubber: &Scrubber) -> Result<bool, StoreError> {
+    let kinds = ["agent_attached", "agent_detached"].map(str::to_owned).to_vec();
+    let told = store.journal().tail(&Filter { kinds, ..Filter::default() }, SESSIONS)?;
+    let mut there: Vec<&Process> = Vec::new();
+    for entry in &told {
+        match &entry.event {
+            Event::AgentAttached { process } => there.push(process),
+            Event::AgentDetached { process } => there.retain(|known| *known != process),
+            _ => {}
+        }
+    }
+    Ok(there.iter().any(|session| !process::is_gone(session, scrubber)))
+}
+
+/// Says how an agent ended and what it cost.
+pub fn words(name: &Scrubbed, ending: &Ending) -> String {
+    let how = match ending.end {
+        End::Finished | End::NoResult => "has finished".to_owned(),
+        End::Failed(trouble) => format!("could not work ({})", trouble.advice()),
+        End::TimedOut => "took too long and was ended".to_owned(),
+        End::Idle => "showed no sign of life and was ended".to_owned(),
+        End::OverBudget(Resource::Tokens) => "used up the incident's tokens and was ended".into(),
+        End::OverBudget(_) => "used up the incident's money and was ended".to_owned(),
+        End::Stopped => "was stopped".to_owned(),
+    };
+    let Amounts { tokens, money_micros, .. } = ending.spent;
+    let mut text = format!("{} {how} after {:.1} s", agent_title(name), ending.took.as_secs_f64());
+    if tokens > 0 {
+        text.push_str(&format!(", {tokens} tokens"));
+    }
+    if money_micros > 0 {
+        text.push_str(&format!(", ${:.2}", money_micros as f64 / 1e6));
+    }
+    let said = ending.text.as_str().trim().lines().next().unwrap_or_default();
+    match said.is_empty() {
+        true => text,
+        false => format!("{text}: {}", said.chars().take(200).collect::<String>()),
+    }
+}

@@ -1,0 +1,131 @@
+//! What the playbook makes of a failure, and doing what it or memory prescribes.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use salve_core::event::{Exit, Report, Symptom};
+use salve_core::fingerprint::{Fingerprint, Hints, Rules};
+use salve_core::playbook::{Action, Diagnosis, Playbook, Prescription, Seen};
+use salve_core::repair::exit_text;
+use salve_core::scrub::{Scrubbed, Scrubber};
+use uuid::Uuid;
+
+use super::files::failed;
+use crate::playbook::{self, ApplyError, Ask};
+use crate::process::{Capture, Care, Look, Outlet, Spec, Terminal, run_command};
+
+/// The subject that failed, for a thread of its own.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The project's root, absolute.
+    pub root: PathBuf,
+    /// The directory the subject runs in, absolute.
+    pub dir: PathBuf,
+    /// Its command, in words.
+    pub command: String,
+    /// What its environment has beside our own.
+    pub env: Vec<(OsString, OsString)>,
+    /// This run of Salve.
+    pub run: Option<Uuid>,
+}
+
+impl Place {
+    /// Returns where a command runs.
+    pub fn new(root: &Path, dir: &Path, argv: &[OsString], env: &[(OsString, OsString)]) -> Self {
+        let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+        Self {
+            root: root.to_path_buf(),
+            dir: dir.to_path_buf(),
+            command: words.join(" "),
+            env: env.to_vec(),
+            run: None,
+        }
+    }
+
+    /// Returns it as the playbook asks.
+    pub fn ask(&self) -> Ask<'_> {
+        let Self { root, dir, command, env, run } = self;
+        Ask { root, dir, command, env, run: *run }
+    }
+}
+
+/// What a failure left behind.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// What was seen, as the journal has it.
+    pub symptom: Symptom,
+    /// The failure's identity.
+    pub fingerprint: Fingerprint,
+    /// The last lines that were written.
+    pub output: Scrubbed,
+}
+
+/// Looks into the cause of a failure.
+pub fn diagnose(evidence: &Evidence, place: &Place, scrubber: &Scrubber) -> Diagnosis {
+    let exit = evidence.symptom.exit.clone().unwrap_or(Exit::Hung);
+    let seen =
+        Seen { fingerprint: &evidence.fingerprint, exit: &exit, output: evidence.output.as_str() };
+    match Playbook::built_in().may_know(&seen) {
+        true => playbook::diagnose(&place.ask(), &seen, scrubber),
+        false => Diagnosis::unknown(),
+    }
+}
+
+/// Returns whether something may be done about a failure without asking.
+pub fn has_safe(diagnosis: &Diagnosis) -> bool {
+    diagnosis.remedies.iter().any(Prescription::is_safe)
+}
+
+/// Carries an action out and returns what came of it.
+pub fn carry_out(action: &Action, place: &Place, care: &Care, scrubber: &Scrubber) -> Report {
+    match playbook::apply(action, &place.ask(), care) {
+        Ok(_) => Report::Done,
+        Err(ApplyError::Failed { exit: Exit::TimedOut, .. }) => Report::TimedOut,
+        Err(ApplyError::Failed { command, exit, output }) => {
+            let how = exit_text(&exit);
+            let key = Rules::built_in().fingerprint(&output, &Hints::default()).key_line;
+            let text = format!("`{command}` failed ({how}): {key}");
+            Report::Failed { reason: scrubber.scrub(&text) }
+        }
+        Err(error) => failed(scrubber, &error),
+    }
+}
+
+/// A command that memory knows.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The command, for the shell.
+    pub command: String,
+    /// Where it runs.
+    pub dir: PathBuf,
+    /// The subject it is to help.
+    pub name: String,
+    /// How long it may take.
+    pub limit: Duration,
+}
+
+/// Runs a command by the shell and returns what came of it.
+pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> Report {
+    let spec = Spec {
+        argv: ["sh", "-c", &known.command].map(OsString::from).to_vec(),
+        dir: known.dir.clone(),
+        env: Vec::new(),
+        server: format!("{} remedy", known.name),
+        terminal: Terminal::Pipes,
+        output: Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain)),
+    };
+    match run_command(care, &spec, known.limit) {
+        Ok(end) => match end.exit {
+            Exit::Code(0) => Report::Done,
+            Exit::TimedOut | Exit::Hung => Report::TimedOut,
+            exit @ (Exit::Code(_) | Exit::Signal(_)) => {
+                let last = end.output.trim_end().lines().last().unwrap_or_default().to_owned();
+                let how = exit_text(&exit);
+                Report::Failed { reason: scrubber.scrub(&format!("{how}: {last}")) }
+            }
+        },
+        Err(error) => failed(scrubber, &error),
+    }
+}

@@ -1,0 +1,249 @@
+//! Which remedies fit a failure, and what the gate says about each.
+//!
+//! What memory knows comes first where the gate allows it, then the playbook, then Salve's own
+//! resorts. What would need a person is offered last, when nothing else is left to try.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use salve_core::event::{
+    Digest, Judgement, Mode, Origin, Remedy, RemedyKind, Repeat, Undo, Verdict,
+};
+use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, Policy, Request, State};
+use salve_core::id::Signature;
+use salve_core::incident::{Candidate, Incident, choose};
+use salve_core::memory::{Kind, Ranked, rank};
+use salve_core::playbook::{Action, Diagnosis, Nature, Prescription};
+use salve_core::scrub::{Scrubbed, Scrubber};
+
+use crate::config::PlaybookAuto;
+use crate::store::{Store, StoreError};
+
+/// How sure the first of several prescriptions is, in thousandths; each next one is less so.
+const SURE: u16 = 999;
+
+/// What a remedy would do.
+#[derive(Clone, Debug)]
+pub struct Cure {
+    /// The remedy's hash.
+    pub digest: Digest,
+    /// What it would do.
+    pub what: What,
+}
+
+/// The ways in which a remedy acts.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// It only runs the subject again.
+    Again,
+    /// A command that memory knows.
+    Known {
+        /// The command, as the gate approved it.
+        command: String,
+        /// How long it may take.
+        seconds: u64,
+    },
+    /// What the playbook prescribes.
+    Playbook(Action),
+    /// An agent's turn.
+    Agent,
+}
+
+impl What {
+    /// Returns whether it is a remedy for another day too: a process or a lock that was in the way
+    /// once is none.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            What::Known { .. } => true,
+            What::Playbook(action) => action.is_lasting(),
+            What::Again | What::Agent => false,
+        }
+    }
+}
+
+/// A remedy with what the gate says about it.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// The remedy.
+    pub candidate: Candidate,
+    /// What the gate says.
+    pub judgement: Judgement,
+    /// What it would do.
+    pub what: What,
+}
+
+/// What has run unattended so far.
+#[derive(Debug, Default)]
+pub struct Auto {
+    count: u64,
+    last: Option<Instant>,
+}
+
+/// The shelf that remedies are taken from.
+#[derive(Debug)]
+pub struct Shelf<'a> {
+    /// The project's root.
+    pub root: PathBuf,
+    /// What may run unattended.
+    pub policy: &'a Policy,
+    /// Which shipped remedies run without asking.
+    pub playbook: PlaybookAuto,
+    /// The user's own memory, where it is used.
+    pub user: Option<Store>,
+    auto: Auto,
+}
+
+impl<'a> Shelf<'a> {
+    /// Sets up a shelf from which nothing was taken yet.
+    pub fn new(
+        root: PathBuf,
+        policy: &'a Policy,
+        playbook: PlaybookAuto,
+        user: Option<Store>,
+    ) -> Self {
+        Self { root, policy, playbook, user, auto: Auto::default() }
+    }
+
+    /// Takes in that a known command runs unattended now.
+    pub fn count_auto(&mut self) {
+        self.auto.count += 1;
+        self.auto.last = Some(Instant::now());
+    }
+
+    /// Returns the commands that memory knows for a failure.
+    pub fn known(
+        &self,
+        store: &Store,
+        signature: Signature,
+        scrubber: &Scrubber,
+    ) -> Result<Vec<Offer>, StoreError> {
+        let here = store.memory().recall(signature)?;
+        let elsewhere = match &self.user {
+            Some(user) => user.memory().recall(signature)?,
+            None => None,
+        };
+        let ranked = rank(here.as_ref(), elsewhere.as_ref(), Timestamp::now());
+        let commands = ranked.remedies.iter().filter(|known| known.remedy.kind == Kind::Command);
+        Ok(commands.filter_map(|known| self.offer_known(known, scrubber)).collect())
+    }
+
+    fn offer_known(&self, known: &Ranked, scrubber: &Scrubber) -> Option<Offer> {
+        let request =
+            Request::new(known.remedy.text.as_str(), ".", DEFAULT_TIMEOUT_SECONDS).ok()?;
+        let state = State {
+            auto_recoveries_this_run: self.auto.count,
+            seconds_since_last_auto: self.auto.last.map(|last| last.elapsed().as_secs_f64()),
+        };
+        let judged = crate::gate::judge(&self.root, self.policy, &request, &state, scrubber);
+        let seconds = request.timeout_seconds();
+        let (verdict, command) = match &judged.verdict {
+            gate::Verdict::Auto(approval) => (Verdict::Allow, approval.command().to_owned()),
+            gate::Verdict::Human { .. } => (Verdict::Ask, request.command().to_owned()),
+            gate::Verdict::Deny { .. } => (Verdict::Deny, request.command().to_owned()),
+        };
+        let remedy = Remedy {
+            kind: RemedyKind::Command,
+            origin: known.origin,
+            text: known.remedy.text.clone(),
+            digest: Digest::of_command(&command, ".", seconds.saturating_mul(1_000)),
+            undo: Undo::Snapshot,
+            repeat: Repeat::Unsafe,
+        };
+        let judgement = Judgement {
+            verdict,
+            rule: scrubber.scrub(&judged.verdict.rule().to_string()),
+            reason: scrubber.scrub(judged.verdict.reason()),
+        };
+        let confidence = (known.confidence.share() * 1_000.0).round() as u16;
+        let what = What::Known { command, seconds };
+        Some(Offer { candidate: Candidate { remedy, confidence }, judgement, what })
+    }
+
+    /// Returns what the playbook prescribes and has not been tried in vain.
+    pub fn prescribed(
+        &self,
+        diagnosis: &Diagnosis,
+        failed: &[Digest],
+        mode: Mode,
+        scrubber: &Scrubber,
+    ) -> Vec<Offer> {
+        if (diagnosis.nature, mode) == (Nature::Code, Mode::Agent) {
+            // An agent reads it before it is only run again.
+            return Vec::new();
+        }
+        let passes = diagnosis.nature == Nature::Transient;
+        let open = diagnosis.remedies.iter().enumerate().filter(|(_, prescription)| {
+            let again = passes && prescription.action.is_restart();
+            again || !failed.contains(&prescription.remedy.digest)
+        });
+        open.map(|(place, one)| self.offer(one, place, scrubber)).collect()
+    }
+
+    /// Returns a prescription with what the settings say about it.
+    fn offer(&self, prescription: &Prescription, place: usize, scrubber: &Scrubber) -> Offer {
+        let Prescription { rule, action, remedy, why, .. } = prescription;
+        let verdict = match (self.playbook, prescription.is_safe()) {
+            // Running it again changes nothing, so nobody has to be asked.
+            _ if action.is_restart() => Verdict::Allow,
+            (PlaybookAuto::Safe, true) => Verdict::Allow,
+            (PlaybookAuto::Safe, false) | (PlaybookAuto::None, _) => Verdict::Ask,
+        };
+        let judgement = Judgement { verdict, rule: scrubber.scrub(rule), reason: why.clone() };
+        let what = match action.is_restart() {
+            true => What::Again,
+            false => What::Playbook(action.clone()),
+        };
+        let confidence = SURE.saturating_sub(u16::try_from(place).unwrap_or(SURE));
+        Offer { candidate: Candidate { remedy: remedy.clone(), confidence }, judgement, what }
+    }
+}
+
+/// Returns the offer to put to the incident next: what needs a person comes last.
+pub fn pick<'o>(incident: &Incident, offers: &'o [Offer]) -> Option<&'o Offer> {
+    [Verdict::Allow, Verdict::Ask].into_iter().find_map(|verdict| {
+        let fitting = offers.iter().filter(|offer| offer.judgement.verdict == verdict);
+        let chosen = choose(incident, fitting.map(|offer| offer.candidate.clone()).collect())?;
+        offers.iter().find(|offer| offer.candidate == chosen)
+    })
+}
+
+/// Returns what memory knows and the playbook does not prescribe in the same words: what the
+/// playbook prescribes runs with the state it was judged in, so it goes first.
+pub fn beside(known: Vec<Offer>, diagnosis: &Diagnosis) -> impl Iterator<Item = Offer> {
+    let is_new = |known: &Offer| {
+        let text = &known.candidate.remedy.text;
+        !diagnosis.remedies.iter().any(|one| one.remedy.text == *text)
+    };
+    known.into_iter().filter(is_new)
+}
+
+/// Returns one of Salve's own resorts; `again` is what running the subject again is called.
+pub fn resort(what: What, again: &'static str) -> Offer {
+    let (kind, text, rule, reason, undo) = match what {
+        What::Agent => (
+            RemedyKind::Agent,
+            "repair by an agent",
+            "agent.repair",
+            "an agent may repair this project",
+            Undo::Snapshot,
+        ),
+        What::Again | What::Known { .. } | What::Playbook(_) => {
+            (RemedyKind::Retry, again, again, "running it again changes nothing", Undo::Nothing)
+        }
+    };
+    let remedy = Remedy {
+        kind,
+        origin: Origin::Builtin,
+        text: Scrubbed::literal(text),
+        digest: Digest::of(&[text.as_bytes()]),
+        undo,
+        repeat: Repeat::Safe,
+    };
+    let judgement = Judgement {
+        verdict: Verdict::Allow,
+        rule: Scrubbed::literal(rule),
+        reason: Scrubbed::literal(reason),
+    };
+    Offer { candidate: Candidate { remedy, confidence: 0 }, judgement, what }
+}
