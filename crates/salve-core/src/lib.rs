@@ -5,6 +5,7 @@
 //! That makes every decision replayable from the journal and testable over every path.
 
 pub mod agent;
+pub mod check;
 pub mod class;
 pub mod event;
 pub mod fingerprint;

@@ -1,0 +1,12 @@
+//! Checks: what their output says, and whether a repair of one is a repair.
+//!
+//! A check is a command that is green or red: tests, types, lint, build. Nothing here runs one.
+//! [`read`] tells from its output what failed, and [`narrow`] how to run only that again.
+
+mod narrow;
+mod read;
+mod results;
+
+pub use narrow::{narrow, narrow_script};
+pub use read::read;
+pub use results::{Case, Counts, Place, Results, Sort, Tool};

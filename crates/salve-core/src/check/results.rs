@@ -1,0 +1,240 @@
+//! What a check's output says.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// The most failed cases that are kept.
+pub(super) const MOST_CASES: usize = 500;
+
+/// The most places that are kept.
+pub(super) const MOST_PLACES: usize = 200;
+
+/// A tool whose output is understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Tool {
+    /// pytest.
+    Pytest,
+    /// Python's own unittest.
+    Unittest,
+    /// Jest.
+    Jest,
+    /// Vitest.
+    Vitest,
+    /// Mocha.
+    Mocha,
+    /// Node's own test runner.
+    NodeTest,
+    /// `cargo test`.
+    CargoTest,
+    /// `cargo nextest`.
+    Nextest,
+    /// `go test`.
+    GoTest,
+    /// The TypeScript compiler.
+    Tsc,
+    /// mypy.
+    Mypy,
+    /// Pyright.
+    Pyright,
+    /// ESLint.
+    Eslint,
+    /// Biome.
+    Biome,
+    /// Ruff.
+    Ruff,
+    /// `cargo build`, `cargo check` and clippy.
+    Rustc,
+    /// `go build` and `go vet`.
+    GoBuild,
+    /// A C compiler, or another that writes like one.
+    Cc,
+    /// A bundler: Vite, webpack, esbuild, Rollup.
+    Bundler,
+}
+
+/// What sort of check a tool makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Sort {
+    /// It runs tests.
+    Test,
+    /// It checks types.
+    Types,
+    /// It looks for bad style.
+    Lint,
+    /// It builds.
+    Build,
+}
+
+impl Tool {
+    /// Returns the name for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Tool::Pytest => "pytest",
+            Tool::Unittest => "unittest",
+            Tool::Jest => "jest",
+            Tool::Vitest => "vitest",
+            Tool::Mocha => "mocha",
+            Tool::NodeTest => "node --test",
+            Tool::CargoTest => "cargo test",
+            Tool::Nextest => "cargo nextest",
+            Tool::GoTest => "go test",
+            Tool::Tsc => "tsc",
+            Tool::Mypy => "mypy",
+            Tool::Pyright => "pyright",
+            Tool::Eslint => "eslint",
+            Tool::Biome => "biome",
+            Tool::Ruff => "ruff",
+            Tool::Rustc => "rustc",
+            Tool::GoBuild => "go build",
+            Tool::Cc => "cc",
+            Tool::Bundler => "bundler",
+        }
+    }
+
+    /// Returns what sort of check the tool makes.
+    pub const fn sort(self) -> Sort {
+        match self {
+            Tool::Pytest
+            | Tool::Unittest
+            | Tool::Jest
+            | Tool::Vitest
+            | Tool::Mocha
+            | Tool::NodeTest
+            | Tool::CargoTest
+            | Tool::Nextest
+            | Tool::GoTest => Sort::Test,
+            Tool::Tsc | Tool::Mypy | Tool::Pyright => Sort::Types,
+            Tool::Eslint | Tool::Biome | Tool::Ruff => Sort::Lint,
+            Tool::Rustc | Tool::GoBuild | Tool::Cc | Tool::Bundler => Sort::Build,
+        }
+    }
+}
+
+impl fmt::Display for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Something that failed: a test, a file of tests that could not be loaded, or a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Case {
+    /// The file, as the tool writes it.
+    pub file: Option<String>,
+    /// The line in it.
+    pub line: Option<u32>,
+    /// The test's name as the tool writes it, the file where all of it failed, or the finding.
+    pub name: String,
+}
+
+impl Case {
+    /// Tells whether all of a file failed rather than one test in it.
+    pub fn is_whole_file(&self) -> bool {
+        self.file.as_ref() == Some(&self.name)
+    }
+}
+
+/// A line of a file that an error names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// The file, as the tool writes it.
+    pub file: String,
+    /// The line, if one is named.
+    pub line: Option<u32>,
+}
+
+/// How many tests ran how; what the output does not say is not zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tests that passed.
+    pub passed: Option<u32>,
+    /// Tests that failed.
+    pub failed: Option<u32>,
+    /// Tests that were left out, expected to fail or yet to be written.
+    pub skipped: Option<u32>,
+    /// Errors beside tests, or findings of a tool that runs no tests.
+    pub errors: Option<u32>,
+    /// All tests, those left out included.
+    pub total: Option<u32>,
+}
+
+impl Counts {
+    /// Returns how many tests ran: those left out do not count.
+    pub fn ran(&self) -> Option<u32> {
+        match (self.total, self.skipped, self.passed, self.failed) {
+            (Some(total), skipped, ..) => Some(total.saturating_sub(skipped.unwrap_or(0))),
+            (None, _, None, None) => None,
+            (None, _, passed, failed) => {
+                Some(passed.unwrap_or(0).saturating_add(failed.unwrap_or(0)))
+            }
+        }
+    }
+
+    /// Adds what another run of tests counted.
+    pub(super) fn add(&mut self, other: &Self) {
+        let both = |mine: &mut Option<u32>, other: Option<u32>| {
+            if let Some(other) = other {
+                *mine = Some(mine.unwrap_or(0).saturating_add(other));
+            }
+        };
+        both(&mut self.passed, other.passed);
+        both(&mut self.failed, other.failed);
+        both(&mut self.skipped, other.skipped);
+        both(&mut self.errors, other.errors);
+        both(&mut self.total, other.total);
+    }
+}
+
+/// What a check's output says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Results {
+    /// The tool that wrote it; where several did, the one that failed.
+    pub tool: Option<Tool>,
+    /// What failed, in the output's order, each once.
+    pub failed: Vec<Case>,
+    /// The counts.
+    pub counts: Counts,
+    /// The project's files that errors name, in the output's order, each line once.
+    pub places: Vec<Place>,
+    /// Whether more failed than is kept.
+    pub cut: bool,
+}
+
+impl Results {
+    /// Returns the files that failed or that errors name, each once.
+    pub fn files(&self) -> Vec<&str> {
+        let mut seen = BTreeSet::new();
+        let failed = self.failed.iter().filter_map(|case| case.file.as_deref());
+        let named = failed.chain(self.places.iter().map(|place| place.file.as_str()));
+        named.filter(|file| seen.insert(*file)).collect()
+    }
+
+    /// Writes files below `root` as seen from there, so that two trees' results can be compared.
+    pub fn relative_to(mut self, root: &str) -> Self {
+        let root = root.trim_end_matches(['/', '\\']);
+        let cut = |text: &mut String| {
+            let rest = text.strip_prefix(root).filter(|_| !root.is_empty());
+            if let Some(rest) = rest.and_then(|rest| rest.strip_prefix(['/', '\\'])) {
+                *text = rest.to_owned();
+            }
+        };
+        for case in &mut self.failed {
+            cut(&mut case.name);
+            case.file.as_mut().map(cut);
+        }
+        self.places.iter_mut().for_each(|place| cut(&mut place.file));
+        self
+    }
+
+    /// Returns what failed now and not `before`, by file and name; lines move with every edit.
+    pub fn new_since<'a>(&'a self, before: &Results) -> Vec<&'a Case> {
+        let known: BTreeSet<_> =
+            before.failed.iter().map(|case| (&case.file, &case.name)).collect();
+        self.failed.iter().filter(|case| !known.contains(&(&case.file, &case.name))).collect()
+    }
+
+    /// Tells whether any of what failed `before` is among what failed now.
+    pub fn shares_a_failure_with(&self, before: &Results) -> bool {
+        self.new_since(before).len() < self.failed.len()
+    }
+}
