@@ -1,9 +1,11 @@
 //! Checks: what their output says, and whether a repair of one is a repair.
 //!
 //! A check is a command that is green or red: tests, types, lint, build. Nothing here runs one.
-//! [`read`] tells from its output what failed, and [`narrow`] how to run only that again.
+//! [`read`] tells from its output what failed, and [`narrow`] how to run only that again;
+//! [`proof`] weighs whether a check that turned green was repaired.
 
 mod narrow;
+pub mod proof;
 mod read;
 mod results;
 

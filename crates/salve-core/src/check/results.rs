@@ -159,15 +159,11 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns how many tests ran: those left out do not count.
+    /// Returns how many tests ran, if the output says; those left out do not count.
     pub fn ran(&self) -> Option<u32> {
-        match (self.total, self.skipped, self.passed, self.failed) {
-            (Some(total), skipped, ..) => Some(total.saturating_sub(skipped.unwrap_or(0))),
-            (None, _, None, None) => None,
-            (None, _, passed, failed) => {
-                Some(passed.unwrap_or(0).saturating_add(failed.unwrap_or(0)))
-            }
-        }
+        let skipped = self.skipped.unwrap_or(0);
+        let counted = self.passed.map(|passed| passed.saturating_add(self.failed.unwrap_or(0)));
+        counted.or_else(|| self.total.map(|total| total.saturating_sub(skipped)))
     }
 
     /// Adds what another run of tests counted.

@@ -1,0 +1,298 @@
+//! Whether a green check proves that the repair repaired it.
+//!
+//! A check that is green after a repair says little: it may have been red by chance, it may be red
+//! and green by turns, or the repair may have weakened what judges it. So the state before the
+//! repair is run once more, and where the repair touched the verifier, so is the repaired state
+//! with the verifier as it was. [`judge`] is the table that weighs what they found; it never runs
+//! anything.
+//!
+//! **Invariants:** nothing is proven unless the check is green, the verifier as it was agrees where
+//! it was touched, no tests were lost, and the old state was seen to fail. What could not be run
+//! never speaks for the repair.
+
+use std::fmt;
+
+use super::Counts;
+use super::results::{Results, Sort};
+use crate::event::Proof;
+use crate::id::Signature;
+use crate::scrub::Scrubbed;
+
+/// The colour of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Colour {
+    /// The check passed.
+    Green,
+    /// The check failed.
+    Red,
+}
+
+/// What a remedy changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Touched {
+    /// Nothing at all, as measured: an agent or a patch that left every file as it was.
+    Nothing,
+    /// Files of the tree, so the tree before can be compared with the tree after.
+    Tree,
+    /// Only what no snapshot holds, such as installed packages: the tree before cannot be told from
+    /// the tree after.
+    Outside,
+}
+
+/// What the state before the repair did when it was run again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// It failed as it had; see [`likeness`].
+    RedAlike,
+    /// It failed otherwise.
+    RedOther,
+    /// It passed.
+    Green,
+    /// It was not run, because that is switched off or would tell nothing.
+    Off,
+    /// It could not be run.
+    NotRun(Scrubbed),
+}
+
+/// What the repaired state does when it is judged by the verifier as it was before the repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OldVerifier {
+    /// The repair touched nothing of the verifier.
+    Untouched,
+    /// It passes.
+    Green,
+    /// It fails.
+    Red,
+    /// It could not be run.
+    NotRun(Scrubbed),
+}
+
+/// Everything that bears on a repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence<'a> {
+    /// The whole check after the repair.
+    pub now: Colour,
+    /// The check after the repair, once more; `None` if it was not run twice.
+    pub confirmed: Option<Colour>,
+    /// What the remedy changed.
+    pub touched: Touched,
+    /// Every run of the unrepaired state until the repair, the oldest first; the last one is the
+    /// failure that was repaired.
+    pub earlier: &'a [Colour],
+    /// The unrepaired state run again after the repair.
+    pub before: Before,
+    /// The repaired state under the previous verifier.
+    pub old_verifier: OldVerifier,
+    /// How many ways in which the verifier was weakened were found.
+    pub weakenings: usize,
+    /// The counts of the unrepaired state; the largest known is best.
+    pub counts_before: Counts,
+    /// The counts of the repaired state.
+    pub counts_after: Counts,
+}
+
+/// What is to become of the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Keep {
+    /// It stays.
+    All,
+    /// It stays but for what it did to the verifier, which was not needed.
+    AllButVerifier,
+    /// It was not needed; taking it back leaves the check green.
+    NotNeeded,
+    /// It is undone.
+    Nothing,
+}
+
+/// What was found, why, and what follows for the change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// The proof.
+    pub proof: Proof,
+    /// The row of the table that said so.
+    pub ground: Ground,
+    /// What is to become of the change.
+    pub keep: Keep,
+}
+
+/// Why a repair was judged as it was; its text is for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// The check is red.
+    StillRed,
+    /// Only the changed verifier is content.
+    OnlyChangedVerifier,
+    /// The verifier was changed, and the previous one could not be asked.
+    VerifierNotAsked(Scrubbed),
+    /// Fewer tests ran than before; `None` if it is no longer known how many.
+    FewerTests {
+        /// How many ran before.
+        before: u32,
+        /// How many run now.
+        after: Option<u32>,
+    },
+    /// The repaired state is green and red by turns.
+    RepairedByTurns,
+    /// The unrepaired state is green and red by turns.
+    UnrepairedByTurns,
+    /// Nothing was changed.
+    NothingChanged,
+    /// The unrepaired state passes as well.
+    UnrepairedGreen,
+    /// The unrepaired state fails, but not as it did.
+    UnrepairedOther,
+    /// The unrepaired state could not be run again.
+    UnrepairedNotRun(Scrubbed),
+    /// The unrepaired state was not run again, and had been seen to fail only once.
+    SeenOnce,
+    /// The unrepaired state was not run again, but had failed time and again before.
+    SeenAgain,
+    /// The unrepaired state still fails as it did.
+    UnrepairedRed,
+}
+
+impl fmt::Display for Ground {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ground::StillRed => f.write_str("the check still fails"),
+            Ground::OnlyChangedVerifier => f.write_str(
+                "the repair changed what judges it, and as it was before, the check fails",
+            ),
+            Ground::VerifierNotAsked(why) => write!(
+                f,
+                "the repair changed what judges it, which could not be run as it was before: {why}"
+            ),
+            Ground::FewerTests { before, after: Some(after) } => {
+                write!(f, "only {after} tests run where {before} did before")
+            }
+            Ground::FewerTests { before, after: None } => {
+                write!(f, "{before} tests ran before, and now the output names none")
+            }
+            Ground::RepairedByTurns => f.write_str("the repaired state passed, then failed"),
+            Ground::UnrepairedByTurns => {
+                f.write_str("the state before the repair passes and fails by turns")
+            }
+            Ground::NothingChanged => f.write_str("nothing was changed, and the check passes"),
+            Ground::UnrepairedGreen => f.write_str("the state before the repair passes as well"),
+            Ground::UnrepairedOther => {
+                f.write_str("the state before the repair fails too, but in another way")
+            }
+            Ground::UnrepairedNotRun(why) => {
+                write!(f, "the state before the repair could not be run again: {why}")
+            }
+            Ground::SeenOnce => f.write_str(
+                "the failure was seen only once, and the state before the repair was not run again",
+            ),
+            Ground::SeenAgain => f.write_str("the check failed repeatedly before the repair"),
+            Ground::UnrepairedRed => {
+                f.write_str("the state before the repair still fails the same way")
+            }
+        }
+    }
+}
+
+/// Weighs the evidence.
+pub fn judge(evidence: &Evidence<'_>) -> Judged {
+    if evidence.now == Colour::Red {
+        return Judged { proof: Proof::Failed, ground: Ground::StillRed, keep: Keep::Nothing };
+    }
+    if let Some(ground) = mask(evidence) {
+        return Judged { proof: Proof::Masked, ground, keep: Keep::Nothing };
+    }
+    let (proof, ground) = cause(evidence);
+    let clean = evidence.weakenings == 0 && lost_tests(evidence).is_none();
+    let keep = match (&ground, clean) {
+        (Ground::NothingChanged | Ground::UnrepairedGreen, _) => Keep::NotNeeded,
+        (_, true) => Keep::All,
+        (_, false) => Keep::AllButVerifier,
+    };
+    Judged { proof, ground, keep }
+}
+
+/// Returns why the check only looks green, if it does.
+fn mask(evidence: &Evidence<'_>) -> Option<Ground> {
+    match &evidence.old_verifier {
+        // The verifier as it was is content: whatever was done to it did not make it so.
+        OldVerifier::Green => None,
+        OldVerifier::Red => Some(Ground::OnlyChangedVerifier),
+        OldVerifier::NotRun(why) => Some(Ground::VerifierNotAsked(why.clone())),
+        OldVerifier::Untouched if evidence.weakenings > 0 => {
+            Some(Ground::VerifierNotAsked(Scrubbed::literal("it was not tried")))
+        }
+        OldVerifier::Untouched => lost_tests(evidence),
+    }
+}
+
+/// Returns how many tests no longer run, where that is known.
+fn lost_tests(evidence: &Evidence<'_>) -> Option<Ground> {
+    let before = evidence.counts_before.ran().filter(|ran| *ran > 0)?;
+    let after = evidence.counts_after.ran();
+    let lost = after.is_none_or(|after| after < before);
+    lost.then_some(Ground::FewerTests { before, after })
+}
+
+/// Returns whether it was the repair that turned the check green.
+fn cause(evidence: &Evidence<'_>) -> (Proof, Ground) {
+    if evidence.confirmed == Some(Colour::Red) {
+        return (Proof::Flaky, Ground::RepairedByTurns);
+    }
+    let again = match evidence.before {
+        Before::RedAlike | Before::RedOther => Some(Colour::Red),
+        Before::Green => Some(Colour::Green),
+        Before::Off | Before::NotRun(_) => None,
+    };
+    if turns(evidence.earlier.iter().copied().chain(again)) >= 2 {
+        return (Proof::Flaky, Ground::UnrepairedByTurns);
+    }
+    if evidence.touched == Touched::Nothing {
+        return (Proof::Transient, Ground::NothingChanged);
+    }
+    match (&evidence.before, evidence.touched) {
+        // Both trees are alike to a run that shares what was changed.
+        (Before::Off, _) | (_, Touched::Outside) => {
+            let reds = evidence.earlier.iter().rev().take_while(|run| **run == Colour::Red).count();
+            match reds >= 2 {
+                true => (Proof::Proven, Ground::SeenAgain),
+                false => (Proof::Transient, Ground::SeenOnce),
+            }
+        }
+        (Before::RedAlike, _) => (Proof::Proven, Ground::UnrepairedRed),
+        (Before::RedOther, _) => (Proof::Transient, Ground::UnrepairedOther),
+        (Before::Green, _) => (Proof::Transient, Ground::UnrepairedGreen),
+        (Before::NotRun(why), _) => (Proof::Transient, Ground::UnrepairedNotRun(why.clone())),
+    }
+}
+
+/// Counts how often runs of one state changed their colour.
+pub fn turns(runs: impl IntoIterator<Item = Colour>) -> usize {
+    let mut runs = runs.into_iter();
+    let Some(mut last) = runs.next() else { return 0 };
+    runs.filter(|run| std::mem::replace(&mut last, *run) != *run).count()
+}
+
+/// One failed run of a check: its signature and what its output says.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure<'a> {
+    /// The failure's identity.
+    pub signature: Signature,
+    /// What failed, with paths relative to the tree it ran in.
+    pub results: &'a Results,
+}
+
+/// Tells whether the unrepaired state, run again, failed as it had.
+///
+/// It did if the failure has the same signature, or if the very tests failed, and no others, that
+/// had failed before: a test is known better by its name than by what it prints.
+pub fn likeness(first: Failure<'_>, again: Failure<'_>) -> Before {
+    let tests = again.results.tool.is_some_and(|tool| tool.sort() == Sort::Test);
+    let same_tool = first.results.tool == again.results.tool;
+    let known =
+        !again.results.failed.is_empty() && again.results.new_since(first.results).is_empty();
+    match first.signature == again.signature || (tests && same_tool && known) {
+        true => Before::RedAlike,
+        false => Before::RedOther,
+    }
+}
+
+#[cfg(test)]
+mod tests;
