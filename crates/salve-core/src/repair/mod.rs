@@ -32,6 +32,7 @@ pub use story::{Moment, Story, ended, who};
 pub use tale::{Line, Tale, Work};
 pub use task::{NoTask, RepairTask, SafetyLimits, Scene, Standing, Task, standing, task};
 
+use crate::event::SubjectKind;
 use crate::id::IncidentId;
 
 /// The version of the shapes here; it rises when a field changes its meaning.
@@ -43,6 +44,16 @@ pub const LAST_EVENTS: usize = 10;
 /// Returns the name of the file with an incident's crash log, in the project's root.
 pub fn crash_log_name(id: IncidentId) -> String {
     format!(".dev-crash.{}.log", id.short())
+}
+
+/// Returns the path of the file with what a failure left behind, below the project's root.
+pub fn evidence_path(kind: SubjectKind, id: IncidentId) -> String {
+    match kind {
+        SubjectKind::Server => crash_log_name(id),
+        SubjectKind::Check | SubjectKind::Tool | SubjectKind::Step | SubjectKind::Iteration => {
+            format!(".salve/healing-attempts/{}.log", id.short())
+        }
+    }
 }
 
 /// Returns the address of the resource that holds an incident's crash log.

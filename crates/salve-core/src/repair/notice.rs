@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use super::question::ask;
 use super::{Tale, Work};
-use crate::event::{Change, Event, Exit, Mark, Mode, Outcome, Report, Resource, Symptom};
+use crate::event::{
+    Change, Event, Exit, Mark, Mode, Outcome, Report, Resource, SubjectKind, Symptom,
+};
 use crate::incident::{Phase, phase_names};
 use crate::scrub::Scrubbed;
 
@@ -28,9 +30,9 @@ pub(super) fn notices(tale: &Tale<'_>, event: &Event, attempt: u32) -> Vec<Notic
 fn message(tale: &Tale<'_>, event: &Event, attempt: u32, phase: &str) -> String {
     let policy = tale.incident().policy();
     match phase {
-        "crash_detected" | "crash-detected" => crashed(tale.incident().symptom()),
+        "crash_detected" | "crash-detected" => crashed(tale),
         "lock-acquired" => "Repair session started".into(),
-        "repair_started" => "Repair session started — waiting for Claude Code".into(),
+        "repair_started" => words(tale).started.into(),
         "waiting" => waiting(tale, attempt),
         "awaiting_agent" => {
             format!("Waiting {} for an agent to take up the repair", seconds(policy.engage_ms))
@@ -40,11 +42,15 @@ fn message(tale: &Tale<'_>, event: &Event, attempt: u32, phase: &str) -> String 
         "agent_applying_fix" => format!("{} is editing source files", agent(tale, attempt)),
         "agent_wrote_files" => "File writes complete — waiting for watchers to settle...".into(),
         "ready_to_restart" => ready(tale, attempt),
-        "restarting" => format!("Restart attempt {attempt}/{}...", tale.max_attempts()),
+        "restarting" => {
+            format!("{} {attempt}/{}{}", words(tale).again, tale.max_attempts(), words(tale).dots)
+        }
         "health-check" => "Probing the server".into(),
         "verifying_fix" => "The server answers — watching that it stays up".into(),
         "recovered" => recovered(tale, attempt),
-        "failed" => format!("Restart failed: {}", failure(event, tale.incident().symptom())),
+        "failed" => {
+            format!("{}: {}", words(tale).failed, failure(event, tale.incident().symptom()))
+        }
         "exhausted" => exhausted(tale, event),
         "cooldown" => format!("Entering {} cooldown period...", period(policy.cooldown_ms)),
         "failed_requires_human" => needs_human(tale),
@@ -53,10 +59,58 @@ fn message(tale: &Tale<'_>, event: &Event, attempt: u32, phase: &str) -> String 
     }
 }
 
-fn crashed(symptom: &Symptom) -> String {
+fn crashed(tale: &Tale<'_>) -> String {
+    let (symptom, what) = (tale.incident().symptom(), what(tale));
     match &symptom.exit {
-        Some(exit) => format!("Dev server crashed ({})", exit_text(exit)),
-        None => format!("Dev server failed: {}", symptom.key_line),
+        Some(exit) => format!("{what} {} ({})", words(tale).crashed, exit_text(exit)),
+        None => format!("{what} failed: {}", symptom.key_line),
+    }
+}
+
+/// What is said of one kind of subject.
+struct Words {
+    started: &'static str,
+    crashed: &'static str,
+    again: &'static str,
+    dots: &'static str,
+    failed: &'static str,
+    recovered: &'static str,
+    repaired: &'static str,
+}
+
+fn words(tale: &Tale<'_>) -> Words {
+    match tale.subject().kind {
+        SubjectKind::Server => Words {
+            started: "Repair session started — waiting for Claude Code",
+            crashed: "crashed",
+            again: "Restart attempt",
+            dots: "...",
+            failed: "Restart failed",
+            recovered: "recovered!",
+            repaired: "recovered after agent repair!",
+        },
+        SubjectKind::Check | SubjectKind::Tool | SubjectKind::Step | SubjectKind::Iteration => {
+            Words {
+                started: "Repair session started",
+                crashed: "is red",
+                again: "Running it again, attempt",
+                dots: "",
+                failed: "Still red",
+                recovered: "is green",
+                repaired: "is green after agent repair",
+            }
+        }
+    }
+}
+
+/// Returns what is under care, at the beginning of a sentence.
+fn what(tale: &Tale<'_>) -> String {
+    let subject = tale.subject();
+    match subject.kind {
+        SubjectKind::Server => "Dev server".into(),
+        SubjectKind::Check | SubjectKind::Iteration => format!("`{}`", subject.name),
+        SubjectKind::Tool => format!("Tool {}", subject.name),
+        SubjectKind::Step => format!("Step {}", subject.name),
     }
 }
 
@@ -151,10 +205,11 @@ fn recovered(tale: &Tale<'_>, attempt: u32) -> String {
     let wrote = tale
         .work(attempt)
         .is_some_and(|work| work.mark == Some(Mark::WroteFiles) || work.changed());
-    match (tale.mode(), wrote) {
-        (Mode::Agent, true) => "Dev server recovered after agent repair!".into(),
-        (Mode::Agent, false) | (Mode::Legacy, _) => "Dev server recovered!".into(),
-    }
+    let how = match (tale.mode(), wrote) {
+        (Mode::Agent, true) => words(tale).repaired,
+        (Mode::Agent, false) | (Mode::Legacy, _) => words(tale).recovered,
+    };
+    format!("{} {how}", what(tale))
 }
 
 fn failure(event: &Event, last: &Symptom) -> String {

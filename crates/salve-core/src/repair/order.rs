@@ -1,6 +1,6 @@
 //! What an agent that Salve starts is told, read from the incident's story.
 
-use super::{Tale, crash_log_name};
+use super::{Tale, evidence_path};
 use crate::agent::{Earlier, Repair};
 use crate::event::{Event, Mark, Proof, Report};
 use crate::scrub::Scrubbed;
@@ -13,7 +13,7 @@ pub fn order(tale: &Tale<'_>, command: Scrubbed) -> Repair {
         incident: tale.id(),
         server: tale.subject().name.clone(),
         command,
-        crash_log: crash_log_name(tale.id()),
+        crash_log: evidence_path(tale.subject().kind, tale.id()),
         key_line: incident.symptom().key_line.clone(),
         attempt: tale.attempt(),
         max_attempts: tale.max_attempts(),

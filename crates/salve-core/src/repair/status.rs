@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::task::{Scene, exit_numbers, tried};
-use super::{Ask, LAST_EVENTS, Server, Standing, Tale, VERSION, ask, crash_log_name, standing};
+use super::{Ask, LAST_EVENTS, Server, Standing, Tale, VERSION, ask, evidence_path, standing};
 use crate::class::Class;
 use crate::event::{Change, Event, Mode, Outcome, Proof};
 use crate::id::{IncidentId, Signature};
@@ -251,7 +251,7 @@ impl RepairState {
             class: symptom.class,
             signature: symptom.signature,
             key_line: symptom.key_line.to_string(),
-            crash_log_path: crash_log_name(tale.id()),
+            crash_log_path: evidence_path(tale.subject().kind, tale.id()),
             findings: incident.findings().to_vec(),
             tried: tried(tale),
             agent: tale.works().iter().map(part).collect(),

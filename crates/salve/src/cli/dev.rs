@@ -1,9 +1,7 @@
 //! `salve dev`: runs dev servers and heals them.
 
-mod agents;
+pub(super) mod agents;
 mod ears;
-mod lines;
-mod voice;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -19,8 +17,8 @@ use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
-use self::voice::Voice;
 use super::project::{speaker, tell_mended, user_name};
+use super::voice::Voice;
 use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::dirs;
@@ -129,7 +127,7 @@ fn presence() -> Presence {
     }
 }
 
-fn locate(out: &Output) -> Result<Project, CliError> {
+pub(super) fn locate(out: &Output) -> Result<Project, CliError> {
     match Project::locate(out.global().project.as_deref()) {
         // A server needs no project file: where it is started is the project.
         Err(ProjectError::NotFound { .. }) => {
@@ -315,7 +313,7 @@ fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
 }
 
 /// Returns the shelf that remedies are taken from.
-fn shelf<'c>(project: &Project, config: &'c Config) -> Shelf<'c> {
+pub(super) fn shelf<'c>(project: &Project, config: &'c Config) -> Shelf<'c> {
     let (root, auto) = (project.root().to_path_buf(), config.settings.playbook.auto);
     Shelf::new(root, &config.policy, auto, user_memory(config))
 }
@@ -351,7 +349,7 @@ fn end_strays(store: &Store) -> Result<(), CliError> {
 }
 
 /// Returns an outlet that keeps stdout free for facts.
-fn errors_only() -> Outlet {
+pub(super) fn errors_only() -> Outlet {
     let side = || rustix::stdio::stderr().try_clone_to_owned().ok();
     Outlet::new(side(), side())
 }

@@ -13,8 +13,10 @@ mod events;
 mod explain;
 mod fingerprint;
 mod gate;
+mod heal;
 mod init;
 mod interrupt;
+mod listen;
 mod logs;
 mod man;
 mod mcp;
@@ -26,6 +28,7 @@ mod servers;
 mod show;
 mod status;
 mod undo;
+mod voice;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -72,6 +75,8 @@ pub struct Global {
 enum Command {
     /// Run dev servers and heal them
     Dev(dev::Args),
+    /// Run checks (tests, types, lint, build) and heal them until they are green
+    Heal(heal::Args),
     /// Start a server that another salve cares for
     Start(servers::Args),
     /// Stop a server that another salve cares for
@@ -131,7 +136,7 @@ enum Command {
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
     // The keeper lives as long as the servers do and should be small: it does not even parse.
-    if is_dev(std::env::args_os().skip(1))
+    if is_kept(std::env::args_os().skip(1))
         && !keeper::is_worker()
         && let Ok(code) = keeper::keep(std::env::args_os().skip(1))
     {
@@ -140,11 +145,11 @@ pub fn main() -> ExitCode {
     run_from(std::env::args_os())
 }
 
-/// Returns whether the arguments begin with `dev`, whatever options stand before it.
-fn is_dev(mut args: impl Iterator<Item = OsString>) -> bool {
+/// Returns whether the arguments name a command with a keeper, whatever options stand before it.
+fn is_kept(mut args: impl Iterator<Item = OsString>) -> bool {
     while let Some(arg) = args.next() {
         match arg.to_str() {
-            Some("dev") => return true,
+            Some("dev" | "heal") => return true,
             Some("--project" | "--set") => drop(args.next()),
             Some(option) if option.starts_with('-') => {}
             Some(_) | None => return false,
@@ -163,15 +168,20 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let out = Output::new(&cli.global);
-    if let Command::Dev(args) = &cli.command {
-        // Its exit code may be the server's own.
-        return dev::run(args, &out).unwrap_or_else(|error| {
+    // Their exit code may be that of what they ran.
+    let kept = match &cli.command {
+        Command::Dev(args) => Some(dev::run(args, &out)),
+        Command::Heal(args) => Some(heal::run(args, &out)),
+        _ => None,
+    };
+    if let Some(ended) = kept {
+        return ended.unwrap_or_else(|error| {
             out.error(&error);
             error.exit().into()
         });
     }
     let result = match cli.command {
-        Command::Dev(_) => Ok(Exit::Well),
+        Command::Dev(_) | Command::Heal(_) => Ok(Exit::Well),
         Command::Start(args) => servers::run(&args, ServerOrder::Start, &out),
         Command::Stop(args) => servers::run(&args, ServerOrder::Stop, &out),
         Command::Restart(args) => servers::run(&args, ServerOrder::Restart, &out),
@@ -214,17 +224,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keeper_knows_dev_wherever_options_stand() {
+    fn the_keeper_knows_its_commands_wherever_options_stand() {
         for (args, is) in [
             (&["dev"][..], true),
             (&["--json", "dev", "--", "x"], true),
             (&["--project", "a", "-q", "dev"], true),
             (&["--project=a", "--set", "a=b", "dev"], true),
+            (&["--json", "heal"], true),
             (&["--project", "dev"], false),
             (&["explain", "dev"], false),
             (&[], false),
         ] {
-            assert_eq!(is_dev(args.iter().map(OsString::from)), is, "{args:?}");
+            assert_eq!(is_kept(args.iter().map(OsString::from)), is, "{args:?}");
         }
     }
 }

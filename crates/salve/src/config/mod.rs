@@ -6,6 +6,7 @@
 //! (`schema`), and is laid over the one below; the merged tree becomes [`Settings`].
 
 mod check;
+mod checks;
 mod command;
 mod live;
 mod load;
@@ -22,9 +23,11 @@ mod settings;
 mod tests;
 pub mod tree;
 mod valid;
+mod valid_checks;
 mod valid_servers;
 mod words;
 
+pub use checks::{Breakers, CheckEntry, Heal, Specialist, TierTerms, Tiers};
 pub use command::CommandLine;
 pub use live::{Live, LiveError, Reload, in_force};
 pub use load::{Config, DEFAULTS, LoadError, Sources, defaults, load, load_file};

@@ -13,6 +13,7 @@ use salve_core::gate::{self, RawPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
+use super::checks::{CheckEntry, Heal, Specialist};
 use super::command::CommandLine;
 use super::rows::{AnchorSchema, ClassSchema};
 use super::servers::{Server, ServerEntry};
@@ -32,6 +33,12 @@ pub struct Settings {
     pub server: Server,
     /// Dev servers by name; each has its command, and what differs from `[server]`
     pub servers: BTreeMap<String, ServerEntry>,
+    /// How red checks are healed
+    pub heal: Heal,
+    /// Checks by name, in the order of their names unless `salve heal` is told otherwise
+    pub checks: BTreeMap<String, CheckEntry>,
+    /// Agents for certain kinds of failure, by name
+    pub specialists: BTreeMap<String, Specialist>,
     /// How a coding agent takes part in repairs
     pub agent: Agent,
     /// Remedies that ship with Salve

@@ -37,6 +37,7 @@ pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<Problem>> {
     let mut problems = addresses(tree);
     problems.extend(patterns(&settings, tree));
     problems.extend(super::valid_servers::problems(&settings, tree));
+    problems.extend(super::valid_checks::problems(&settings, tree));
     let policy = policy(&settings, tree);
     let fingerprints = fingerprints(&settings, tree);
     match (policy, fingerprints) {

@@ -13,6 +13,7 @@
 pub mod agents;
 pub mod cause;
 pub mod files;
+pub mod right;
 pub mod shelf;
 
 use std::cell::Cell;

@@ -1,3 +1,4 @@
 //! What is under care. Subjects do not know one another.
 
+pub mod check;
 pub mod server;

@@ -13,6 +13,7 @@ mod faults;
 mod fingerprint;
 mod fleet;
 mod gate;
+mod heal;
 mod incident;
 mod init;
 mod journal;

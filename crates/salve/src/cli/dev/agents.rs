@@ -1,4 +1,4 @@
-//! How `salve dev` starts an agent, as the settings say.
+//! How an agent is started, as the settings say.
 
 use jiff::Timestamp;
 use salve_core::scrub::Scrubber;
@@ -17,8 +17,21 @@ pub(super) fn agents<'s>(
     scrubber: &Scrubber,
     out: &Output,
 ) -> Result<Option<Agents<'s>>, CliError> {
+    match config.settings.agent.autostart {
+        true => for_checks((project, store), config, scrubber, out),
+        false => Ok(None),
+    }
+}
+
+/// Returns what it takes to start agents for checks, which nobody else repairs.
+pub(in crate::cli) fn for_checks<'s>(
+    (project, store): (&Project, &'s Store),
+    config: &Config,
+    scrubber: &Scrubber,
+    out: &Output,
+) -> Result<Option<Agents<'s>>, CliError> {
     let settings = &config.settings.agent;
-    let (true, Some(runtime)) = (settings.repair && settings.autostart, settings.runtime) else {
+    let (true, Some(runtime)) = (settings.repair, settings.runtime) else {
         return Ok(None);
     };
     let program = std::env::current_exe()

@@ -13,11 +13,11 @@ use salve_core::scrub::Scrubbed;
 use super::repair::LAST_WORDS;
 use super::scribing::Scribing;
 use super::{
-    Case, Face, Held, Input, NotGiven, Remark, RepairPlan, RunLock, Server, ServerPlan, State,
-    crash_log, lock,
+    Case, Face, Held, Input, Remark, RepairPlan, Server, ServerPlan, State, crash_log, lock,
 };
 use crate::heal::Desk;
 use crate::heal::agents::Agents;
+use crate::heal::right::{NotGiven, Right, RunLock};
 use crate::heal::shelf::Shelf;
 use crate::process::{Capture, Care};
 use crate::project::Project;
@@ -140,7 +140,7 @@ impl<'a> Fleet<'a> {
         capture: Arc<Capture>,
         by: Option<Actor>,
     ) -> Result<(), FleetError> {
-        let held = RunLock::take(&self.project, &plan.name, &self.desk.me)?;
+        let held = RunLock::take(&self.project, Right::Server(&plan.name), &self.desk.me)?;
         self.servers.push(Server {
             plan,
             capture,

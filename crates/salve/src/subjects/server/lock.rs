@@ -4,61 +4,21 @@
 //! process. It is for people and other tools; that a repair has one owner is the journal's doing.
 //! A lock is stale when that very process is gone, and then it is removed. What is no lock of ours
 //! is set aside, never trusted and never lost.
-//!
-//! [`RunLock`] keeps two runs of Salve from caring for one server. It is held on an open file, so
-//! it goes with its process however that ends.
-
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use salve_core::event::Process;
 use salve_core::id::IncidentId;
 use salve_core::scrub::Scrubber;
-use serde::{Deserialize, Serialize};
 
 use crate::atomic::{self, WriteError};
+use crate::heal::right::Holder;
 use crate::process;
 use crate::project::Project;
 
 /// The lock's name in the project's root.
 const NAME: &str = ".dev-repair.lock";
-/// The version of the lock's shape.
-const VERSION: u32 = 1;
-
-/// What a lock says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Holder {
-    version: u32,
-    /// The incident that is being repaired, if the lock is a repair's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repair_id: Option<IncidentId>,
-    /// The process that holds it.
-    pub pid: u32,
-    /// When the system says that process started.
-    pub started: u64,
-    /// The host it runs on.
-    pub host: String,
-}
-
-impl Holder {
-    fn of(process: &Process, repair_id: Option<IncidentId>) -> Self {
-        Self {
-            version: VERSION,
-            repair_id,
-            pid: process.pid,
-            started: process.started,
-            host: process.host.to_string(),
-        }
-    }
-
-    /// Returns the process.
-    fn process(&self, scrubber: &Scrubber) -> Process {
-        Process { pid: self.pid, started: self.started, host: scrubber.scrub(&self.host) }
-    }
-}
 
 /// How a lock was found at the start of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,66 +113,6 @@ fn remove(path: &Path) -> Result<(), WriteError> {
     }
 }
 
-/// The right to care for one server of a project, held until it is dropped.
-#[derive(Debug)]
-pub struct RunLock {
-    _file: File,
-}
-
-/// Why the right to care for a server was not given.
-#[derive(Debug, thiserror::Error)]
-pub enum NotGiven {
-    /// Another run of Salve has it.
-    #[error("another salve cares for `{server}`{}", .holder.as_ref().map(|h| format!(": process {} on {}", h.pid, h.host)).unwrap_or_default())]
-    Held {
-        /// The server.
-        server: String,
-        /// The other process, if it said who it is.
-        holder: Option<Holder>,
-    },
-    /// The lock could not be made.
-    #[error("cannot lock `{server}`")]
-    System {
-        /// The server.
-        server: String,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-}
-
-impl RunLock {
-    /// Takes the right to care for `server`; of several who try at once, one gets it.
-    pub fn take(project: &Project, server: &str, me: &Process) -> Result<Self, NotGiven> {
-        let system = |source| NotGiven::System { server: server.to_owned(), source };
-        let dir = project.state_dir().join("run");
-        fs::create_dir_all(&dir).map_err(system)?;
-        let path = dir.join(format!("{server}.lock"));
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(system)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                let holder = file.read_to_string(&mut text).ok();
-                let holder = holder.and_then(|_| serde_json::from_str(&text).ok());
-                return Err(NotGiven::Held { server: server.to_owned(), holder });
-            }
-            Err(error) => return Err(system(error.into())),
-        }
-        let text = serde_json::to_vec(&Holder::of(me, None)).unwrap_or_default();
-        let written =
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
-        written.map_err(system)?;
-        Ok(Self { _file: file })
-    }
-}
-
 /// Returns the servers of a project that some run of Salve cares for right now, by name.
 pub fn cared_for(project: &Project, scrubber: &Scrubber) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(project.state_dir().join("run")) {
@@ -245,6 +145,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::heal::right::{Right, RunLock};
 
     fn scrubber() -> Scrubber {
         Scrubber::new(Key::new([3; 32]))
@@ -318,18 +219,19 @@ mod tests {
         for round in 0..100 {
             let server = &format!("web-{round}");
             let all: Vec<_> = std::thread::scope(|scope| {
-                let tries: Vec<_> =
-                    (0..4).map(|_| scope.spawn(|| RunLock::take(&project, server, &me))).collect();
+                let tries: Vec<_> = (0..4)
+                    .map(|_| scope.spawn(|| RunLock::take(&project, Right::Server(server), &me)))
+                    .collect();
                 tries.into_iter().map(|one| one.join().unwrap()).collect()
             });
             assert_eq!(all.iter().filter(|taken| taken.is_ok()).count(), 1, "{all:?}");
         }
-        let held = RunLock::take(&project, "web", &me).unwrap();
-        let refused = RunLock::take(&project, "web", &me).unwrap_err();
+        let held = RunLock::take(&project, Right::Server("web"), &me).unwrap();
+        let refused = RunLock::take(&project, Right::Server("web"), &me).unwrap_err();
         assert!(refused.to_string().contains(&format!("process {}", me.pid)), "{refused}");
         drop(held);
         // A child that another test is just starting may have it open for a moment longer.
-        while RunLock::take(&project, "web", &me).is_err() {
+        while RunLock::take(&project, Right::Server("web"), &me).is_err() {
             std::thread::yield_now();
         }
     }

@@ -31,12 +31,13 @@ use salve_core::scrub::Scrubbed;
 use salve_core::watch::{Ailment, Answer, Watch};
 
 pub use fleet::{Ending, Fleet, FleetError, Parts, Presence};
-pub use lock::{Holder, NotGiven, RunLock, cared_for, clear_stale};
+pub use lock::{cared_for, clear_stale};
 pub use plan::{RepairPlan, ServerPlan, Timing};
 
 use crate::agent::AgentEvent;
 use crate::heal::agents::Minder;
 use crate::heal::cause::Evidence;
+use crate::heal::right::RunLock;
 use crate::heal::shelf::Cure;
 use crate::process::{Capture, Ended, Running};
 

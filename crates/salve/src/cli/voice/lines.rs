@@ -1,13 +1,13 @@
-//! What `salve dev` says: the spec's words for each phase, with what a person needs beside them.
+//! What Salve says while it heals: the spec's words for each phase, with what a person needs beside them.
 
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
-use salve_core::event::{Effect, Event, RemedyKind, Report, Verdict};
-use salve_core::repair::{self, Notice, Tale, crash_log_name};
+use salve_core::event::{Effect, Event, RemedyKind, Report, SubjectKind, Verdict};
+use salve_core::repair::{self, Notice, Tale, evidence_path};
 
 /// How grave a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grade {
+pub(in crate::cli) enum Grade {
     /// Something goes on.
     News,
     /// All is well.
@@ -18,19 +18,19 @@ pub(super) enum Grade {
 
 /// One line of Salve's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) grade: Grade,
-    pub(super) verb: &'static str,
-    pub(super) text: String,
+pub(in crate::cli) struct Line {
+    pub(in crate::cli) grade: Grade,
+    pub(in crate::cli) verb: &'static str,
+    pub(in crate::cli) text: String,
 }
 
 impl Line {
-    pub(super) fn new(grade: Grade, verb: &'static str, text: impl Into<String>) -> Self {
+    pub(in crate::cli) fn new(grade: Grade, verb: &'static str, text: impl Into<String>) -> Self {
         Self { grade, verb, text: text.into() }
     }
 
     /// Returns the line as it is shown, with colours if they are wanted.
-    pub(super) fn show(&self, coloured: bool) -> String {
+    pub(in crate::cli) fn show(&self, coloured: bool) -> String {
         let (sign, colour) = match self.grade {
             Grade::News => ("▲", AnsiColor::Yellow),
             Grade::Good => ("●", AnsiColor::Green),
@@ -47,7 +47,7 @@ impl Line {
 }
 
 /// Returns what to say about the entry that a tale heard last; `checked` is what verification saw.
-pub(super) fn lines(tale: &Tale<'_>, checked: Option<&str>) -> Vec<Line> {
+pub(in crate::cli) fn lines(tale: &Tale<'_>, checked: Option<&str>) -> Vec<Line> {
     let Some(last) = tale.lines().last() else { return Vec::new() };
     let mut lines: Vec<Line> = Vec::new();
     lines.extend(of_event(tale, &last.entry.event));
@@ -109,15 +109,23 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
     match notice.phase {
         "crash_detected" | "crash-detected" => {
             let key = if message.contains(key) { String::new() } else { format!(" · {key}") };
-            news("crashed", format!("{message}{key}  {id}"))
+            news(fallen(tale), format!("{message}{key}  {id}"))
         }
-        "repair_started" => news("repair", format!("{message}, {}", crash_log_name(tale.id()))),
+        "repair_started" if !is_server(tale) => None,
+        "repair_started" => {
+            news("repair", format!("{message}, {}", evidence_path(tale.subject().kind, tale.id())))
+        }
         "waiting" => news("waiting", message.clone()),
+        // Nobody else is waited for: an agent is started.
+        "awaiting_agent" if !is_server(tale) => None,
         "awaiting_agent" | "agent_started" | "agent_reading_log" | "agent_applying_fix"
         | "agent_wrote_files" => news("agent", message.clone()),
+        "ready_to_restart" if !is_server(tale) => None,
         "ready_to_restart" => news("settling", message.clone()),
-        "restarting" => news("restart", message.clone()),
-        "failed" => news("failed", message.clone()),
+        "restarting" if is_server(tale) => news("restart", message.clone()),
+        "restarting" => news("checking", message.clone()),
+        "failed" if is_server(tale) => news("failed", message.clone()),
+        "failed" => news("red", message.clone()),
         "recovered" => {
             let took = seconds(tale.incident().clock().duration_since(tale.opened_at()));
             let checked = checked.map(|checked| format!(" · {checked}")).unwrap_or_default();
@@ -134,7 +142,8 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
                 false => {
                     let found = tale.incident().findings().iter();
                     let found = found.map(|one| format!("\n{}\n{}", one.what, one.next));
-                    let (found, log) = (found.collect::<String>(), crash_log_name(tale.id()));
+                    let (found, log) =
+                        (found.collect::<String>(), evidence_path(tale.subject().kind, tale.id()));
                     format!(" {key}{found}\nsee {log} · salve show {id}")
                 }
             };
@@ -148,6 +157,20 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
             Some(Line::new(Grade::Grave, "skipped", text))
         }
         _ => None,
+    }
+}
+
+/// Returns whether it is a server that is spoken of.
+fn is_server(tale: &Tale<'_>) -> bool {
+    tale.subject().kind == SubjectKind::Server
+}
+
+/// Returns the verb for the beginning of an incident.
+fn fallen(tale: &Tale<'_>) -> &'static str {
+    match tale.subject().kind {
+        SubjectKind::Server => "crashed",
+        SubjectKind::Check | SubjectKind::Iteration => "red",
+        SubjectKind::Tool | SubjectKind::Step => "failed",
     }
 }
 
@@ -169,7 +192,7 @@ fn plea(tale: &Tale<'_>, message: &str) -> String {
     }
     let answers = match repair::ask(tale).and_then(|ask| ask.yes) {
         Some(yes) => format!("salve approve {id}  {yes}\nsalve reject {id}   it is left"),
-        None => format!("see {}", crash_log_name(tale.id())),
+        None => format!("see {}", evidence_path(tale.subject().kind, tale.id())),
     };
     format!("{}\n{answers}\nsalve show {id}", lines.join("\n"))
 }

@@ -1,4 +1,6 @@
-//! Shows what happens to the servers: lines for people, facts for programs.
+//! Shows what happens to what is under care: lines for people, facts for programs.
+
+mod lines;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,23 +14,23 @@ use salve_core::incident::{Incident, Phase};
 use salve_core::repair::Tale;
 use serde::Serialize;
 
-use super::super::Output;
-use super::lines::{Grade, Line, lines};
+use self::lines::{Grade, Line, lines};
+use super::Output;
 use crate::process::Outlet;
 use crate::store::{Filter, Store};
-use crate::subjects::server::{Face, Remark};
+use crate::subjects::{check, server};
 
 /// Tells what happens, to whoever reads.
-pub(super) struct Voice<'a> {
-    pub(super) outlet: Arc<Outlet>,
-    pub(super) out: &'a Output,
-    pub(super) store: &'a Store,
+pub(in crate::cli) struct Voice<'a> {
+    pub(in crate::cli) outlet: Arc<Outlet>,
+    pub(in crate::cli) out: &'a Output,
+    pub(in crate::cli) store: &'a Store,
     /// Whether several servers share the terminal.
-    pub(super) several: bool,
+    pub(in crate::cli) several: bool,
     /// The incidents that are not over.
-    pub(super) tales: HashMap<IncidentId, Tale<'static>>,
+    pub(in crate::cli) tales: HashMap<IncidentId, Tale<'static>>,
     /// What the last verification of each server saw.
-    pub(super) checked: HashMap<String, String>,
+    pub(in crate::cli) checked: HashMap<String, String>,
 }
 
 /// What `--json` prints: one turn a line.
@@ -83,6 +85,25 @@ impl Voice<'_> {
         Some(tale)
     }
 
+    /// Says what an entry of an incident brought about.
+    fn heard(&mut self, server: &str, incident: &Incident, entry: &Entry) {
+        let checked = self.checked.get(server).cloned();
+        let Some(tale) = self.hear(incident.id(), entry) else { return };
+        let said = lines(tale, checked.as_deref());
+        if self.out.json() {
+            if let Some(tale) = self.tales.get(&incident.id()) {
+                self.facts(server, tale);
+            }
+        } else {
+            for line in &said {
+                self.say(server, line);
+            }
+        }
+        if matches!(incident.phase(), Phase::Closed(_)) {
+            self.tales.remove(&incident.id());
+        }
+    }
+
     /// Prints the phases that the last entry of a tale brought about.
     fn facts(&self, server: &str, tale: &Tale<'_>) {
         let Some(last) = tale.lines().last() else { return };
@@ -102,37 +123,23 @@ impl Voice<'_> {
     }
 }
 
-impl Face for Voice<'_> {
+impl server::Face for Voice<'_> {
     fn entry(&mut self, server: &str, incident: &Incident, entry: &Entry) {
-        let checked = self.checked.get(server).cloned();
-        let Some(tale) = self.hear(incident.id(), entry) else { return };
-        let said = lines(tale, checked.as_deref());
-        if self.out.json() {
-            if let Some(tale) = self.tales.get(&incident.id()) {
-                self.facts(server, tale);
-            }
-        } else {
-            for line in &said {
-                self.say(server, line);
-            }
-        }
-        if matches!(incident.phase(), Phase::Closed(_)) {
-            self.tales.remove(&incident.id());
-        }
+        self.heard(server, incident, entry);
     }
 
-    fn remark(&mut self, server: &str, remark: &Remark) {
+    fn remark(&mut self, server: &str, remark: &server::Remark) {
         let line = match remark {
-            Remark::Started { command } => {
+            server::Remark::Started { command } => {
                 Line::new(Grade::News, "watching", format!("`{command}`"))
             }
-            Remark::Well { url: Some(url), after } => {
+            server::Remark::Well { url: Some(url), after } => {
                 let text = format!("{url} answers, {:.1} s after the start", after.as_secs_f64());
                 Line::new(Grade::Good, "up", text)
             }
             // Quiet when healthy: there is nothing to tell about where it answers.
-            Remark::Well { url: None, .. } => return,
-            Remark::Verified { url, soak } => {
+            server::Remark::Well { url: None, .. } => return,
+            server::Remark::Verified { url, soak } => {
                 let soak = soak.as_secs_f64();
                 let checked = match url {
                     Some(url) => format!("its own process answers at {url}, stable {soak:.1} s"),
@@ -141,13 +148,35 @@ impl Face for Voice<'_> {
                 self.checked.insert(server.to_owned(), checked);
                 return;
             }
-            Remark::Ended { .. } => Line::new(Grade::Good, "ended", "exit 0"),
-            Remark::Stopped => Line::new(Grade::News, "stopped", ""),
-            Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
+            server::Remark::Ended { .. } => Line::new(Grade::Good, "ended", "exit 0"),
+            server::Remark::Stopped => Line::new(Grade::News, "stopped", ""),
+            server::Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
         };
         // Facts are for programs; what a person should know is said beside them.
-        if !self.out.json() || matches!(remark, Remark::Note(_)) {
+        if !self.out.json() || matches!(remark, server::Remark::Note(_)) {
             self.say(server, &line);
+        }
+    }
+}
+
+impl check::Face for Voice<'_> {
+    fn entry(&mut self, check: &str, incident: &Incident, entry: &Entry) {
+        self.heard(check, incident, entry);
+    }
+
+    fn remark(&mut self, check: &str, remark: &check::Remark) {
+        let line = match remark {
+            check::Remark::Running { command } => {
+                Line::new(Grade::News, "checking", format!("`{command}`"))
+            }
+            check::Remark::Green { took } => {
+                let text = format!("`{check}` in {:.1} s", took.as_secs_f64());
+                Line::new(Grade::Good, "green", text)
+            }
+            check::Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
+        };
+        if !self.out.json() || matches!(remark, check::Remark::Note(_)) {
+            self.say(check, &line);
         }
     }
 }

@@ -1,0 +1,258 @@
+//! `salve heal`: runs checks and heals them until they are green, or says honestly why not.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use salve_core::event::{Actor, Limits, Mode, Proof, SubjectKind};
+use salve_core::scrub::Scrubber;
+use signal_hook::consts::SIGINT;
+use uuid::Uuid;
+
+use super::dev::{agents, locate, shelf};
+use super::listen::{Heard, listen};
+use super::project::{speaker, tell_mended, user_name};
+use super::voice::Voice;
+use super::{CliError, Exit, Output};
+use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
+use crate::heal::Desk;
+use crate::heal::right::{Right, RunLock};
+use crate::process::{Capture, Care, Look, Outlet, keeper};
+use crate::project::Project;
+use crate::store::Store;
+use crate::subjects::check::{CheckPlan, Clinic, Ending, HealPlan, Input, Presence};
+
+/// Arguments of `salve heal`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Checks of salve.toml to run [default: all]
+    #[arg(value_name = "CHECK", conflicts_with = "command")]
+    checks: Vec<String>,
+    /// Agent for this run: a command that gets the task on stdin, or claude, codex or gemini
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    /// Command of the check
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the checks, in two processes: one that works and one that keeps.
+pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    if !keeper::is_worker() {
+        let own = std::env::args_os().skip(1);
+        return keeper::keep(own)
+            .map_err(|error| CliError::failed("cannot start the worker").because(error));
+    }
+    work(args, out)
+}
+
+fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    let project = locate(out)?;
+    let mut config = super::config::in_force(out)?;
+    if let Some(agent) = &args.agent {
+        use_agent(&mut config, agent);
+    }
+    let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
+        .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))?;
+    let plans = plans(args, &project, &config, &scrubber)?;
+    let store = Store::open(&project)?;
+    tell_mended(&store, out);
+    let desk = Desk::new(&store, scrubber.clone());
+    let _right = RunLock::take(&project, Right::Checks, &desk.me).map_err(|error| {
+        CliError::failed("the checks of this project are being healed")
+            .because(error)
+            .hint("wait until it is done: salve status")
+    })?;
+    for path in crate::playbook::give_back(project.root(), &scrubber) {
+        out.remark(format!("gave back {path}, which an interrupted repair had moved away"));
+    }
+    let care = Care::start(Uuid::new_v4())
+        .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
+    let outlet = Arc::new(if out.json() { super::dev::errors_only() } else { Outlet::standard() });
+    let mut voice = Voice {
+        outlet: outlet.clone(),
+        out,
+        store: &store,
+        several: false,
+        tales: HashMap::new(),
+        checked: HashMap::new(),
+    };
+    let (post, inbox) = mpsc::channel();
+    listen(&project, &store, &post, &[])?;
+    let agents = agents::for_checks((&project, &store), &config, &scrubber, out)?;
+    let mut clinic = Clinic {
+        shelf: shelf(&project, &config),
+        heal: heal_plan(&config, agents.is_some(), &scrubber),
+        project,
+        by: Some(speaker(&scrubber)).filter(|by| matches!(by, Actor::Person { .. })),
+        desk,
+        care,
+        rules: config.fingerprint_rules(),
+        agents,
+        inbox: (post, inbox),
+        face: &mut voice,
+        presence: presence(),
+        spent: Default::default(),
+    };
+    let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX).max(2_000);
+    let mut worst = Exit::Well;
+    for plan in plans {
+        let capture = Capture::new(outlet.clone(), Look::Plain).with_lines(lines);
+        match exit_of(clinic.heal(plan, Arc::new(capture))?) {
+            Ok(Exit::Well) => {}
+            // A person should hear of what needs them, whatever else is red.
+            Ok(Exit::NeedsPerson) => worst = Exit::NeedsPerson,
+            Ok(other) => worst = if worst == Exit::Well { other } else { worst },
+            Err(stopped) => return Ok(stopped),
+        }
+    }
+    Ok(worst.into())
+}
+
+/// Returns what an ending means to the shell; a signal ends everything.
+fn exit_of(ending: Ending) -> Result<Exit, ExitCode> {
+    match ending {
+        Ending::Green | Ending::Healed(Proof::Proven | Proof::Transient | Proof::Flaky) => {
+            Ok(Exit::Well)
+        }
+        Ending::Healed(Proof::Masked | Proof::Failed) | Ending::CalledOff => Ok(Exit::Failed),
+        Ending::NeedsPerson => Ok(Exit::NeedsPerson),
+        Ending::Stopped(SIGINT) => Err(Exit::Interrupted.into()),
+        Ending::Stopped(signal) => Err(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),
+    }
+}
+
+/// Takes the agent that was named for this run.
+fn use_agent(config: &mut Config, agent: &str) {
+    let settings = &mut config.settings.agent;
+    settings.repair = true;
+    let known = [AgentRuntime::Claude, AgentRuntime::Codex, AgentRuntime::Gemini];
+    settings.runtime = Some(match known.into_iter().find(|known| known.as_str() == agent) {
+        Some(runtime) => runtime,
+        None => {
+            settings.command = Some(CommandLine::Line(agent.to_owned()));
+            AgentRuntime::Command
+        }
+    });
+}
+
+fn presence() -> Presence {
+    match std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        true => Presence::Attended,
+        false => Presence::Unattended,
+    }
+}
+
+/// Returns the checks that are to run.
+fn plans(
+    args: &Args,
+    project: &Project,
+    config: &Config,
+    scrubber: &Scrubber,
+) -> Result<Vec<CheckPlan>, CliError> {
+    let plan = |name: &str, entry: &CheckEntry| plan(name, entry, (project, config), scrubber);
+    if !args.command.is_empty() {
+        let words: Vec<String> =
+            args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let name = words.join(" ");
+        let command = Some(CommandLine::Words(words));
+        return Ok(vec![plan(&name, &CheckEntry { command, ..CheckEntry::default() })]);
+    }
+    let checks = &config.settings.checks;
+    if checks.is_empty() {
+        return Err(CliError::usage("there is no check to run")
+            .hint("say what to run: salve heal -- npm test; or name checks in salve.toml"));
+    }
+    if args.checks.is_empty() {
+        return Ok(checks.iter().map(|(name, entry)| plan(name, entry)).collect());
+    }
+    let named = args.checks.iter().map(|name| match checks.get(name) {
+        Some(entry) => Ok(plan(name, entry)),
+        None => {
+            let known: Vec<_> = checks.keys().map(String::as_str).collect();
+            Err(CliError::usage(format!("there is no check `{name}`"))
+                .hint(format!("the checks are: {}", known.join(", "))))
+        }
+    });
+    named.collect()
+}
+
+fn plan(
+    name: &str,
+    entry: &CheckEntry,
+    (project, config): (&Project, &Config),
+    scrubber: &Scrubber,
+) -> CheckPlan {
+    let command = entry.command.clone().unwrap_or_default();
+    let mut env: Vec<(OsString, OsString)> =
+        entry.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        // A pipe would make it drop its colours, and what it writes is passed on untouched.
+        env.extend(["FORCE_COLOR", "CLICOLOR_FORCE"].map(|name| (name.into(), "1".into())));
+    }
+    let limit = entry.timeout_ms.map(Duration::from_millis);
+    CheckPlan {
+        kind: SubjectKind::Check,
+        name: name.to_owned(),
+        argv: command.argv(),
+        command: scrubber.scrub(&command.to_string()),
+        dir: match &entry.dir {
+            Some(dir) => project.root().join(dir),
+            None => here(project),
+        },
+        env,
+        limit: limit.unwrap_or(config.settings.heal.timeout),
+    }
+}
+
+/// Returns where a command without a directory of its own runs: here, if that is in the project.
+fn here(project: &Project) -> std::path::PathBuf {
+    let root = project.root();
+    let here = std::env::current_dir().and_then(|dir| dir.canonicalize()).ok();
+    here.filter(|dir| dir.starts_with(root)).unwrap_or_else(|| root.to_path_buf())
+}
+
+fn heal_plan(config: &Config, has_agent: bool, scrubber: &Scrubber) -> HealPlan {
+    let (heal, agent, repair) =
+        (&config.settings.heal, &config.settings.agent, &config.settings.repair);
+    let some = |limit: u64| (limit > 0).then_some(limit);
+    let micros = |cents: u64| some(cents.saturating_mul(10_000));
+    HealPlan {
+        person: scrubber.scrub(&user_name()),
+        mode: if has_agent { Mode::Agent } else { Mode::Legacy },
+        limits: Limits {
+            attempts: Some(u64::from(heal.max_attempts)),
+            tokens: some(heal.max_tokens),
+            money_micros: micros(agent.max_cents),
+            ..Limits::default()
+        },
+        run_limits: Limits {
+            tokens: some(heal.run_max_tokens),
+            money_micros: micros(heal.run_max_cents),
+            ..Limits::default()
+        },
+        reruns: heal.reruns,
+        proof: heal.proof,
+        no_progress_limit: heal.no_progress_limit,
+        rollback_after: heal.rollback_after,
+        agent_time: (agent.engage_timeout, agent.write_timeout),
+        max_files: repair.max_files,
+        max_lines: repair.max_loc,
+        on_failure: agent.on_failure.into(),
+        tiers: heal.tiers.clone(),
+        kept: Duration::from_secs(u64::from(heal.attempt_days) * 86_400),
+    }
+}
+
+impl From<Heard> for Input {
+    fn from(heard: Heard) -> Self {
+        match heard {
+            Heard::Journal(entries) => Input::Journal(entries),
+            Heard::Stop(signal) | Heard::Signal(signal) => Input::Stop(signal),
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! One check, from its first run to its end.
+
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use salve_core::event::{
+    Acted, Actor, Digest, Event, Exit, Outcome, Proof, RemedyKind, Report, Symptom,
+};
+use salve_core::fingerprint::Hints;
+use salve_core::id::IncidentId;
+use salve_core::incident::{Holder, Incident, Move, Phase, Run as Effecting, Told};
+use salve_core::playbook::Diagnosis;
+use salve_core::repair::signal_name;
+use salve_core::scrub::Scrubbed;
+use uuid::Uuid;
+
+use super::run::{self, Stopper};
+use super::{CheckPlan, Clinic, Ending, Input, Presence, Ran, Remark};
+use crate::heal::agents::Minder;
+use crate::heal::cause::Evidence;
+use crate::heal::shelf::Cure;
+use crate::heal::{DeskError, Opening, Wrote};
+use crate::process::Capture;
+use crate::store::StoreError;
+
+/// One check and all that is known of it.
+pub(super) struct Checkup<'c, 'a> {
+    pub(super) clinic: &'c mut Clinic<'a>,
+    pub(super) plan: CheckPlan,
+    pub(super) capture: Arc<Capture>,
+    pub(super) incident: Option<Incident>,
+    pub(super) case: Case,
+    /// The agent of ours that works on it.
+    pub(super) minder: Option<Minder>,
+    /// The run of the check that is under way.
+    pub(super) running: Option<Stopper>,
+    ending: Option<Ending>,
+    pub(super) stopping: Option<i32>,
+}
+
+/// What this process knows of the incident besides the journal.
+#[derive(Default)]
+pub(super) struct Case {
+    /// The effect that runs in this process.
+    pub(super) effect: Option<Effecting>,
+    /// What the first failure was found to be.
+    pub(super) first: Option<Evidence>,
+    /// What the last failure was found to be.
+    pub(super) seen: Option<Evidence>,
+    /// What was made of its cause.
+    pub(super) diagnosis: Option<Diagnosis>,
+    /// What each remedy that was put to the gate would do.
+    pub(super) cures: Vec<Cure>,
+    /// The remedies that did not help, as far as this process tried them.
+    pub(super) failed: Vec<Digest>,
+    /// The state that the present repair left.
+    pub(super) tree: Option<Digest>,
+    /// How often it was only run again.
+    pub(super) reruns: u32,
+}
+
+impl Clinic<'_> {
+    /// Takes one check to its end: green, healed, or a person's.
+    pub fn heal(&mut self, plan: CheckPlan, capture: Arc<Capture>) -> Result<Ending, StoreError> {
+        let mut checkup = Checkup {
+            clinic: self,
+            plan,
+            capture,
+            incident: None,
+            case: Case::default(),
+            minder: None,
+            running: None,
+            ending: None,
+            stopping: None,
+        };
+        let ending = checkup.live();
+        let left = checkup.leave();
+        let ending = ending?;
+        left.map(|()| ending)
+    }
+}
+
+impl Checkup<'_, '_> {
+    fn live(&mut self) -> Result<Ending, StoreError> {
+        self.resume()?;
+        if self.incident.is_none() {
+            self.start(None);
+        }
+        loop {
+            let until = self.drive()?;
+            if let Some(ending) = self.is_over() {
+                return Ok(ending);
+            }
+            let input = match until {
+                Some(time) => {
+                    let left = Duration::try_from(time.duration_since(self.clinic.desk.now()));
+                    match self.clinic.inbox.1.recv_timeout(left.unwrap_or_default()) {
+                        Ok(input) => input,
+                        Err(RecvTimeoutError::Timeout) => continue,
+                        Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Stopped(0)),
+                    }
+                }
+                None => match self.clinic.inbox.1.recv() {
+                    Ok(input) => input,
+                    Err(_) => return Ok(Ending::Stopped(0)),
+                },
+            };
+            self.take(input)?;
+        }
+    }
+
+    fn take(&mut self, input: Input) -> Result<(), StoreError> {
+        match input {
+            Input::Ran { verifies, ran } => self.ran(verifies, ran),
+            Input::Done { effect, report } if self.case.effect == Some(effect) => {
+                self.finish(effect, report)
+            }
+            Input::Done { .. } => Ok(()),
+            Input::Measured { tree } => {
+                self.case.tree = Some(tree);
+                Ok(())
+            }
+            Input::Proved(why) => {
+                self.remark(&Remark::Note(why));
+                Ok(())
+            }
+            Input::Agent { effect, event } => self.agent_told(effect, event),
+            Input::Journal(entries) => {
+                let Some(incident) = &mut self.incident else { return Ok(()) };
+                let is_news = |entry: &salve_core::event::Entry| {
+                    entry.incident == Some(incident.id()) && entry.seq > incident.last_seq()
+                };
+                if entries.iter().any(is_news) {
+                    let (face, name) = (&mut *self.clinic.face, &self.plan.name);
+                    let mut show = |incident: &_, entry: &_| face.entry(name, incident, entry);
+                    self.clinic.desk.catch_up(incident, &mut show)?;
+                }
+                self.heed_orders();
+                Ok(())
+            }
+            Input::Stop(signal) => {
+                self.stopping = Some(signal);
+                self.end_what_runs();
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends what runs when somebody wants the incident to go another way.
+    fn heed_orders(&mut self) {
+        if self.incident.as_ref().is_some_and(Incident::is_called_off) {
+            self.end_what_runs();
+        }
+    }
+
+    fn end_what_runs(&mut self) {
+        if let Some(running) = &self.running {
+            running.stop();
+        }
+        if let Some(minder) = &mut self.minder {
+            minder.stop();
+        }
+    }
+
+    /// Runs the check, to verify an effect if one is given.
+    pub(super) fn start(&mut self, verifies: Option<Effecting>) {
+        let command = self.plan.command.clone();
+        if verifies.is_none() {
+            self.remark(&Remark::Running { command });
+        }
+        let post = self.clinic.inbox.0.clone();
+        let then = move |ran| {
+            // Nobody is left to tell when the run of Salve is over.
+            let _ = post.send(Input::Ran { verifies, ran });
+        };
+        let (care, capture) = (&self.clinic.care, self.capture.clone());
+        self.running = Some(run::start(care, &self.plan, capture, then));
+    }
+
+    /// Takes in how the check came out.
+    fn ran(&mut self, verifies: Option<Effecting>, ran: Ran) -> Result<(), StoreError> {
+        self.running = None;
+        if self.stopping.is_some() {
+            return Ok(());
+        }
+        match (verifies, ran.is_green()) {
+            (None, true) => {
+                self.remark(&Remark::Green { took: ran.took });
+                self.ending = Some(self.ending.unwrap_or(Ending::Green));
+                Ok(())
+            }
+            (None, false) => self.sickened(&ran),
+            (Some(effect), _) if ran.stopped => {
+                let reason = Scrubbed::literal("the check was stopped");
+                self.finish(effect, Report::Failed { reason })
+            }
+            (Some(effect), true) => {
+                self.prove(effect);
+                Ok(())
+            }
+            (Some(effect), false) => {
+                let evidence = self.examine(&ran);
+                self.in_vain();
+                let symptom = Some(Box::new(evidence.symptom.clone()));
+                self.case.seen = Some(evidence);
+                self.finish(effect, Report::Verified { proof: Proof::Failed, symptom })
+            }
+        }
+    }
+
+    /// Takes in that the check is red, outside of any repair.
+    fn sickened(&mut self, ran: &Ran) -> Result<(), StoreError> {
+        let evidence = self.examine(ran);
+        let opening = Opening {
+            subject: self.plan.subject(&self.clinic.desk.scrubber),
+            policy: self.clinic.heal.policy(self.clinic.spent),
+            symptom: evidence.symptom.clone(),
+        };
+        self.case = Case { first: Some(evidence.clone()), seen: Some(evidence), ..Case::default() };
+        let id = IncidentId(Uuid::new_v4());
+        match self.clinic.desk.open(id, opening, Vec::new()) {
+            Ok((incident, entries)) => {
+                for entry in &entries {
+                    self.clinic.face.entry(&self.plan.name, &incident, entry);
+                }
+                self.incident = Some(incident);
+                Ok(())
+            }
+            Err(DeskError::Store(error)) => Err(error),
+            Err(DeskError::NotOpened(error)) => {
+                self.note(&error.to_string());
+                self.ending = Some(Ending::CalledOff);
+                Ok(())
+            }
+        }
+    }
+
+    /// Finds out what a failure is.
+    fn examine(&self, ran: &Ran) -> Evidence {
+        let scrubber = &self.clinic.desk.scrubber;
+        let output = scrubber.scrub(&ran.output);
+        let (exit_code, signal) = match &ran.exit {
+            Exit::Code(code) => (Some(*code), None),
+            Exit::Signal(signal) => (None, Some(signal_name(*signal))),
+            Exit::TimedOut | Exit::Hung => (None, None),
+        };
+        let hints = Hints { exit_code, signal, tool: None };
+        let fingerprint = self.clinic.rules.fingerprint(output.as_str(), &hints);
+        let symptom = Symptom {
+            signature: fingerprint.signature,
+            class: fingerprint.class,
+            key_line: scrubber.scrub(&fingerprint.key_line),
+            exit: Some(ran.exit.clone()),
+            tree: self.case.tree.filter(|_| self.edits()),
+            acted: Acted::No,
+        };
+        Evidence { symptom, fingerprint, output }
+    }
+
+    /// Returns whether the present trial edits files; only then is the same tree no progress.
+    fn edits(&self) -> bool {
+        let trial = self.incident.as_ref().and_then(Incident::trial);
+        trial.is_some_and(|trial| {
+            let changed = trial.measured.is_some_and(|change| change.files != Some(0));
+            changed && matches!(trial.remedy.kind, RemedyKind::Agent | RemedyKind::Patch)
+        })
+    }
+
+    /// Takes in that what was tried did not help, so that it is not tried again, and that the
+    /// cause has to be looked into anew.
+    fn in_vain(&mut self) {
+        self.case.diagnosis = None;
+        let trial = self.incident.as_ref().and_then(Incident::trial);
+        self.case.failed.extend(trial.map(|trial| trial.remedy.digest));
+    }
+
+    /// Does what the incident wants done, and returns when to look again.
+    fn drive(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        loop {
+            if self.stopping.is_some() {
+                return Ok(None);
+            }
+            let Some(incident) = &self.incident else { return Ok(None) };
+            match incident.next(&self.clinic.desk.me, self.clinic.desk.now()) {
+                Move::Over => {
+                    self.closed();
+                    return Ok(None);
+                }
+                Move::NotMine => {
+                    self.ending = Some(Ending::CalledOff);
+                    return Ok(None);
+                }
+                Move::Wait { until, .. } => return Ok(until),
+                Move::Choose => {
+                    let event = self.choose()?;
+                    self.say(vec![event])?;
+                }
+                Move::Write(event) => self.say(vec![event])?,
+            }
+        }
+    }
+
+    /// Writes to the incident and runs the effect that follows; does nothing if others were faster.
+    pub(super) fn say(&mut self, events: Vec<Event>) -> Result<(), StoreError> {
+        let by = self.clinic.desk.salve();
+        self.say_as(&by, events).map(drop)
+    }
+
+    fn say_as(&mut self, by: &Actor, events: Vec<Event>) -> Result<Wrote, StoreError> {
+        let Some(incident) = &mut self.incident else { return Ok(Wrote::Done(None)) };
+        let (face, name) = (&mut *self.clinic.face, &self.plan.name);
+        let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
+        let wrote = self.clinic.desk.write(incident, by, events, &mut show)?;
+        if let Wrote::Done(Some(run)) = wrote {
+            self.run(run)?;
+        }
+        Ok(wrote)
+    }
+
+    /// Tells what an effect reports, however often others write meanwhile.
+    pub(super) fn finish(&mut self, effect: Effecting, report: Report) -> Result<(), StoreError> {
+        self.case.effect = None;
+        if let Report::Failed { .. } | Report::TimedOut = report {
+            self.in_vain();
+        }
+        let by = self.clinic.desk.salve();
+        loop {
+            let event = Event::Finished { effect: effect.effect, report: report.clone() };
+            match self.say_as(&by, vec![event])? {
+                Wrote::Done(_) => return Ok(()),
+                Wrote::Overtaken => {}
+            }
+        }
+    }
+
+    /// Takes over an incident that an earlier run of Salve left.
+    fn resume(&mut self) -> Result<(), StoreError> {
+        let subject = self.plan.subject(&self.clinic.desk.scrubber);
+        let Some(mut incident) = self.clinic.desk.unfinished(&subject)?.pop() else {
+            return Ok(());
+        };
+        let holder = match incident.owner() {
+            Some(owner) if !crate::process::is_gone(owner, &self.clinic.desk.scrubber) => {
+                Holder::Unknown
+            }
+            Some(_) | None => Holder::Gone,
+        };
+        let claim = match incident.claim(&self.clinic.desk.me, holder) {
+            Ok(claim) => claim,
+            Err(error) => {
+                self.note(&format!("incident {} is left alone: {error}", incident.id().short()));
+                return Ok(());
+            }
+        };
+        self.clinic.desk.catch_up(&mut incident, &mut |_, _| {})?;
+        self.clinic.desk.go_on_from(incident.clock());
+        let asks = matches!(incident.phase(), Phase::Asking { .. });
+        self.incident = Some(incident);
+        self.say(vec![claim])?;
+        match self.clinic.by.clone().filter(|_| asks) {
+            // What a person was asked about may be settled: the check itself tells.
+            Some(person) => {
+                let note = Some(Scrubbed::literal("run again by hand"));
+                self.say_as(&person, vec![Event::Resolved { note }]).map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Lets an incident that is over go.
+    fn closed(&mut self) {
+        let Some(incident) = self.incident.take() else { return };
+        let Phase::Closed(outcome) = incident.phase() else { return };
+        self.clinic.spent = self.clinic.spent.plus(incident.ledger().spent());
+        self.case = Case::default();
+        match outcome {
+            Outcome::Recovered(proof) => self.ending = Some(Ending::Healed(proof)),
+            // What a person settled is shown by the check itself.
+            Outcome::Resolved => self.start(None),
+            Outcome::Unhealed => self.ending = Some(Ending::NeedsPerson),
+            Outcome::GivenUp | Outcome::Aborted => self.ending = Some(Ending::CalledOff),
+        }
+    }
+
+    /// Returns how it ended, if it has and nothing of it is left.
+    fn is_over(&self) -> Option<Ending> {
+        if self.running.is_some() || self.minder.is_some() {
+            return None;
+        }
+        if let Some(signal) = self.stopping {
+            return Some(Ending::Stopped(signal));
+        }
+        let asks = self.incident.as_ref().is_some_and(|incident| {
+            matches!(incident.phase(), Phase::Asking { told: Told::Yes, .. })
+        });
+        match (asks, self.clinic.presence) {
+            (true, Presence::Unattended) => Some(Ending::NeedsPerson),
+            (true, Presence::Attended) => None,
+            (false, _) => self.ending,
+        }
+    }
+
+    /// Lets go of what is held, so that others may go on.
+    fn leave(&mut self) -> Result<(), StoreError> {
+        let me = &self.clinic.desk.me;
+        if self.incident.as_ref().is_some_and(|incident| incident.owner() == Some(me)) {
+            self.say(vec![Event::Released {}])?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn remark(&mut self, remark: &Remark) {
+        self.clinic.face.remark(&self.plan.name, remark);
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        let text = self.clinic.desk.scrubber.scrub(text);
+        self.remark(&Remark::Note(text));
+    }
+}

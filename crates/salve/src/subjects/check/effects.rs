@@ -1,0 +1,186 @@
+//! What a check's incident asks for, done in the world.
+
+use std::time::Duration;
+
+use salve_core::event::{Digest, Effect, RemedyKind, Report, Scope, Undo};
+use salve_core::incident::Run as Effecting;
+use salve_core::memory::Kind;
+use salve_core::scrub::Scrubbed;
+
+use super::Input;
+use super::checkup::Checkup;
+use crate::heal::agents::{Minder, see_off};
+use crate::heal::cause::{self, Known, run_known};
+use crate::heal::files::{self, failed, has_changed};
+use crate::heal::shelf::What;
+use crate::heal::spawn_thread;
+use crate::store::StoreError;
+use crate::workspace::{Name, Workspace};
+
+impl Checkup<'_, '_> {
+    /// Does what the incident asks for.
+    pub(super) fn run(&mut self, effect: Effecting) -> Result<(), StoreError> {
+        self.case.effect = Some(effect);
+        match effect.what {
+            Effect::Snapshot => self.snapshot(effect),
+            Effect::Apply { remedy, .. } => return self.apply(effect, remedy),
+            Effect::Measure => self.measure(effect),
+            Effect::Verify => {
+                self.count_rerun();
+                self.start(Some(effect));
+            }
+            Effect::RollBack(scope) => self.roll_back(effect, scope),
+            Effect::Ask | Effect::Release => return self.finish(effect, Report::Done),
+            Effect::Record => {
+                let report = match self.record() {
+                    Ok(()) => Report::Done,
+                    Err(error) => failed(&self.clinic.desk.scrubber, &error),
+                };
+                return self.finish(effect, report);
+            }
+        }
+        Ok(())
+    }
+
+    fn count_rerun(&mut self) {
+        let trial = self.incident.as_ref().and_then(|incident| incident.trial());
+        if trial.is_some_and(|trial| trial.remedy.kind == RemedyKind::Retry) {
+            self.case.reruns += 1;
+        }
+    }
+
+    /// Runs something that takes time on a thread of its own, and reports by the inbox.
+    pub(super) fn aside(&self, effect: Effecting, work: impl FnOnce() -> Report + Send + 'static) {
+        let (post, project) = (self.clinic.inbox.0.clone(), self.clinic.project.clone());
+        let changes = self.changes(effect);
+        spawn_thread("effect", move || {
+            let report = work();
+            if let Some(name) = changes {
+                // With the state it left kept, undoing it spares what others edit from here on;
+                // without, all goes back.
+                let _unkept = has_changed(&project, name);
+            }
+            // Nobody is left to tell when the run of Salve is over; the journal says what was
+            // begun.
+            let _ = post.send(Input::Done { effect, report });
+        });
+    }
+
+    /// Returns the snapshot from before a command that changes files, which nobody measures later.
+    fn changes(&self, effect: Effecting) -> Option<Name> {
+        let trial = self.incident.as_ref()?.trial()?;
+        let applies = matches!(effect.what, Effect::Apply { .. });
+        let is_command = trial.remedy.kind == RemedyKind::Command;
+        let is_kept = trial.remedy.undo == Undo::Snapshot;
+        (applies && is_command && is_kept).then(|| self.name(Scope::Attempt))?
+    }
+
+    /// Returns the name of the snapshot that is taken before the present attempt.
+    pub(super) fn name(&self, scope: Scope) -> Option<Name> {
+        let incident = self.incident.as_ref()?;
+        let attempt = match scope {
+            Scope::Attempt => incident.attempt(),
+            Scope::Incident => 1,
+        };
+        Some(Name::before(incident.id(), attempt))
+    }
+
+    fn snapshot(&self, effect: Effecting) {
+        let (project, scrubber) = (self.clinic.project.clone(), self.clinic.desk.scrubber.clone());
+        let name = self.name(Scope::Attempt);
+        let (now, kept) = (self.clinic.desk.now(), self.clinic.heal.kept);
+        self.aside(effect, move || match name {
+            Some(name) => files::keep(&project, name, (now, kept), &scrubber),
+            None => files::nothing_there(),
+        });
+    }
+
+    fn measure(&self, effect: Effecting) {
+        let (project, scrubber) = (self.clinic.project.clone(), self.clinic.desk.scrubber.clone());
+        let (name, post) = (self.name(Scope::Attempt), self.clinic.inbox.0.clone());
+        let agent = self.minder.as_ref().map(Minder::agent);
+        self.aside(effect, move || {
+            let Some(name) = name else { return files::nothing_there() };
+            if let Some(agent) = agent {
+                // It said that it has finished, and may still be writing.
+                see_off(&agent);
+            }
+            let measured = Workspace::open(&project).and_then(|workspace| {
+                let before = workspace.load(name)?;
+                before.map(|before| workspace.measure(&before)).transpose()
+            });
+            match measured {
+                Ok(Some(measured)) => {
+                    let _ = post.send(Input::Measured { tree: measured.after.tree() });
+                    Report::Measured(measured.change)
+                }
+                Ok(None) => files::nothing_there(),
+                Err(error) => failed(&scrubber, &error),
+            }
+        });
+    }
+
+    fn roll_back(&self, effect: Effecting, scope: Scope) {
+        let (project, scrubber) = (self.clinic.project.clone(), self.clinic.desk.scrubber.clone());
+        let name = self.name(scope);
+        self.aside(effect, move || match name {
+            Some(name) => files::restore(&project, name, &scrubber),
+            None => files::nothing_there(),
+        });
+    }
+
+    /// Applies the remedy that hashes to `digest`.
+    fn apply(&mut self, effect: Effecting, digest: Digest) -> Result<(), StoreError> {
+        if !self.case.cures.iter().any(|cure| cure.digest == digest) {
+            // An earlier run of Salve chose it: choosing again finds out what it would do.
+            self.choose()?;
+        }
+        let cure = self.case.cures.iter().find(|cure| cure.digest == digest).cloned();
+        let (care, scrubber) = (self.clinic.care.clone(), self.clinic.desk.scrubber.clone());
+        match cure.map(|cure| cure.what) {
+            Some(What::Agent) => return self.call_agent(effect),
+            Some(What::Known { command, seconds }) => {
+                self.clinic.shelf.count_auto();
+                let dir = self.clinic.project.root().to_path_buf();
+                let (name, limit) = (self.plan.name.clone(), Duration::from_secs(seconds));
+                self.aside(effect, move || {
+                    run_known(&care, &Known { command, dir, name, limit }, &scrubber)
+                });
+            }
+            Some(What::Playbook(action)) => {
+                let place = self.place();
+                self.aside(effect, move || cause::carry_out(&action, &place, &care, &scrubber));
+            }
+            Some(What::Again) => return self.finish(effect, Report::Done),
+            None => {
+                let reason = Scrubbed::literal("what it would do is no longer known");
+                return self.finish(effect, Report::Failed { reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells memory how the incident came out.
+    fn record(&mut self) -> Result<(), StoreError> {
+        let (Some(incident), Some(first)) = (&self.incident, &self.case.first) else {
+            return Ok(());
+        };
+        let Some((remedy, signature)) = incident.credit() else { return Ok(()) };
+        let cure = self.case.cures.iter().find(|cure| cure.digest == remedy.digest);
+        let lasting = cure.is_none_or(|cure| cure.what.is_lasting());
+        let seen = self.case.seen.as_ref().filter(|seen| seen.symptom.signature == signature);
+        let fingerprint = &seen.unwrap_or(first).fingerprint;
+        match remedy.kind {
+            RemedyKind::Command if lasting => {
+                let root = self.clinic.project.root();
+                self.clinic.desk.credit(incident, fingerprint, Kind::Command, root)
+            }
+            RemedyKind::Command
+            | RemedyKind::Retry
+            | RemedyKind::Patch
+            | RemedyKind::Agent
+            | RemedyKind::SoftReset
+            | RemedyKind::HardReset => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `salve heal`: checks that are red are healed, or it is said honestly why not.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::support::Project;
+
+/// A check that passes when `sum.txt` says 5.
+const CHECK: &str = "if [ \"$(cat sum.txt)\" = 5 ]; then echo ok; else \
+                     echo \"AssertionError: expected 5, found $(cat sum.txt)\"; exit 1; fi";
+
+/// A project with a red check and files that only the user has.
+pub(crate) struct Ward {
+    pub(crate) project: Project,
+}
+
+/// What a run of `salve heal` said and how it ended.
+pub(crate) struct Visit {
+    pub(crate) code: Option<i32>,
+    pub(crate) said: String,
+}
+
+impl Ward {
+    pub(crate) fn new() -> Self {
+        let project = Project::new();
+        project.write("check.sh", CHECK);
+        project.write("sum.txt", "4");
+        project.write("notes.txt", "committed\n");
+        project.write(".gitignore", "cache/\n.env\n");
+        for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "first"]] {
+            git(&project, args);
+        }
+        project.write("notes.txt", "the user's own edit\n");
+        project.write("draft.txt", "the user's own file\n");
+        Self { project }
+    }
+
+    /// Writes an agent's script; it works in the project.
+    pub(crate) fn agent(self, script: &str) -> Self {
+        self.project.write("../agent.sh", script);
+        self
+    }
+
+    /// Returns `salve heal` on the project's check.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let agent = self.project.dir().join("../agent.sh");
+        let agent = format!("sh '{}'", agent.canonicalize().unwrap_or(agent).display());
+        let has_agent = self.project.dir().join("../agent.sh").exists();
+        let mut all = vec!["heal"];
+        if has_agent {
+            all.extend(["--agent", &agent]);
+        }
+        all.extend(args);
+        if args.is_empty() {
+            all.extend(["--", "sh", "check.sh"]);
+        }
+        let mut command = self.project.command(&all);
+        command.stdin(Stdio::null()).env("SALVE_USER", "ada");
+        command
+    }
+
+    /// Runs `salve heal` to its end.
+    pub(crate) fn heal(&self, args: &[&str]) -> Visit {
+        Visit::of(&self.command(args).output().unwrap())
+    }
+
+    /// Returns what a file says.
+    #[track_caller]
+    pub(crate) fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.project.dir().join(path)).unwrap()
+    }
+
+    /// Runs another `salve` and returns what it said.
+    pub(crate) fn salve(&self, args: &[&str]) -> String {
+        let mut command = self.project.command(args);
+        let output = command.env("SALVE_USER", "ada").stdin(Stdio::null()).output().unwrap();
+        Visit::of(&output).said
+    }
+
+    /// Asserts that nothing of the user's was touched.
+    #[track_caller]
+    pub(crate) fn assert_users_work_is_intact(&self) {
+        assert_eq!(self.read("notes.txt"), "the user's own edit\n");
+        assert_eq!(self.read("draft.txt"), "the user's own file\n");
+        let stash = git(&self.project, &["stash", "list"]);
+        assert_eq!(stash, "", "the stash is the user's");
+        assert_eq!(git(&self.project, &["log", "--format=%s"]), "first\n");
+        assert_eq!(git(&self.project, &["diff", "--cached", "--name-only"]), "");
+    }
+}
+
+impl Visit {
+    pub(crate) fn of(output: &Output) -> Self {
+        let (out, err) = (&output.stdout, &output.stderr);
+        let said = [out, err].map(|bytes| String::from_utf8_lossy(bytes)).join("");
+        Self { code: output.status.code(), said }
+    }
+
+    /// Asserts the exit code and that all of these were said.
+    #[track_caller]
+    pub(crate) fn expect(&self, code: i32, said: &[&str]) {
+        assert_eq!(self.code, Some(code), "{}", self.said);
+        for words in said {
+            assert!(self.said.contains(words), "not said: {words}\n{}", self.said);
+        }
+    }
+}
+
+/// Runs git in the project as somebody.
+pub(crate) fn git(project: &Project, args: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=ada", "-c", "user.email=ada@example.com"]).args(args);
+    command.current_dir(project.dir()).env("HOME", project.home());
+    String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+}
+
+#[test]
+fn a_green_check_is_left_alone() {
+    let ward = Ward::new();
+    ward.project.write("sum.txt", "5");
+    ward.heal(&[]).expect(0, &["ok\n", "green"]);
+    assert!(ward.salve(&["show"]).contains("no incident"), "nothing was opened");
+}
+
+#[test]
+fn a_red_check_that_nobody_can_heal_ends_with_a_person() {
+    let ward = Ward::new();
+    ward.heal(&[])
+        .expect(3, &["is red (exit 1)", "expected 5, found 4", "needs you", "salve show"]);
+    assert_eq!(ward.read("sum.txt"), "4");
+    ward.assert_users_work_is_intact();
+    // Once a person has mended it, running it again settles the question.
+    ward.project.write("sum.txt", "5");
+    ward.heal(&[]).expect(0, &["green"]);
+    assert!(ward.salve(&["show"]).contains("settled"), "{}", ward.salve(&["show"]));
+}
+
+#[test]
+fn an_agent_heals_and_can_be_undone() {
+    let ward = Ward::new().agent("cat > ../task; printf 5 > sum.txt; echo fixed");
+    ward.heal(&[]).expect(0, &["healed", "undo: salve undo heal-"]);
+    assert_eq!(ward.read("sum.txt"), "5");
+    ward.assert_users_work_is_intact();
+    let story = ward.salve(&["show"]);
+    assert!(story.contains("recovered, proven"), "{story}");
+    let id = story.split_whitespace().next().unwrap();
+    ward.salve(&["undo", id]);
+    assert_eq!(ward.read("sum.txt"), "4", "it was undone");
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
+fn an_agent_that_writes_the_same_patch_again_is_stopped() {
+    let ward = Ward::new().agent("echo x >> ../turns; printf 6 > sum.txt; echo 'I fixed it'");
+    ward.heal(&[]).expect(3, &["The same failure keeps coming back", "AssertionError"]);
+    assert_eq!(ward.read("../turns").lines().count(), 2, "not the whole budget");
+    assert_eq!(ward.read("sum.txt"), "4", "what did not help is undone");
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
+fn an_agent_that_changes_nothing_is_not_believed() {
+    let ward = Ward::new().agent("echo x >> ../turns; echo 'I fixed it'");
+    ward.heal(&[]).expect(3, &["the agent changed nothing", "exhausted"]);
+    assert_eq!(ward.read("../turns").lines().count(), 5);
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
+fn a_check_that_is_not_there_or_hangs_is_told_and_ends() {
+    let ward = Ward::new();
+    ward.heal(&["--", "no-such-program"]).expect(3, &["no-such-program"]);
+    let hang = ["--set", "heal.timeout_ms=300", "--", "sh", "-c", "sleep 1000"];
+    ward.heal(&hang).expect(3, &["timed out"]);
+}
+
+#[test]
+fn checks_are_known_by_name_and_the_worst_counts() {
+    let ward = Ward::new();
+    let settings = "[checks.good]\ncommand = \"true\"\n[checks.sum]\ncommand = \"sh check.sh\"\n";
+    ward.project.write("salve.toml", settings);
+    ward.heal(&["good"]).expect(0, &["`good`"]);
+    ward.heal(&["nope"]).expect(2, &["there is no check `nope`", "good, sum"]);
+    let all = Visit::of(&ward.project.command(&["heal"]).stdin(Stdio::null()).output().unwrap());
+    all.expect(3, &["`good`", "`sum` is red"]);
+}
