@@ -14,6 +14,11 @@ pub fn config() -> Option<PathBuf> {
     base("XDG_CONFIG_HOME", ".config")
 }
 
+/// Returns the directory of what can be made again, `$XDG_CACHE_HOME/salve`.
+pub fn cache() -> Option<PathBuf> {
+    base("XDG_CACHE_HOME", ".cache")
+}
+
 fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     let base = absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))?;

@@ -40,6 +40,12 @@ pub enum WorkspaceError {
         #[source]
         source: io::Error,
     },
+    /// Every place for a shadow is inside of what it would stand for.
+    #[error("there is no place outside of {} for a shadow", top.display())]
+    NoPlace {
+        /// The top of the real tree.
+        top: PathBuf,
+    },
     /// The project's own directory could not be used.
     #[error(transparent)]
     Project(#[from] ProjectError),
@@ -61,6 +67,9 @@ impl WorkspaceError {
                 "run `git status` in the project and mend what it complains about".to_owned()
             }
             Self::Io { .. } => "check the path's permissions and the free disk space".to_owned(),
+            Self::NoPlace { .. } => {
+                "set XDG_CACHE_HOME to a directory outside of the project".to_owned()
+            }
             Self::Project(error) => error.advice(),
         }
     }

@@ -20,6 +20,7 @@ mod oid;
 mod plan;
 mod restore;
 mod scan;
+mod shadow;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -38,6 +39,7 @@ pub use error::{Back, RestoreError, WorkspaceError};
 pub use measure::{Fate, FileChange};
 pub use name::{Moment, Name};
 pub use plan::Again;
+pub use shadow::{Confined, Shadow};
 pub use tree::Why;
 
 use git::Git;
@@ -74,6 +76,8 @@ impl Default for Limits {
 pub struct Workspace {
     scanner: Scanner,
     state_dir: PathBuf,
+    /// Where shadows are laid.
+    shadows: PathBuf,
 }
 
 /// A kept state of the working tree.
@@ -143,7 +147,7 @@ impl Workspace {
             None => private(root)?,
         };
         let scanner = Scanner::new(root.to_path_buf(), git, format, limits);
-        Ok(Self { scanner, state_dir })
+        Ok(Self { scanner, state_dir, shadows: shadow::usual_base() })
     }
 
     /// Returns the hash of all content, for telling whether anything changed at all.

@@ -14,18 +14,18 @@ use uuid::Uuid;
 use super::*;
 
 /// A project in a temporary directory.
-struct Place {
+pub(super) struct Place {
     dir: tempfile::TempDir,
 }
 
 impl Place {
     /// Makes an empty project without a repository.
-    fn bare() -> Self {
+    pub(super) fn bare() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
     /// Makes an empty repository.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let place = Self::bare();
         place.git(&["init", "--quiet", "--initial-branch=main"]);
         place.git(&["config", "user.name", "Kim"]);
@@ -33,30 +33,30 @@ impl Place {
         place
     }
 
-    fn root(&self) -> PathBuf {
+    pub(super) fn root(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap()
     }
 
-    fn git(&self, args: &[&str]) -> String {
+    pub(super) fn git(&self, args: &[&str]) -> String {
         git_in(&self.root(), args)
     }
 
-    fn write(&self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
+    pub(super) fn write(&self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
         let path = self.root().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    fn commit_all(&self) {
+    pub(super) fn commit_all(&self) {
         self.git(&["add", "--all"]);
         self.git(&["commit", "--quiet", "--message=start"]);
     }
 
-    fn open(&self) -> Workspace {
+    pub(super) fn open(&self) -> Workspace {
         Workspace::open(&Project::at(&self.root()).unwrap()).unwrap()
     }
 
-    fn picture(&self) -> BTreeMap<PathBuf, String> {
+    pub(super) fn picture(&self) -> BTreeMap<PathBuf, String> {
         picture(&self.root())
     }
 }
@@ -111,7 +111,7 @@ fn gits_own(root: &Path) -> Vec<String> {
     ]
 }
 
-fn name(attempt: u32) -> Name {
+pub(super) fn name(attempt: u32) -> Name {
     Name::before(IncidentId(Uuid::from_u128(0x7f3a)), attempt)
 }
 
