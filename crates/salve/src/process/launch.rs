@@ -4,7 +4,8 @@
 //! limit on real-time computing so high that it never bites, whose low bits name the run and the
 //! server. Limits pass on to every descendant, through `setsid`, double forks and `env -i`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use rustix::process::{Pid, Resource, Rlimit};
 use uuid::Uuid;
 
 use super::capture::{Capture, Side, Stream};
+use super::session::{self, Program};
 use super::{lock, tree};
 
 /// How much a pipe holds, if the system lets it.
@@ -124,13 +126,16 @@ pub(super) fn launch(
     brand: u64,
 ) -> Result<Launched, SpawnError> {
     let program = spec.argv.first().ok_or(SpawnError::Empty)?;
-    let mut command = Command::new(program);
-    command.args(&spec.argv[1..]).current_dir(&spec.dir);
-    command.envs(spec.env.iter().map(|(name, value)| (name, value)));
-    command.env(tree::RUN_MARK, run.to_string()).env(tree::SERVER_MARK, &spec.server);
+    let run = run.to_string();
+    let mut env: Vec<(&OsStr, &OsStr)> =
+        spec.env.iter().map(|(name, value)| (&**name, &**value)).collect();
+    env.push((OsStr::new(tree::RUN_MARK), OsStr::new(&run)));
+    env.push((OsStr::new(tree::SERVER_MARK), OsStr::new(&spec.server)));
     let started = match spec.terminal {
-        Terminal::Pipes => with_pipes(command, input, brand, &spec.output),
-        Terminal::Pty { rows, cols } => with_terminal(command, (rows, cols), brand, &spec.output),
+        Terminal::Pipes => with_pipes(spec, env, input, brand),
+        Terminal::Pty { rows, cols } => {
+            with_terminal(command(spec, &env), (rows, cols), brand, &spec.output)
+        }
     };
     started.map_err(|source| explain(source, program.to_string_lossy().into_owned(), &spec.dir))
 }
@@ -158,33 +163,45 @@ fn explain(source: io::Error, program: String, dir: &Path) -> SpawnError {
     }
 }
 
+/// Returns what the standard library starts.
+fn command(spec: &Spec, env: &[(&OsStr, &OsStr)]) -> Command {
+    let mut words = spec.argv.iter();
+    let mut command = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));
+    command.args(words).current_dir(&spec.dir).envs(env.iter().copied());
+    command
+}
+
 fn with_pipes(
-    mut command: Command,
+    spec: &Spec,
+    env: Vec<(&OsStr, &OsStr)>,
     input: Input,
     brand: u64,
-    output: &Arc<Capture>,
 ) -> io::Result<Launched> {
     let (out, out_writer) = pipe()?;
     let (err, err_writer) = pipe()?;
-    let held = match input {
+    let (reader, held) = match input {
         Input::Open => {
             let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-            command.stdin(Stdio::from(reader));
-            Some(writer)
+            (reader, Some(writer))
         }
-        Input::Ended => {
-            command.stdin(Stdio::null());
-            None
-        }
+        Input::Ended => (File::open("/dev/null")?.into(), None),
     };
-    command.stdout(Stdio::from(out_writer)).stderr(Stdio::from(err_writer));
-    let mut command = CommandWrap::from(command);
-    command.wrap(ProcessSession);
     let since = Instant::now();
-    let child = branded(brand, || command.spawn())?;
+    let pid = branded(brand, || {
+        let files = [reader.as_fd(), out_writer.as_fd(), err_writer.as_fd()];
+        let program = Program { argv: &spec.argv, dir: &spec.dir, env: env.clone(), files };
+        if let Some(started) = session::spawn(&program) {
+            return started;
+        }
+        let mut command = command(spec, &env);
+        command.stdin(Stdio::from(reader)).stdout(Stdio::from(out_writer));
+        command.stderr(Stdio::from(err_writer));
+        let mut command = CommandWrap::from(command);
+        pid_of(command.wrap(ProcessSession).spawn()?.id())
+    })?;
     let streams = [(out, Side::Out), (err, Side::Err)];
-    let streams = streams.map(|(fd, side)| Stream::new(fd, side, Arc::clone(output)));
-    Ok(Launched { pid: pid_of(child.id())?, since, streams: streams.into(), input: held })
+    let streams = streams.map(|(fd, side)| Stream::new(fd, side, Arc::clone(&spec.output)));
+    Ok(Launched { pid, since, streams: streams.into(), input: held })
 }
 
 fn with_terminal(

@@ -11,6 +11,7 @@ mod family;
 pub mod keeper;
 mod launch;
 mod reaper;
+mod session;
 pub mod strays;
 #[cfg(test)]
 pub(crate) mod tests;
