@@ -110,7 +110,10 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     for (plan, capture) in captured {
         fleet.add(plan, capture, by.clone())?;
     }
-    let ending = fleet.live()?;
+    let ending = fleet.live();
+    // The journal has it all; whoever writes next mends its copy.
+    let _ = store.journal().export();
+    let ending = ending?;
     drop(logs);
     Ok(match ending {
         Ending::Clean => Exit::Well.into(),

@@ -26,7 +26,7 @@ use salve_core::event::{
 };
 use salve_core::fingerprint::Fingerprint;
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, Move, NotOpened, Phase, Run};
+use salve_core::incident::{Ignored, Incident, Move, NotOpened, Phase, Run};
 use salve_core::memory::{self, Failure, Kind, Remedy};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
@@ -166,19 +166,20 @@ impl<'s> Desk<'s> {
 
     /// Returns what the incident has us write once these drafts stand in the journal.
     fn follows(&self, incident: &Incident, drafts: &[Draft]) -> Option<Draft> {
-        let mut ahead = incident.clone();
-        for draft in drafts {
-            let entry = draft.clone().at_seq(ahead.last_seq().saturating_add(1));
-            match ahead.step(&entry) {
-                Ok(None) => {}
-                // What runs, or was refused, is to be seen first.
-                Ok(Some(_)) | Err(_) => return None,
-            }
-        }
+        let ahead = ahead(incident, drafts)?;
         match ahead.next(&self.me, self.now()) {
             Move::Write(event) => Some(self.draft(Some(ahead.id()), event)),
             Move::Choose | Move::Wait { .. } | Move::NotMine | Move::Over => None,
         }
+    }
+
+    /// Returns the incident as it will be when `events` have been written, if a remedy is to be
+    /// chosen then.
+    pub fn will_choose(&self, incident: &Incident, events: &[Event]) -> Option<Incident> {
+        let draft = |event: &Event| self.draft(Some(incident.id()), event.clone());
+        let drafts: Vec<Draft> = events.iter().map(draft).collect();
+        let ahead = ahead(incident, &drafts)?;
+        (ahead.next(&self.me, self.now()) == Move::Choose).then_some(ahead)
     }
 
     /// Returns who this process is in the journal.
@@ -246,6 +247,21 @@ impl<'s> Desk<'s> {
     }
 }
 
+/// Returns the incident as it will be when these drafts stand in the journal.
+fn ahead(incident: &Incident, drafts: &[Draft]) -> Option<Incident> {
+    let mut ahead = incident.clone();
+    for draft in drafts {
+        let entry = draft.clone().at_seq(ahead.last_seq().saturating_add(1));
+        match ahead.step(&entry) {
+            // What is only on record with it changes nothing.
+            Ok(None) | Err(Ignored::NoNews) => {}
+            // What runs, or was refused, is to be seen first.
+            Ok(Some(_)) | Err(_) => return None,
+        }
+    }
+    Some(ahead)
+}
+
 /// Takes entries in and returns the effect that has to run now, if any.
 fn take_in(
     incident: &mut Incident,
@@ -291,8 +307,14 @@ pub struct Opening {
 
 #[cfg(test)]
 mod tests {
+    use salve_core::class::Class;
+    use salve_core::event::{
+        Acted, AtALoss, Effect, Exit, Limits, Mode, OnFailure, Repeat, Report, SubjectKind,
+    };
+    use salve_core::id::Signature;
     use salve_core::scrub::Key;
 
+    use super::shelf::Offer;
     use super::*;
     use crate::project::Project;
 
@@ -309,5 +331,72 @@ mod tests {
         assert!(now < tomorrow + day, "{now}");
         desk.go_on_from(tomorrow - day);
         assert!(desk.now() >= now, "it never runs backwards");
+    }
+
+    /// Opens an incident of a server that may be tried three times.
+    fn opened(desk: &Desk<'_>) -> Incident {
+        let limits = Limits { attempts: Some(3), ..Limits::default() };
+        let policy = Policy {
+            person: Scrubbed::literal("ada"),
+            mode: Mode::Legacy,
+            limits,
+            backoff_ms: 0,
+            engage_ms: 0,
+            write_ms: 0,
+            quiet_ms: 0,
+            watch_ms: 0,
+            cooldown_ms: 0,
+            max_files: 8,
+            max_lines: 300,
+            no_progress_limit: None,
+            catastrophe_after: None,
+            on_failure: OnFailure::Undo,
+            at_a_loss: AtALoss::Ask,
+        };
+        let (kind, repeat) = (SubjectKind::Server, Repeat::Safe);
+        let subject = Subject { kind, name: Scrubbed::literal("web"), repeat };
+        let opening = Opening { subject, policy, symptom: symptom() };
+        desk.open(IncidentId(uuid::Uuid::from_u128(7)), opening, Vec::new()).unwrap().0
+    }
+
+    fn symptom() -> Symptom {
+        Symptom {
+            signature: Signature(1),
+            class: Class::Unknown,
+            key_line: Scrubbed::literal("no luck"),
+            exit: Some(Exit::Code(1)),
+            tree: None,
+            acted: Acted::No,
+        }
+    }
+
+    fn judged() -> Event {
+        let Offer { candidate, judgement, .. } = shelf::resort(shelf::What::Again, "restart");
+        Event::Judged { remedy: Box::new(candidate.remedy), judgement }
+    }
+
+    #[test]
+    fn a_crash_and_the_restart_that_follows_are_one_write() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(&Project::at(home.path()).unwrap()).unwrap();
+        let desk = Desk::new(&store, Scrubber::new(Key::new([1; 32])));
+        let mut incident = opened(&desk);
+        let me = desk.salve();
+        let first = desk.write(&mut incident, &me, vec![judged()], &mut |_, _| {}).unwrap();
+        let Wrote::Done(Some(Run { effect: 1, what: Effect::Verify })) = first else {
+            panic!("{first:?}")
+        };
+        let failed = Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom())) };
+        let stopped =
+            Event::ServerStopped { server: Scrubbed::literal("web"), exit: Exit::Code(1) };
+        let crash = [stopped, Event::Finished { effect: 1, report: failed }];
+        assert!(desk.will_choose(&incident, &[]).is_none(), "it is being verified");
+        assert!(desk.will_choose(&incident, &crash).is_some());
+        assert!(matches!(incident.phase(), Phase::Doing { .. }), "nothing has happened yet");
+        let before = store.journal().last_seq().unwrap();
+        let all = [&crash[..], &[judged()]].concat();
+        let second = desk.write(&mut incident, &me, all, &mut |_, _| {}).unwrap();
+        assert_eq!(second, Wrote::Done(Some(Run { effect: 2, what: Effect::Verify })));
+        assert_eq!(store.journal().last_seq().unwrap(), before + 4);
     }
 }

@@ -20,7 +20,7 @@ pub(super) use export::{copied_to, forget_copy};
 pub use follow::Follower;
 pub use line::{LineError, parse_line, to_line};
 
-use super::{Durability, Store, StoreError};
+use super::{Copying, Durability, Store, StoreError};
 
 /// Which entries are meant; the default is all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -168,8 +168,8 @@ impl<'s> Journal<'s> {
 
     /// Brings the copy for people and scripts, `events.jsonl`, up to date.
     ///
-    /// Every append does so by itself; but an append does not fail when only the copy cannot be
-    /// written.
+    /// Every append does so by itself, unless that is left to another ([`Copying`]); but an append
+    /// does not fail when only the copy cannot be written.
     pub fn export(&self) -> Result<(), StoreError> {
         export::update(self)
     }
@@ -213,8 +213,11 @@ impl<'s> Journal<'s> {
         let durability =
             if durable.contains(&true) { Durability::Power } else { Durability::Process };
         let value = self.store.write(durability, work)?;
-        // The entry is on record whatever becomes of the copy, which the next append mends.
-        let _ = self.export();
+        match self.store.copying.get() {
+            // The entry is on record whatever becomes of the copy, which the next append mends.
+            Copying::AtOnce => drop(self.export()),
+            Copying::Later => {}
+        }
         Ok(value)
     }
 

@@ -54,6 +54,15 @@ pub enum Durability {
     Power,
 }
 
+/// Who keeps the journal's copy, `events.jsonl`, up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copying {
+    /// Every append, before it returns.
+    AtOnce,
+    /// Somebody who follows the journal, a little later; see [`Journal::export`].
+    Later,
+}
+
 /// An open store.
 ///
 /// It is for one thread; another thread opens its own.
@@ -63,6 +72,7 @@ pub struct Store {
     live: RefCell<Live>,
     openings: Cell<u32>,
     mended: RefCell<Vec<Mended>>,
+    copying: Cell<Copying>,
 }
 
 /// The connection in use and the file it belongs to.
@@ -121,6 +131,7 @@ impl Store {
             live: RefCell::new(live),
             openings: Cell::new(1),
             mended: RefCell::new(mended),
+            copying: Cell::new(Copying::AtOnce),
         }
     }
 
@@ -137,6 +148,11 @@ impl Store {
     /// Returns, once, what this store had to be saved from since the last time.
     pub fn mended(&self) -> Vec<Mended> {
         self.mended.take()
+    }
+
+    /// Says who keeps the journal's copy up to date, from now on.
+    pub fn set_copying(&self, copying: Copying) {
+        self.copying.set(copying);
     }
 
     /// Returns the memory.

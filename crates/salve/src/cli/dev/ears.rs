@@ -9,11 +9,20 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use super::CliError;
 use crate::process::keeper;
 use crate::project::Project;
-use crate::store::{Filter, Store};
+use crate::store::{Copying, Filter, Store};
 use crate::subjects::server::Input;
 
 /// How long after a first signal to end a second one is still the same.
 const ONCE: Duration = Duration::from_millis(500);
+
+/// How long the journal is gathered before it is read again.
+const GATHER: Duration = Duration::from_millis(5);
+/// How long nothing is written before the journal's copy is brought up to date.
+const SETTLED: Duration = Duration::from_millis(50);
+/// How long the copy may lag behind a journal that is written without a pause.
+const BEHIND: Duration = Duration::from_millis(500);
+/// How long to wait for what may never come.
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// Hands on what happens outside.
 pub(super) fn listen(
@@ -22,17 +31,8 @@ pub(super) fn listen(
     post: &Sender<Input>,
 ) -> Result<(), CliError> {
     let after = store.journal().last_seq()?;
-    let (project, to) = (project.clone(), post.clone());
-    let follow = move || {
-        let Ok(store) = Store::open(&project) else { return };
-        let journal = store.journal();
-        let mut follower = journal.follow(after, Filter::default());
-        while let Ok(entries) = follower.next(Duration::from_secs(3_600)) {
-            if !entries.is_empty() && to.send(Input::Journal(entries)).is_err() {
-                return;
-            }
-        }
-    };
+    let (own, to) = (Store::open(project)?, post.clone());
+    let follow = move || follow(&own, after, &to);
     let known = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH];
     let mut signals = signal_hook::iterator::Signals::new(known)
         .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
@@ -74,7 +74,37 @@ pub(super) fn listen(
         spawn(name, work)
             .map_err(|error| CliError::failed("cannot start a thread").because(error))?;
     }
+    // Who waits for an append waits for a server that is down; whoever follows has the time.
+    store.set_copying(Copying::Later);
     Ok(())
+}
+
+/// Hands on what is written to the journal, and keeps its copy up to date.
+fn follow(store: &Store, after: u64, to: &Sender<Input>) {
+    let journal = store.journal();
+    let mut follower = journal.follow(after, Filter::default());
+    let mut behind: Option<Instant> = None;
+    loop {
+        let Ok(entries) = follower.next(if behind.is_some() { SETTLED } else { LONG }) else {
+            return;
+        };
+        let is_quiet = entries.is_empty();
+        if !is_quiet {
+            behind = behind.or_else(|| Some(Instant::now()));
+            if to.send(Input::Journal(entries)).is_err() {
+                return;
+            }
+        }
+        if behind.is_some_and(|since| is_quiet || since.elapsed() >= BEHIND) {
+            // The next one mends what could not be written.
+            let _ = journal.export();
+            behind = None;
+        }
+        if !is_quiet {
+            // Several entries come at once; most of them are our own.
+            std::thread::sleep(GATHER);
+        }
+    }
 }
 
 fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {

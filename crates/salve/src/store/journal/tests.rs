@@ -235,6 +235,21 @@ fn a_missing_cut_edited_or_swapped_copy_is_written_anew() {
 }
 
 #[test]
+fn a_copy_that_is_left_to_another_is_brought_up_to_date_by_it_or_by_the_next_append() {
+    let (_dir, project) = project();
+    let [store, another] = [0, 1].map(|_| Store::open(&project).unwrap());
+    store.journal().append(note("a")).unwrap();
+    store.set_copying(Copying::Later);
+    store.journal().append(note("b")).unwrap();
+    assert_eq!(texts(&copy(&project)), ["a"]);
+    another.journal().export().unwrap();
+    assert_eq!(texts(&copy(&project)), ["a", "b"]);
+    store.journal().append(note("c")).unwrap();
+    another.journal().append(note("d")).unwrap();
+    assert_eq!(texts(&copy(&project)), ["a", "b", "c", "d"]);
+}
+
+#[test]
 fn a_copy_that_cannot_be_written_does_not_stop_the_journal() {
     let (_dir, project) = project();
     let store = Store::open(&project).unwrap();

@@ -100,7 +100,7 @@ fn is_incidents(file: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod testing {
     use salve_core::class::Class;
     use salve_core::event::{Acted, Exit};
     use salve_core::id::Signature;
@@ -108,7 +108,8 @@ mod tests {
 
     use super::*;
 
-    fn log(id: u128, exit: Exit) -> CrashLog {
+    /// Returns the log of an incident whose id begins with `id`.
+    pub(in super::super) fn log(id: u128, code: i32) -> CrashLog {
         CrashLog {
             incident: IncidentId(Uuid::from_u128(id << 96)),
             at: Timestamp::UNIX_EPOCH,
@@ -119,13 +120,25 @@ mod tests {
                 signature: Signature(7),
                 class: Class::DependencyMissing,
                 key_line: Scrubbed::literal("Error: Cannot find module 'express'"),
-                exit: Some(exit),
+                exit: Some(Exit::Code(code)),
                 tree: None,
                 acted: Acted::No,
             },
             findings: Vec::new(),
             evidence: Scrubbed::literal("one\nError: Cannot find module 'express'\n\n"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use salve_core::event::Exit;
+
+    use super::*;
+
+    fn log(id: u128, exit: Exit) -> CrashLog {
+        let log = testing::log(id, 1);
+        CrashLog { symptom: Symptom { exit: Some(exit), ..log.symptom.clone() }, ..log }
     }
 
     #[test]

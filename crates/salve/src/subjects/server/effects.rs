@@ -143,7 +143,9 @@ impl Fleet<'_> {
     fn apply(&mut self, at: usize, effect: Effecting, digest: Digest) -> Result<(), StoreError> {
         if !self.servers[at].case.cures.iter().any(|cure| cure.digest == digest) {
             // An earlier run of Salve chose it: choosing again finds out what it would do.
-            self.choose(at)?;
+            if let Some(incident) = self.servers[at].incident.clone() {
+                self.choose(at, &incident)?;
+            }
         }
         let cures = &self.servers[at].case.cures;
         let cure = cures.iter().find(|cure| cure.digest == digest).cloned();

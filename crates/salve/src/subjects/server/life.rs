@@ -66,11 +66,13 @@ impl Fleet<'_> {
             verifies,
         }));
         let command = server.plan.command.clone();
-        self.desk.note(vec![started])?;
-        if verifies.is_none() {
+        let Some(Effecting { effect, .. }) = verifies else {
+            self.desk.note(vec![started])?;
             self.remark(at, &Remark::Started { command });
-        }
-        self.tell_stage(at, Stage::HealthCheck)
+            return Ok(());
+        };
+        let checked = Event::Progressed { effect, stage: Stage::HealthCheck };
+        self.insist(at, &[started, checked])
     }
 
     /// Looks at what is due for a server that runs, and returns when to look again.

@@ -20,6 +20,7 @@ mod playbook;
 mod remedies;
 mod repair;
 mod scribing;
+mod telling;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Which remedies fit a server's failure.
 
 use salve_core::event::{Event, Mode};
+use salve_core::incident::Incident;
 use salve_core::playbook::{Diagnosis, Nature};
 
 use super::fleet::Fleet;
@@ -9,10 +10,10 @@ use crate::heal::shelf::{self, Cure, Offer, What};
 use crate::store::StoreError;
 
 impl Fleet<'_> {
-    /// Chooses the next remedy and puts it to the gate.
-    pub(super) fn choose(&mut self, at: usize) -> Result<Event, StoreError> {
+    /// Chooses the next remedy for a server whose incident stands like this, and puts it to the
+    /// gate.
+    pub(super) fn choose(&mut self, at: usize, incident: &Incident) -> Result<Event, StoreError> {
         let offers = self.offers(at)?;
-        let Some(incident) = &self.servers[at].incident else { return Ok(Event::NothingLeft {}) };
         let Some(Offer { candidate, judgement, what }) = shelf::pick(incident, &offers) else {
             return Ok(Event::NothingLeft {});
         };

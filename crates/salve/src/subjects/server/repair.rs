@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Acted, Actor, Event, Exit, Mode, Outcome, Proof, RemedyKind, Report, Stage, Symptom,
+    Acted, Event, Exit, Mode, Outcome, Proof, RemedyKind, Report, Stage, Symptom,
 };
 use salve_core::fingerprint::Hints;
 use salve_core::id::IncidentId;
@@ -17,7 +17,7 @@ use super::fleet::Fleet;
 use super::life;
 use super::{Case, Failing, Remark, Seen, State, lock};
 use crate::heal::cause::Evidence;
-use crate::heal::{DeskError, Opening, Wrote};
+use crate::heal::{DeskError, Opening};
 use crate::store::StoreError;
 
 impl Fleet<'_> {
@@ -42,11 +42,11 @@ impl Fleet<'_> {
                 self.log_crash(at);
                 let report = Report::Verified { proof: Proof::Failed, symptom: Some(symptom) };
                 self.servers[at].case.running = None;
-                self.say(at, vec![stopped, Event::Finished { effect: effect.effect, report }])
+                self.insist(at, &[stopped, Event::Finished { effect: effect.effect, report }])
             }
             (None, true, _) => {
                 self.log_crash(at);
-                self.say(at, vec![stopped, Event::Sickened { symptom }])
+                self.insist(at, &[stopped, Event::Sickened { symptom }])
             }
             (None, false, Some(_)) => self.skip(at, *symptom, stopped),
             (None, false, None) => self.open(at, *symptom, stopped),
@@ -177,12 +177,13 @@ impl Fleet<'_> {
                 Move::NotMine => return Ok(None),
                 Move::Wait { until, .. } => return Ok(until),
                 Move::Choose => {
+                    let incident = incident.clone();
                     if self.insight(at).is_none() {
                         // What comes of the look wakes us.
                         return Ok(None);
                     }
                     self.tell_insight(at)?;
-                    let event = self.choose(at)?;
+                    let event = self.choose(at, &incident)?;
                     if self.has_to_queue(at, &event) {
                         // The other agent's end wakes us.
                         return Ok(None);
@@ -190,55 +191,6 @@ impl Fleet<'_> {
                     self.say(at, vec![event])?;
                 }
                 Move::Write(event) => self.say(at, vec![event])?,
-            }
-        }
-    }
-
-    /// Writes to the incident and runs the effect that follows; does nothing if others were faster.
-    pub(super) fn say(&mut self, at: usize, events: Vec<Event>) -> Result<(), StoreError> {
-        let by = self.desk.salve();
-        self.say_as(at, &by, events)
-    }
-
-    /// Writes what somebody said about the incident.
-    pub(super) fn say_as(
-        &mut self,
-        at: usize,
-        by: &Actor,
-        events: Vec<Event>,
-    ) -> Result<(), StoreError> {
-        let server = &mut self.servers[at];
-        let Some(incident) = &mut server.incident else { return Ok(()) };
-        let (face, name) = (&mut self.face, &server.plan.name);
-        let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
-        match self.desk.write(incident, by, events, &mut show)? {
-            Wrote::Done(Some(run)) => self.run(at, run),
-            Wrote::Done(None) | Wrote::Overtaken => Ok(()),
-        }
-    }
-
-    /// Tells what an effect reports, however often others write meanwhile.
-    pub(super) fn finish(
-        &mut self,
-        at: usize,
-        effect: Effecting,
-        report: Report,
-    ) -> Result<(), StoreError> {
-        self.servers[at].case.running = None;
-        if let Report::Failed { .. } | Report::TimedOut = report {
-            self.in_vain(at);
-        }
-        loop {
-            let server = &mut self.servers[at];
-            let Some(incident) = &mut server.incident else { return Ok(()) };
-            let (face, name) = (&mut self.face, &server.plan.name);
-            let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
-            let event = Event::Finished { effect: effect.effect, report: report.clone() };
-            let by = self.desk.salve();
-            match self.desk.write(incident, &by, vec![event], &mut show)? {
-                Wrote::Done(Some(run)) => return self.run(at, run),
-                Wrote::Done(None) => return Ok(()),
-                Wrote::Overtaken => {}
             }
         }
     }

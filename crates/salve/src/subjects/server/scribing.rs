@@ -1,5 +1,7 @@
-//! What is written in passing: one after the other, and awaited at the end.
+//! What is written in passing: crash logs that nobody waits for, by a thread of their own.
 
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,46 +13,94 @@ use super::fleet::Fleet;
 use super::{Input, Seen};
 use crate::heal::spawn_thread;
 
-/// How long a writer waits for those before it; one of them may have come to nothing.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a log lies before it is written: what crashed is started again first, and of one that
+/// crashes again meanwhile only the last is worth a disk's while.
+const PAUSE: Duration = Duration::from_millis(30);
 
-/// Lets writers write in the order in which they began, and others wait for them.
+/// Writes logs one after the other, in the order in which they came.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scribing(Arc<(Mutex<Turns>, Condvar)>);
+pub(super) struct Scribing(Arc<(Mutex<Pile>, Condvar)>);
 
+/// What is to be written.
 #[derive(Debug, Default)]
-struct Turns {
-    begun: u64,
-    done: u64,
+struct Pile {
+    waiting: Vec<Job>,
+    state: Scribe,
+    /// Whether everything ends, so that nothing waits.
+    last: bool,
+}
+
+/// What the thread that writes does.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Scribe {
+    /// There is none yet.
+    #[default]
+    None,
+    /// It waits for something to write.
+    Idle,
+    /// It writes.
+    Busy,
+}
+
+/// One log that is to be written.
+#[derive(Debug)]
+struct Job {
+    server: usize,
+    root: PathBuf,
+    log: CrashLog,
+    /// Where it is told that it could not be.
+    post: Sender<Input>,
 }
 
 impl Scribing {
-    fn turns(&self) -> MutexGuard<'_, Turns> {
+    fn pile(&self) -> MutexGuard<'_, Pile> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next turn.
-    pub(super) fn begin(&self) -> u64 {
-        let mut turns = self.turns();
-        turns.begun += 1;
-        turns.begun
-    }
-
-    /// Writes when all who began earlier are done.
-    pub(super) fn in_turn<T>(&self, turn: u64, write: impl FnOnce() -> T) -> T {
-        let earlier = |turns: &mut Turns| turns.done + 1 < turn;
-        drop(self.0.1.wait_timeout_while(self.turns(), PATIENCE, earlier));
-        let written = write();
-        self.turns().done += 1;
+    /// Has a log written, in place of an earlier one of the same incident.
+    fn add(&self, job: Job) {
+        let mut pile = self.pile();
+        pile.waiting.retain(|old| old.log.incident != job.log.incident);
+        pile.waiting.push(job);
+        if pile.state == Scribe::None {
+            pile.state = Scribe::Idle;
+            let scribing = self.clone();
+            spawn_thread("crash logs", move || scribing.write_all());
+        }
         self.0.1.notify_all();
-        written
     }
 
-    /// Waits until all who began are done, at most for `limit`.
+    /// Writes whatever comes, for as long as this process lives.
+    fn write_all(&self) {
+        let (_, news) = &*self.0;
+        loop {
+            let pile = self.pile();
+            let pile = news.wait_while(pile, |pile| pile.waiting.is_empty());
+            let pile = pile.unwrap_or_else(PoisonError::into_inner);
+            let pile = news.wait_timeout_while(pile, PAUSE, |pile| !pile.last);
+            let mut pile = pile.unwrap_or_else(PoisonError::into_inner).0;
+            let jobs = std::mem::take(&mut pile.waiting);
+            pile.state = Scribe::Busy;
+            drop(pile);
+            for Job { server, root, log, post } in jobs {
+                if let Err(error) = log.write(&root) {
+                    let text = format!("cannot write the crash log: {error}");
+                    // Nobody is left to tell when the fleet is gone.
+                    let _ = post.send(Input::Note { server, text });
+                }
+            }
+            self.pile().state = Scribe::Idle;
+            news.notify_all();
+        }
+    }
+
+    /// Waits until all is written, at most for `limit`.
     pub(super) fn wait(&self, limit: Duration) {
-        let busy = |turns: &mut Turns| turns.done < turns.begun;
+        self.pile().last = true;
+        self.0.1.notify_all();
+        let goes_on = |pile: &mut Pile| !pile.waiting.is_empty() || pile.state == Scribe::Busy;
         // What is not written by then is not waited for.
-        drop(self.0.1.wait_timeout_while(self.turns(), limit, busy));
+        drop(self.0.1.wait_timeout_while(self.pile(), limit, goes_on));
     }
 }
 
@@ -86,16 +136,7 @@ impl Fleet<'_> {
                 }
             }
             Mode::Legacy => {
-                let (post, done) = (self.post.clone(), at);
-                let turn = self.scribing.begin();
-                let scribing = self.scribing.clone();
-                spawn_thread("crash log", move || {
-                    let written = scribing.in_turn(turn, || log.write(&root));
-                    if let Err(error) = written {
-                        let text = format!("cannot write the crash log: {error}");
-                        let _ = post.send(Input::Note { server: done, text });
-                    }
-                });
+                self.scribing.add(Job { server: at, root, log, post: self.post.clone() });
             }
         }
     }
@@ -103,20 +144,30 @@ impl Fleet<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
+    use super::super::crash_log::testing;
     use super::*;
 
     #[test]
-    fn what_began_first_is_written_first() {
+    fn the_last_of_each_incident_is_written_in_the_order_in_which_they_came() {
+        let dir = tempfile::tempdir().unwrap();
+        let (post, told) = mpsc::channel();
         let scribing = Scribing::default();
-        let turns = [scribing.begin(), scribing.begin(), scribing.begin()];
-        let order = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for turn in turns.into_iter().rev() {
-                let (scribing, order) = (&scribing, &order);
-                scope.spawn(move || scribing.in_turn(turn, || order.lock().unwrap().push(turn)));
-            }
-        });
-        scribing.wait(Duration::ZERO);
-        assert_eq!(*order.lock().unwrap(), turns);
+        for (incident, code) in [(1, 1), (2, 2), (1, 3)] {
+            let (root, log) = (dir.path().to_path_buf(), testing::log(incident, code));
+            scribing.add(Job { server: 0, root, log, post: post.clone() });
+        }
+        scribing.wait(Duration::from_secs(60));
+        let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        assert!(read(".dev-crash.00000001.log").contains("exit 3"));
+        assert!(read(".dev-crash.00000002.log").contains("exit 2"));
+        assert!(read(".dev-crash.log").contains("exit 3"), "the last one is the latest");
+        assert!(told.try_recv().is_err());
+
+        let (root, log) = (dir.path().join("none"), testing::log(1, 1));
+        scribing.add(Job { server: 7, root, log, post });
+        scribing.wait(Duration::from_secs(60));
+        assert!(matches!(told.try_recv(), Ok(Input::Note { server: 7, .. })));
     }
 }
