@@ -137,7 +137,8 @@ fn a_red_check_that_nobody_can_heal_ends_with_a_person() {
 #[test]
 fn an_agent_heals_and_can_be_undone() {
     let ward = Ward::new().agent("cat > ../task; printf 5 > sum.txt; echo fixed");
-    ward.heal(&[]).expect(0, &["healed", "undo: salve undo heal-"]);
+    let proven = "proven: the state before the repair still fails the same way";
+    ward.heal(&[]).expect(0, &["healed", proven, "undo: salve undo heal-"]);
     assert_eq!(ward.read("sum.txt"), "5");
     ward.assert_users_work_is_intact();
     let story = ward.salve(&["show"]);
@@ -182,4 +183,24 @@ fn checks_are_known_by_name_and_the_worst_counts() {
     ward.heal(&["nope"]).expect(2, &["there is no check `nope`", "good, sum"]);
     let all = Visit::of(&ward.project.command(&["heal"]).stdin(Stdio::null()).output().unwrap());
     all.expect(3, &["`good`", "`sum` is red"]);
+}
+
+#[test]
+fn a_repair_of_what_would_have_passed_by_itself_is_not_credited() {
+    // It fails once and never again, whatever the agent does.
+    let check = "if [ -e \"$HOME/ran\" ]; then echo ok; else touch \"$HOME/ran\"; echo 'Error: odd'; exit 1; fi";
+    let ward = Ward::new().agent("printf 5 > sum.txt");
+    ward.project.write("check.sh", check);
+    let transient = "transient: the state before the repair passes as well";
+    ward.heal(&[]).expect(0, &["healed", transient]);
+    assert!(ward.salve(&["show"]).contains("as it would have by itself"));
+    let memory = ward.salve(&["--json", "memory", "list"]);
+    assert!(!memory.contains("success"), "{memory}");
+}
+
+#[test]
+fn proof_can_be_switched_off() {
+    let ward = Ward::new().agent("printf 5 > sum.txt");
+    let off = ["--set", "heal.proof=false", "--", "sh", "check.sh"];
+    ward.heal(&off).expect(0, &["transient: the failure was seen only once"]);
 }

@@ -8,7 +8,7 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use salve_core::event::{Entry, Event};
+use salve_core::event::{Entry, Event, Proof};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase};
 use salve_core::repair::Tale;
@@ -173,10 +173,28 @@ impl check::Face for Voice<'_> {
                 let text = format!("`{check}` in {:.1} s", took.as_secs_f64());
                 Line::new(Grade::Good, "green", text)
             }
+            check::Remark::Judged { proof, why } => {
+                self.checked.insert(check.to_owned(), format!("{}: {why}", proof_word(*proof)));
+                match proof {
+                    Proof::Masked => Line::new(Grade::Grave, "masked", why.to_string()),
+                    Proof::Proven | Proof::Transient | Proof::Flaky | Proof::Failed => return,
+                }
+            }
             check::Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
         };
         if !self.out.json() || matches!(remark, check::Remark::Note(_)) {
             self.say(check, &line);
         }
+    }
+}
+
+/// Returns the word for a proof.
+fn proof_word(proof: Proof) -> &'static str {
+    match proof {
+        Proof::Proven => "proven",
+        Proof::Transient => "transient",
+        Proof::Flaky => "flaky",
+        Proof::Masked => "masked",
+        Proof::Failed => "failed",
     }
 }

@@ -123,7 +123,7 @@ impl Checkup<'_, '_> {
     }
 
     /// Adds to an incident what holds whoever else writes meanwhile.
-    fn append(&mut self, id: IncidentId, event: Event) -> Result<(), StoreError> {
+    pub(super) fn append(&mut self, id: IncidentId, event: Event) -> Result<(), StoreError> {
         let desk = &self.clinic.desk;
         desk.store.journal().append(desk.draft(Some(id), event))?;
         let Some(incident) = self.incident.as_mut().filter(|incident| incident.id() == id) else {

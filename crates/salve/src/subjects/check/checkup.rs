@@ -5,6 +5,8 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use salve_core::check::Results;
+use salve_core::check::proof::Colour;
 use salve_core::event::{
     Acted, Actor, Digest, Event, Exit, Outcome, Proof, RemedyKind, Report, Symptom,
 };
@@ -59,6 +61,14 @@ pub(super) struct Case {
     pub(super) tree: Option<Digest>,
     /// How often it was only run again.
     pub(super) reruns: u32,
+    /// Whether it is only being run again.
+    pub(super) is_again: bool,
+    /// Whether the present command changed files that a snapshot holds.
+    pub(super) changed: bool,
+    /// How the unrepaired state came out, each time that it ran.
+    pub(super) earlier: Vec<Colour>,
+    /// What the green run that is being proven said.
+    pub(super) green: Option<Results>,
 }
 
 impl Clinic<'_> {
@@ -122,10 +132,11 @@ impl Checkup<'_, '_> {
                 self.case.tree = Some(tree);
                 Ok(())
             }
-            Input::Proved(why) => {
-                self.remark(&Remark::Note(why));
+            Input::Changed => {
+                self.case.changed = true;
                 Ok(())
             }
+            Input::Tried { effect, trials } => self.tried(effect, &trials),
             Input::Agent { effect, event } => self.agent_told(effect, event),
             Input::Journal(entries) => {
                 let Some(incident) = &mut self.incident else { return Ok(()) };
@@ -196,15 +207,15 @@ impl Checkup<'_, '_> {
                 let reason = Scrubbed::literal("the check was stopped");
                 self.finish(effect, Report::Failed { reason })
             }
-            (Some(effect), true) => {
-                self.prove(effect);
-                Ok(())
-            }
+            (Some(effect), true) => self.prove(effect, &ran),
             (Some(effect), false) => {
                 let evidence = self.examine(&ran);
                 self.in_vain();
                 let symptom = Some(Box::new(evidence.symptom.clone()));
                 self.case.seen = Some(evidence);
+                if self.case.is_again {
+                    self.case.earlier.push(Colour::Red);
+                }
                 self.finish(effect, Report::Verified { proof: Proof::Failed, symptom })
             }
         }
@@ -218,7 +229,12 @@ impl Checkup<'_, '_> {
             policy: self.clinic.heal.policy(self.clinic.spent),
             symptom: evidence.symptom.clone(),
         };
-        self.case = Case { first: Some(evidence.clone()), seen: Some(evidence), ..Case::default() };
+        self.case = Case {
+            first: Some(evidence.clone()),
+            seen: Some(evidence),
+            earlier: vec![Colour::Red],
+            ..Case::default()
+        };
         let id = IncidentId(Uuid::new_v4());
         match self.clinic.desk.open(id, opening, Vec::new()) {
             Ok((incident, entries)) => {
@@ -238,7 +254,7 @@ impl Checkup<'_, '_> {
     }
 
     /// Finds out what a failure is.
-    fn examine(&self, ran: &Ran) -> Evidence {
+    pub(super) fn examine(&self, ran: &Ran) -> Evidence {
         let scrubber = &self.clinic.desk.scrubber;
         let output = scrubber.scrub(&ran.output);
         let (exit_code, signal) = match &ran.exit {

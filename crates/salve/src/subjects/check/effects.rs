@@ -11,7 +11,7 @@ use super::Input;
 use super::checkup::Checkup;
 use crate::heal::agents::{Minder, see_off};
 use crate::heal::cause::{self, Known, run_known};
-use crate::heal::files::{self, failed, has_changed};
+use crate::heal::files::{self, Edits, failed, has_changed};
 use crate::heal::shelf::What;
 use crate::heal::spawn_thread;
 use crate::store::StoreError;
@@ -44,9 +44,8 @@ impl Checkup<'_, '_> {
 
     fn count_rerun(&mut self) {
         let trial = self.incident.as_ref().and_then(|incident| incident.trial());
-        if trial.is_some_and(|trial| trial.remedy.kind == RemedyKind::Retry) {
-            self.case.reruns += 1;
-        }
+        self.case.is_again = trial.is_some_and(|trial| trial.remedy.kind == RemedyKind::Retry);
+        self.case.reruns += u32::from(self.case.is_again);
     }
 
     /// Runs something that takes time on a thread of its own, and reports by the inbox.
@@ -58,7 +57,9 @@ impl Checkup<'_, '_> {
             if let Some(name) = changes {
                 // With the state it left kept, undoing it spares what others edit from here on;
                 // without, all goes back.
-                let _unkept = has_changed(&project, name);
+                if let Ok(Edits::Some) = has_changed(&project, name) {
+                    let _ = post.send(Input::Changed);
+                }
             }
             // Nobody is left to tell when the run of Salve is over; the journal says what was
             // begun.
@@ -135,6 +136,7 @@ impl Checkup<'_, '_> {
             // An earlier run of Salve chose it: choosing again finds out what it would do.
             self.choose()?;
         }
+        self.case.changed = false;
         let cure = self.case.cures.iter().find(|cure| cure.digest == digest).cloned();
         let (care, scrubber) = (self.clinic.care.clone(), self.clinic.desk.scrubber.clone());
         match cure.map(|cure| cure.what) {

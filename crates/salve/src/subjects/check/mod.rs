@@ -12,6 +12,7 @@ mod plan;
 mod prove;
 mod remedies;
 mod run;
+mod trials;
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
 pub use plan::{CheckPlan, HealPlan};
+pub use trials::{Trial, Trials};
 
 use crate::agent::AgentEvent;
 use crate::heal::Desk;
@@ -52,8 +54,15 @@ pub enum Input {
         /// The hash of that state.
         tree: Digest,
     },
-    /// What a proof found out beyond its verdict, for a person.
-    Proved(Scrubbed),
+    /// A command was found to have changed files that a snapshot holds.
+    Changed,
+    /// The runs that a proof needs came back.
+    Tried {
+        /// The effect that they are to verify.
+        effect: Effecting,
+        /// What they showed.
+        trials: Box<Trials>,
+    },
     /// An agent of ours did something.
     Agent {
         /// The effect that it was started for.
@@ -122,6 +131,13 @@ pub enum Remark {
     Green {
         /// How long it took.
         took: Duration,
+    },
+    /// What a green check was found to prove.
+    Judged {
+        /// The proof.
+        proof: Proof,
+        /// Why.
+        why: Scrubbed,
     },
     /// Something that a person should know.
     Note(Scrubbed),

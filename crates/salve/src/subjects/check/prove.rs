@@ -1,23 +1,149 @@
 //! Whether a green check is the remedy's doing.
+//!
+//! A repair that changed files is run once more as it was before, and, where it touched what judges
+//! it, once more with the judge as it was. Core weighs what that showed.
 
-use salve_core::event::{Proof, RemedyKind, Report};
-use salve_core::incident::{Run as Effecting, Trial};
+use salve_core::check::proof::{self, Before, Colour, Evidence, Failure, OldVerifier, Touched};
+use salve_core::check::{self, Results};
+use salve_core::event::{Event, RemedyKind, Report, Scope};
+use salve_core::incident::{Incident, Run as Effecting};
+use salve_core::scrub::Scrubbed;
 
 use super::checkup::Checkup;
+use super::trials::{Question, Trial, Trials};
+use super::{Input, Ran, Remark};
+use crate::heal::shelf::{Cure, What};
+use crate::heal::spawn_thread;
+use crate::store::StoreError;
 
 impl Checkup<'_, '_> {
     /// Finds out whether the remedy made the check green.
-    pub(super) fn prove(&mut self, effect: Effecting) {
-        let trial = self.incident.as_ref().and_then(|incident| incident.trial());
-        let unchanged = |trial: &Trial| {
-            trial.remedy.kind == RemedyKind::Retry
-                || trial.measured.is_some_and(|change| change.files == Some(0))
+    pub(super) fn prove(&mut self, effect: Effecting, ran: &Ran) -> Result<(), StoreError> {
+        let touched = self.touched();
+        let green = self.results(&ran.output);
+        let wanted = touched == Touched::Tree && self.clinic.heal.proof;
+        let (Some(before), true) = (self.name(Scope::Attempt), wanted) else {
+            return self.judge(effect, touched, green, None);
         };
-        // Nothing was changed, so it would have passed by itself.
-        let proof = match trial.is_none_or(unchanged) {
-            true => Proof::Transient,
-            false => Proof::Proven,
+        let question = Question {
+            project: self.clinic.project.clone(),
+            care: self.clinic.care.clone(),
+            plan: self.plan.clone(),
+            before,
+            results: self.first_results(),
+            took: ran.took,
+            verifier: Vec::new(),
         };
-        self.aside(effect, move || Report::Verified { proof, symptom: None });
+        self.case.green = Some(green);
+        let post = self.clinic.inbox.0.clone();
+        spawn_thread("proof", move || {
+            let trials = Box::new(question.answer());
+            // Nobody is left to tell when the run of Salve is over.
+            let _ = post.send(Input::Tried { effect, trials });
+        });
+        Ok(())
+    }
+
+    /// Takes in what the runs beside the real tree showed.
+    pub(super) fn tried(&mut self, effect: Effecting, trials: &Trials) -> Result<(), StoreError> {
+        if self.case.effect != Some(effect) {
+            return Ok(());
+        }
+        let green = self.case.green.take().unwrap_or_default();
+        self.judge(effect, Touched::Tree, green, Some(trials))
+    }
+
+    fn judge(
+        &mut self,
+        effect: Effecting,
+        touched: Touched,
+        green: Results,
+        trials: Option<&Trials>,
+    ) -> Result<(), StoreError> {
+        let mut earlier = self.case.earlier.clone();
+        match self.cure().map(|cure| &cure.what) {
+            Some(What::Again) => earlier.push(Colour::Green),
+            // The cause was seen in the project's own state, so it would have failed again.
+            Some(What::Playbook(_)) => earlier.push(Colour::Red),
+            Some(What::Known { .. } | What::Agent) | None => {}
+        }
+        let judged = proof::judge(&Evidence {
+            now: Colour::Green,
+            confirmed: None,
+            touched,
+            earlier: &earlier,
+            before: trials.map_or(Before::Off, |trials| self.before(&trials.before)),
+            old_verifier: trials
+                .and_then(|trials| trials.old_verifier.as_ref())
+                .map_or(OldVerifier::Untouched, |trial| self.old_verifier(trial)),
+            weakenings: 0,
+            counts_before: self.first_results().counts,
+            counts_after: green.counts,
+        });
+        let why = self.clinic.desk.scrubber.scrub(&judged.ground.to_string());
+        self.remark(&Remark::Judged { proof: judged.proof, why: why.clone() });
+        let text = self.clinic.desk.scrubber.scrub(&format!("proof: {why}"));
+        if let Some(incident) = self.incident.as_ref().map(Incident::id) {
+            self.append(incident, Event::Noted { text })?;
+        }
+        self.finish(effect, Report::Verified { proof: judged.proof, symptom: None })
+    }
+
+    /// Returns what the present remedy does, as far as this process knows.
+    fn cure(&self) -> Option<&Cure> {
+        let digest = self.incident.as_ref()?.trial()?.remedy.digest;
+        self.case.cures.iter().find(|cure| cure.digest == digest)
+    }
+
+    /// Returns what the remedy changed.
+    fn touched(&self) -> Touched {
+        let Some(trial) = self.incident.as_ref().and_then(Incident::trial) else {
+            return Touched::Nothing;
+        };
+        match (trial.remedy.kind, trial.measured.and_then(|change| change.files)) {
+            (RemedyKind::Retry, _) | (_, Some(0)) => Touched::Nothing,
+            (RemedyKind::Agent | RemedyKind::Patch, _) => Touched::Tree,
+            (RemedyKind::Command | RemedyKind::SoftReset | RemedyKind::HardReset, _) => {
+                match self.case.changed {
+                    true => Touched::Tree,
+                    false => Touched::Outside,
+                }
+            }
+        }
+    }
+
+    /// Returns whether the unrepaired state failed as it had.
+    fn before(&self, trial: &Trial) -> Before {
+        let (ran, first) = match (trial, &self.case.first) {
+            (Trial::NotRun(why), _) => return Before::NotRun(self.clinic.desk.scrubber.scrub(why)),
+            (Trial::Ran(_), None) => {
+                return Before::NotRun(Scrubbed::literal("an earlier run of Salve saw it"));
+            }
+            (Trial::Ran(ran), _) if ran.is_green() => return Before::Green,
+            (Trial::Ran(ran), Some(first)) => (ran, first),
+        };
+        let again = self.examine(ran);
+        proof::likeness(
+            Failure { signature: first.symptom.signature, results: &self.first_results() },
+            Failure { signature: again.symptom.signature, results: &self.results(&ran.output) },
+        )
+    }
+
+    fn old_verifier(&self, trial: &Trial) -> OldVerifier {
+        match trial {
+            Trial::Ran(ran) if ran.is_green() => OldVerifier::Green,
+            Trial::Ran(_) => OldVerifier::Red,
+            Trial::NotRun(why) => OldVerifier::NotRun(self.clinic.desk.scrubber.scrub(why)),
+        }
+    }
+
+    /// Returns what a check's output says, with paths from where it runs.
+    fn results(&self, output: &str) -> Results {
+        check::read(output).relative_to(&self.plan.dir.to_string_lossy())
+    }
+
+    fn first_results(&self) -> Results {
+        let first = self.case.first.as_ref();
+        first.map(|first| self.results(first.output.as_str())).unwrap_or_default()
     }
 }

@@ -55,6 +55,12 @@ pub(super) fn start(
     stopper
 }
 
+/// Runs a check to its end and waits for it.
+pub(super) fn wait(care: &Care, plan: &CheckPlan, output: Arc<Capture>) -> Ran {
+    let (tell, news) = mpsc::channel();
+    run(care, plan, output, tell, &news)
+}
+
 fn run(
     care: &Care,
     plan: &CheckPlan,
