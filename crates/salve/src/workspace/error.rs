@@ -111,6 +111,7 @@ pub enum RestoreError {
     #[error("stopped at {path}; {}", match .back {
         Back::Whole => "everything is as it was before".to_owned(),
         Back::Kept { name } => format!("the state before is kept in {name}"),
+        Back::Lost => "some files are changed already".to_owned(),
     })]
     Partly {
         /// Where it failed.
@@ -133,6 +134,8 @@ pub enum Back {
         /// The ref.
         name: String,
     },
+    /// It is neither here nor there; the snapshot from before the attempt has what was there.
+    Lost,
 }
 
 impl RestoreError {

@@ -4,11 +4,13 @@
 //! monitor, writes a reflog, signs, fetches, or listens to `GIT_*` variables of the environment.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use super::error::WorkspaceError;
+use super::oid::Format;
 
 /// Settings that keep git from doing more than it is asked to.
 const QUIET: [&str; 9] = [
@@ -33,17 +35,46 @@ pub(super) struct Git {
     dir: PathBuf,
     /// The repository, if it is not the one that git finds from `dir`.
     private: Option<PathBuf>,
+    settings: Settings,
+}
+
+/// Whose settings a git listens to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settings {
+    /// The repository's, the user's and the machine's.
+    All,
+    /// The repository's only.
+    Own,
 }
 
 impl Git {
     /// Returns a git that finds its repository from `dir` up.
     pub(super) fn at(dir: &Path) -> Self {
-        Self { dir: dir.to_path_buf(), private: None }
+        Self { dir: dir.to_path_buf(), private: None, settings: Settings::All }
     }
 
     /// Returns a git that keeps `dir`'s files in the repository at `store`.
     pub(super) fn private(dir: &Path, store: PathBuf) -> Self {
-        Self { dir: dir.to_path_buf(), private: Some(store) }
+        Self { dir: dir.to_path_buf(), private: Some(store), settings: Settings::All }
+    }
+
+    /// Makes an empty repository at `store` whose git listens to no settings but our own.
+    pub(super) fn alone(store: &Path, format: Format) -> Result<Self, WorkspaceError> {
+        for part in ["objects/pack", "refs/heads"] {
+            let part = store.join(part);
+            fs::create_dir_all(&part).map_err(WorkspaceError::io(part))?;
+        }
+        let config = match format {
+            Format::Sha1 => "[core]\n\trepositoryformatversion = 0\n",
+            Format::Sha256 => {
+                "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n"
+            }
+        };
+        for (name, text) in [("config", config), ("HEAD", "ref: refs/heads/main\n")] {
+            fs::write(store.join(name), text).map_err(WorkspaceError::io(store.join(name)))?;
+        }
+        let (dir, store) = (store.to_path_buf(), store.to_path_buf());
+        Ok(Self { dir, private: Some(store), settings: Settings::Own })
     }
 
     /// Returns the private repository, if this is one.
@@ -61,6 +92,10 @@ impl Git {
         command.current_dir(&self.dir).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
         command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_NO_REPLACE_OBJECTS", "1");
         command.env("GIT_NO_LAZY_FETCH", "1");
+        if self.settings == Settings::Own {
+            command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+            command.env("GIT_ATTR_NOSYSTEM", "1");
+        }
         command.arg("--no-pager");
         for setting in QUIET {
             command.args(["-c", setting]);

@@ -3,13 +3,14 @@
 //! Objects are written by `git fast-import`, which takes bytes as they are: no filter, index, hook
 //! or working tree is involved.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
 
 use super::error::WorkspaceError;
-use super::git::{pipe, quote};
+use super::git::{Git, pipe, quote};
 use super::name::Name;
 use super::note;
 use super::oid::Oid;
@@ -119,34 +120,43 @@ pub(super) fn load(scanner: &Scanner, name: Name) -> Result<Option<Tree>, Worksp
         return Ok(None);
     };
     let commit = String::from_utf8_lossy(&commit).trim().to_owned();
-    let strange = |command: &str, said: &[u8]| WorkspaceError::Strange {
-        command: command.to_owned(),
-        said: String::from_utf8_lossy(said).chars().take(200).collect(),
-    };
-    let listed = scanner.git.read(&["ls-tree", "-r", "-z", "--full-tree", &commit])?;
-    let mut tree = Tree::default();
-    for line in listed.split(|&byte| byte == 0).filter(|line| !line.is_empty()) {
-        let (path, item) = parse(line).ok_or_else(|| strange("ls-tree", line))?;
-        tree.items.insert(path.to_owned(), item);
-    }
+    let mut tree = Tree { items: list(&scanner.git, &commit)?, ..Tree::default() };
     let message = scanner.git.read(&["cat-file", "commit", &commit])?;
     let text = String::from_utf8_lossy(&message);
     note::read(&text, &mut tree).ok_or_else(|| strange("cat-file", &message))?;
     Ok(Some(tree))
 }
 
-/// Reads `<mode> blob <oid>\t<path>`.
+/// Lists the files of a tree, each with what it is; permissions are not part of it.
+pub(super) fn list(store: &Git, tree: &str) -> Result<BTreeMap<Rel, Item>, WorkspaceError> {
+    let listed = store.read(&["ls-tree", "-r", "-z", "--full-tree", tree])?;
+    let mut items = BTreeMap::new();
+    for line in listed.split(|&byte| byte == 0).filter(|line| !line.is_empty()) {
+        let (path, item) = parse(line).ok_or_else(|| strange("ls-tree", line))?;
+        items.insert(path.to_owned(), item);
+    }
+    Ok(items)
+}
+
+fn strange(command: &str, said: &[u8]) -> WorkspaceError {
+    let said = String::from_utf8_lossy(said).chars().take(200).collect();
+    WorkspaceError::Strange { command: command.to_owned(), said }
+}
+
+/// Reads `<mode> blob <oid>\t<path>`; a path that is none of a file below the root is not read.
 fn parse(line: &[u8]) -> Option<(&OsStr, Item)> {
     let tab = line.iter().position(|&byte| byte == b'\t')?;
     let mut words = line[..tab].split(|&byte| byte == b' ');
     let (mode, _type, oid) = (words.next()?, words.next()?, words.next()?);
     let item = Item { kind: Kind::of_mode(mode)?, permissions: 0, oid: Oid::parse(oid)? };
-    Some((OsStr::from_bytes(&line[tab + 1..]), item))
+    let path = OsStr::from_bytes(&line[tab + 1..]);
+    let is_inside = |part: Component<'_>| matches!(part, Component::Normal(name) if name != ".git");
+    Path::new(path).components().all(is_inside).then_some((path, item))
 }
 
 /// Hands out the content of each blob, one at a time, in the order of `oids`.
 pub(super) fn contents(
-    scanner: &Scanner,
+    store: &Git,
     oids: &[Oid],
     mut take: impl FnMut(usize, &[u8]) -> Result<(), WorkspaceError>,
 ) -> Result<(), WorkspaceError> {
@@ -156,7 +166,7 @@ pub(super) fn contents(
     let ask = |to: &mut dyn Write| -> Result<(), WorkspaceError> {
         oids.iter().try_for_each(|oid| writeln!(to, "{oid}")).map_err(pipe)
     };
-    scanner.git.converse(&["cat-file", "--batch", "--buffer"], ask, |from| {
+    store.converse(&["cat-file", "--batch", "--buffer"], ask, |from| {
         let (mut head, mut content) = (String::new(), Vec::new());
         for at in 0..oids.len() {
             head.clear();

@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use salve_core::event::Change;
 
 use super::error::WorkspaceError;
+use super::git::Git;
 use super::keep;
-use super::scan::Scanner;
 use super::tree::{Item, Rel, Tree, show};
 
 /// What became of one file.
@@ -39,9 +39,9 @@ pub struct FileChange {
     pub lines: Option<u32>,
 }
 
-/// Compares two kept trees, given with the refs they are under.
+/// Compares two trees that `store` has, given with what it calls them.
 pub(super) fn compare(
-    scanner: &Scanner,
+    store: &Git,
     (before, from): (&Tree, &str),
     (after, to): (&Tree, &str),
 ) -> Result<Vec<FileChange>, WorkspaceError> {
@@ -49,7 +49,7 @@ pub(super) fn compare(
     if differing.is_empty() {
         return Ok(Vec::new());
     }
-    let counted = numstat(scanner, from, to)?;
+    let counted = numstat(store, from, to)?;
     let mut changes = Vec::with_capacity(differing.len());
     for path in differing {
         let there = |tree: &Tree| tree.items.contains_key(&path) || tree.gaps.contains_key(&path);
@@ -61,7 +61,7 @@ pub(super) fn compare(
         let lines = match (before.gaps.contains_key(&path), after.gaps.contains_key(&path)) {
             (false, false) => {
                 let items = [before.items.get(&path), after.items.get(&path)];
-                Some(lines(scanner, counted.get(&path), items)?)
+                Some(lines(store, counted.get(&path), items)?)
             }
             _ => None,
         };
@@ -79,14 +79,10 @@ pub(super) fn total(changes: &[FileChange]) -> Change {
 }
 
 /// Returns git's count for each path: the lines, or nothing for a file it takes for binary.
-fn numstat(
-    scanner: &Scanner,
-    from: &str,
-    to: &str,
-) -> Result<HashMap<Rel, Option<u32>>, WorkspaceError> {
+fn numstat(store: &Git, from: &str, to: &str) -> Result<HashMap<Rel, Option<u32>>, WorkspaceError> {
     let mut args = vec!["diff-tree", "-r", "-z", "--numstat", "--no-renames"];
     args.extend(["--no-ext-diff", "--no-textconv", from, to]);
-    let listed = scanner.git.read(&args)?;
+    let listed = store.read(&args)?;
     let mut counts = HashMap::new();
     for line in listed.split(|&byte| byte == 0) {
         let mut parts = line.splitn(3, |&byte| byte == b'\t');
@@ -102,7 +98,7 @@ fn numstat(
 }
 
 fn lines(
-    scanner: &Scanner,
+    store: &Git,
     counted: Option<&Option<u32>>,
     items: [Option<&Item>; 2],
 ) -> Result<u32, WorkspaceError> {
@@ -114,7 +110,7 @@ fn lines(
     }
     let oids: Vec<_> = items.iter().flatten().map(|item| item.oid).collect();
     let mut contents = Vec::new();
-    keep::contents(scanner, &oids, |_, content| {
+    keep::contents(store, &oids, |_, content| {
         contents.push(content.to_vec());
         Ok(())
     })?;

@@ -13,10 +13,12 @@
 mod error;
 mod git;
 mod keep;
+mod lair;
 mod measure;
 mod name;
 mod note;
 mod oid;
+mod patch;
 mod plan;
 mod restore;
 mod scan;
@@ -38,6 +40,7 @@ use crate::project::Project;
 pub use error::{Back, RestoreError, WorkspaceError};
 pub use measure::{Fate, FileChange};
 pub use name::{Moment, Name};
+pub use patch::PatchError;
 pub use plan::Again;
 pub use shadow::{Confined, Shadow};
 pub use tree::Why;
@@ -192,7 +195,7 @@ impl Workspace {
         after: &Snapshot,
     ) -> Result<Vec<FileChange>, WorkspaceError> {
         let (from, to) = (before.name.to_ref(), after.name.to_ref());
-        measure::compare(&self.scanner, (&before.tree, &from), (&after.tree, &to))
+        measure::compare(&self.scanner.git, (&before.tree, &from), (&after.tree, &to))
     }
 
     /// Returns the difference as a patch, raw: it is scrubbed before it is shown or stored.
@@ -224,7 +227,7 @@ impl Workspace {
         keep::keep(&self.scanner, kept, &mut now)?;
         // Keeping read the files again, so the plan is made from what is kept.
         let plan = plan::plan(&to.tree, &now, extent)?;
-        let staged = restore::stage(&self.scanner, &plan, &self.state_dir)?;
+        let staged = restore::stage(&self.scanner, &plan, (&self.state_dir, &self.scanner.git))?;
         if let Err(stop) = staged.apply() {
             let back = self.go_back(&now, kept);
             return Err(RestoreError::Partly { path: show(&stop.path), source: stop.source, back });
@@ -284,7 +287,8 @@ impl Workspace {
         let back = || -> Result<(), RestoreError> {
             let now = self.scanner.scan(to.items.keys())?;
             let plan = plan::plan(to, &now, Extent::All)?;
-            let staged = restore::stage(&self.scanner, &plan, &self.state_dir)?;
+            let staged =
+                restore::stage(&self.scanner, &plan, (&self.state_dir, &self.scanner.git))?;
             staged.apply().map_err(|stop| RestoreError::Denied { paths: vec![show(&stop.path)] })
         };
         match back() {

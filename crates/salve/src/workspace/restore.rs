@@ -9,10 +9,11 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, Mode, OFlags};
-use tempfile::TempDir;
 
 use super::error::{RestoreError, WorkspaceError};
+use super::git::Git;
 use super::keep;
+use super::lair::Lair;
 use super::oid::Oid;
 use super::plan::Plan;
 use super::scan::Scanner;
@@ -22,7 +23,7 @@ use super::tree::{Kind, Rel, show};
 pub(super) struct Staged<'a> {
     scanner: &'a Scanner,
     plan: &'a Plan,
-    dir: TempDir,
+    lair: Lair,
 }
 
 /// Where a restore stopped.
@@ -32,20 +33,19 @@ pub(super) struct Stop {
     pub(super) source: io::Error,
 }
 
-/// Checks that the plan can be worked off, and lays its files ready in `stage`.
+/// Checks that the plan can be worked off, and lays its files, which `store` has, ready in `stage`.
 pub(super) fn stage<'a>(
     scanner: &'a Scanner,
     plan: &'a Plan,
-    stage: &Path,
+    (stage, store): (&Path, &Git),
 ) -> Result<Staged<'a>, RestoreError> {
     check_ways(scanner, plan)?;
     check_rights(scanner, plan)?;
-    let dir = tempfile::Builder::new().prefix("restore-").tempdir_in(stage);
-    let dir = dir.map_err(WorkspaceError::io(stage))?;
+    let lair = Lair::make(&stage.join("staged"))?;
     let items: Vec<_> = plan.write.values().collect();
     let oids: Vec<Oid> = items.iter().map(|item| item.oid).collect();
-    keep::contents(scanner, &oids, |at, content| {
-        let path = dir.path().join(at.to_string());
+    keep::contents(store, &oids, |at, content| {
+        let path = lair.dir().join(at.to_string());
         let item = items[at];
         let made = match item.kind {
             Kind::Link => symlink(OsStr::from_bytes(content), &path),
@@ -53,7 +53,7 @@ pub(super) fn stage<'a>(
         };
         made.map_err(WorkspaceError::io(path))
     })?;
-    Ok(Staged { scanner, plan, dir })
+    Ok(Staged { scanner, plan, lair })
 }
 
 fn write(path: &Path, content: &[u8], permissions: u16) -> io::Result<()> {
@@ -151,7 +151,7 @@ impl Staged<'_> {
     }
 
     fn put(&self, at: usize, path: &OsStr) -> io::Result<()> {
-        let staged = self.dir.path().join(at.to_string());
+        let staged = self.lair.dir().join(at.to_string());
         let (dir, name) = self.parent(path)?;
         // An empty directory may have taken the file's place.
         let _ = rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR);

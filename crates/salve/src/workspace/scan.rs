@@ -212,7 +212,7 @@ impl Scanner {
     }
 
     /// Returns whether a directory on the way to `path` is a link, so that it would lead elsewhere.
-    fn leads_through_link(&self, path: &OsStr) -> bool {
+    pub(super) fn leads_through_link(&self, path: &OsStr) -> bool {
         let mut above = Path::new(path).ancestors().skip(1);
         above.any(|dir| fs::symlink_metadata(self.root.join(dir)).is_ok_and(|m| m.is_symlink()))
     }
@@ -334,7 +334,7 @@ fn written(meta: &Metadata) -> i128 {
 }
 
 /// Returns whether a path is one of Salve's own, which never belong to a snapshot.
-fn is_salves(path: &OsStr) -> bool {
+pub(super) fn is_salves(path: &OsStr) -> bool {
     let text = path.as_bytes();
     let at_root = !text.contains(&b'/');
     let is_lock = text.starts_with(b".dev-crash") || text == b".dev-repair.lock";

@@ -95,7 +95,7 @@ fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 /// Everything of git's own that a snapshot must leave alone.
-fn gits_own(root: &Path) -> Vec<String> {
+pub(super) fn gits_own(root: &Path) -> Vec<String> {
     let file = |name: &str| format!("{:?}", fs::read(root.join(".git").join(name)).ok());
     let refs = git_in(root, &["for-each-ref"]);
     let refs = refs.lines().filter(|line| !line.contains("refs/salve/")).collect::<Vec<_>>();

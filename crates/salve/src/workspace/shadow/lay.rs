@@ -56,7 +56,7 @@ fn write_all<'a>(
 ) -> Result<(), WorkspaceError> {
     let items: Vec<_> = items.collect();
     let oids: Vec<Oid> = items.iter().map(|(_, item)| item.oid).collect();
-    keep::contents(scanner, &oids, |at, content| {
+    keep::contents(&scanner.git, &oids, |at, content| {
         let (path, item) = items[at];
         let place = ground.root.join(path);
         let made = match item.kind {

@@ -14,7 +14,6 @@
 mod confine;
 mod derived;
 mod env;
-mod lair;
 mod lay;
 mod repo;
 #[cfg(test)]
@@ -25,12 +24,12 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::lair::Lair;
 use super::scan::Scanner;
 use super::{Snapshot, Workspace, WorkspaceError};
 
 pub use confine::Confined;
 use derived::Bringer;
-use lair::Lair;
 
 /// A kept state in a directory of its own, until it is dropped.
 pub struct Shadow {

@@ -1,7 +1,7 @@
-//! Where shadows lie, and what becomes of those whose makers are gone.
+//! Private directories that go with their makers.
 //!
-//! Beside each shadow `<id>` lies `<id>.lock`, which its maker holds locked while it lives; the
-//! system lets go of it however the maker ends. Whoever can lock such a file removes the shadow.
+//! Beside each directory `<id>` lies `<id>.lock`, which its maker holds locked while it lives; the
+//! system lets go of it however the maker ends. Whoever can lock such a file removes the directory.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use uuid::Uuid;
 
-use crate::workspace::WorkspaceError;
+use super::error::WorkspaceError;
 
 /// A private directory that lasts as long as this value.
 #[derive(Debug)]
