@@ -42,12 +42,18 @@ pub(super) struct Args {
 
 /// Runs the checks, in two processes: one that works and one that keeps.
 pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
-    if !keeper::is_worker() {
-        let own = std::env::args_os().skip(1);
-        return keeper::keep(own)
-            .map_err(|error| CliError::failed("cannot start the worker").because(error));
+    kept(|| work(args, out))
+}
+
+/// Works under a keeper, which is started if there is none.
+pub(super) fn kept(
+    work: impl FnOnce() -> Result<ExitCode, CliError>,
+) -> Result<ExitCode, CliError> {
+    if keeper::is_worker() {
+        return work();
     }
-    work(args, out)
+    keeper::keep(std::env::args_os().skip(1))
+        .map_err(|error| CliError::failed("cannot start the worker").because(error))
 }
 
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
@@ -56,9 +62,28 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     if let Some(agent) = &args.agent {
         use_agent(&mut config, agent);
     }
+    let plans = plans(args, &config)?;
+    care(project, &config, plans, out)
+}
+
+/// A check as it is asked for.
+pub(super) struct Wanted {
+    pub(super) kind: SubjectKind,
+    pub(super) name: String,
+    pub(super) entry: CheckEntry,
+}
+
+/// Takes checks to their end, one after the other.
+pub(super) fn care(
+    project: Project,
+    config: &Config,
+    wanted: Vec<Wanted>,
+    out: &Output,
+) -> Result<ExitCode, CliError> {
     let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
         .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))?;
-    let plans = plans(args, &project, &config, &scrubber)?;
+    let plans: Vec<CheckPlan> =
+        wanted.iter().map(|one| plan(one, (&project, config), &scrubber)).collect();
     let store = Store::open(&project)?;
     tell_mended(&store, out);
     let desk = Desk::new(&store, scrubber.clone());
@@ -83,10 +108,10 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     };
     let (post, inbox) = mpsc::channel();
     listen(&project, &store, &post, &[])?;
-    let agents = agents::for_checks((&project, &store), &config, &scrubber, out)?;
+    let agents = agents::for_checks((&project, &store), config, &scrubber, out)?;
     let mut clinic = Clinic {
-        shelf: shelf(&project, &config),
-        heal: heal_plan(&config, agents.is_some(), &scrubber),
+        shelf: shelf(&project, config),
+        heal: heal_plan(config, agents.is_some(), &scrubber),
         project,
         by: Some(speaker(&scrubber)).filter(|by| matches!(by, Actor::Person { .. })),
         desk,
@@ -127,7 +152,7 @@ fn exit_of(ending: Ending) -> Result<Exit, ExitCode> {
 }
 
 /// Takes the agent that was named for this run.
-fn use_agent(config: &mut Config, agent: &str) {
+pub(super) fn use_agent(config: &mut Config, agent: &str) {
     let settings = &mut config.settings.agent;
     settings.repair = true;
     let known = [AgentRuntime::Claude, AgentRuntime::Codex, AgentRuntime::Gemini];
@@ -148,19 +173,14 @@ fn presence() -> Presence {
 }
 
 /// Returns the checks that are to run.
-fn plans(
-    args: &Args,
-    project: &Project,
-    config: &Config,
-    scrubber: &Scrubber,
-) -> Result<Vec<CheckPlan>, CliError> {
-    let plan = |name: &str, entry: &CheckEntry| plan(name, entry, (project, config), scrubber);
+fn plans(args: &Args, config: &Config) -> Result<Vec<Wanted>, CliError> {
+    let check = |name: &String, entry: &CheckEntry| Wanted {
+        kind: SubjectKind::Check,
+        name: name.clone(),
+        entry: entry.clone(),
+    };
     if !args.command.is_empty() {
-        let words: Vec<String> =
-            args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let name = words.join(" ");
-        let command = Some(CommandLine::Words(words));
-        return Ok(vec![plan(&name, &CheckEntry { command, ..CheckEntry::default() })]);
+        return Ok(vec![Wanted::command(SubjectKind::Check, &args.command)]);
     }
     let checks = &config.settings.checks;
     if checks.is_empty() {
@@ -168,10 +188,10 @@ fn plans(
             .hint("say what to run: salve heal -- npm test; or name checks in salve.toml"));
     }
     if args.checks.is_empty() {
-        return Ok(checks.iter().map(|(name, entry)| plan(name, entry)).collect());
+        return Ok(checks.iter().map(|(name, entry)| check(name, entry)).collect());
     }
     let named = args.checks.iter().map(|name| match checks.get(name) {
-        Some(entry) => Ok(plan(name, entry)),
+        Some(entry) => Ok(check(name, entry)),
         None => {
             let known: Vec<_> = checks.keys().map(String::as_str).collect();
             Err(CliError::usage(format!("there is no check `{name}`"))
@@ -181,12 +201,19 @@ fn plans(
     named.collect()
 }
 
-fn plan(
-    name: &str,
-    entry: &CheckEntry,
-    (project, config): (&Project, &Config),
-    scrubber: &Scrubber,
-) -> CheckPlan {
+impl Wanted {
+    /// Returns a check that is known by its command.
+    pub(super) fn command(kind: SubjectKind, words: &[OsString]) -> Self {
+        let words: Vec<String> =
+            words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let name = words.join(" ");
+        let command = Some(CommandLine::Words(words));
+        Self { kind, name, entry: CheckEntry { command, ..CheckEntry::default() } }
+    }
+}
+
+fn plan(wanted: &Wanted, (project, config): (&Project, &Config), scrubber: &Scrubber) -> CheckPlan {
+    let Wanted { kind, name, entry } = wanted;
     let command = entry.command.clone().unwrap_or_default();
     let mut env: Vec<(OsString, OsString)> =
         entry.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -196,8 +223,8 @@ fn plan(
     }
     let limit = entry.timeout_ms.map(Duration::from_millis);
     CheckPlan {
-        kind: SubjectKind::Check,
-        name: name.to_owned(),
+        kind: *kind,
+        name: name.clone(),
         argv: command.argv(),
         command: scrubber.scrub(&command.to_string()),
         dir: match &entry.dir {

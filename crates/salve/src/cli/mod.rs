@@ -16,6 +16,7 @@ mod gate;
 mod heal;
 mod init;
 mod interrupt;
+mod iterate;
 mod listen;
 mod logs;
 mod man;
@@ -77,6 +78,8 @@ enum Command {
     Dev(dev::Args),
     /// Run checks (tests, types, lint, build) and heal them until they are green
     Heal(heal::Args),
+    /// Let an agent work on a check, turn by turn, until it is green or gets nowhere
+    Loop(iterate::Args),
     /// Start a server that another salve cares for
     Start(servers::Args),
     /// Stop a server that another salve cares for
@@ -149,7 +152,7 @@ pub fn main() -> ExitCode {
 fn is_kept(mut args: impl Iterator<Item = OsString>) -> bool {
     while let Some(arg) = args.next() {
         match arg.to_str() {
-            Some("dev" | "heal") => return true,
+            Some("dev" | "heal" | "loop") => return true,
             Some("--project" | "--set") => drop(args.next()),
             Some(option) if option.starts_with('-') => {}
             Some(_) | None => return false,
@@ -172,6 +175,7 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let kept = match &cli.command {
         Command::Dev(args) => Some(dev::run(args, &out)),
         Command::Heal(args) => Some(heal::run(args, &out)),
+        Command::Loop(args) => Some(iterate::run(args, &out)),
         _ => None,
     };
     if let Some(ended) = kept {
@@ -181,7 +185,7 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         });
     }
     let result = match cli.command {
-        Command::Dev(_) | Command::Heal(_) => Ok(Exit::Well),
+        Command::Dev(_) | Command::Heal(_) | Command::Loop(_) => Ok(Exit::Well),
         Command::Start(args) => servers::run(&args, ServerOrder::Start, &out),
         Command::Stop(args) => servers::run(&args, ServerOrder::Stop, &out),
         Command::Restart(args) => servers::run(&args, ServerOrder::Restart, &out),

@@ -1,0 +1,51 @@
+//! `salve loop`: lets an agent work on a check, turn by turn, until it is green or gets nowhere.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use salve_core::event::SubjectKind;
+
+use super::dev::locate;
+use super::heal::{Wanted, care, kept, use_agent};
+use super::{CliError, Output};
+
+/// Arguments of `salve loop`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Agent: a command that gets the task on stdin, or claude, codex or gemini
+    /// [default: that of agent.runtime]
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    /// Turns that the agent may take [default: heal.max_attempts]
+    #[arg(long, value_name = "N")]
+    turns: Option<u32>,
+    /// Seconds that one turn may take [default: agent.wall_limit_ms]
+    #[arg(long, value_name = "SECONDS")]
+    turn_limit: Option<u64>,
+    /// Command that is green when the work is done
+    #[arg(last = true, value_name = "COMMAND", required = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the loop, in two processes: one that works and one that keeps.
+pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    kept(|| {
+        let project = locate(out)?;
+        let mut config = super::config::in_force(out)?;
+        if let Some(agent) = &args.agent {
+            use_agent(&mut config, agent);
+        }
+        let settings = &mut config.settings;
+        if !settings.agent.repair || settings.agent.runtime.is_none() {
+            return Err(CliError::usage("there is no agent to work with")
+                .hint("name one: salve loop --agent claude -- npm test"));
+        }
+        settings.heal.max_attempts = args.turns.unwrap_or(settings.heal.max_attempts).max(1);
+        if let Some(seconds) = args.turn_limit {
+            settings.agent.wall_limit = Duration::from_secs(seconds.max(1));
+        }
+        let wanted = Wanted::command(SubjectKind::Iteration, &args.command);
+        care(project, &config, vec![wanted], out)
+    })
+}
