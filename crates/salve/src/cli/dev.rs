@@ -318,13 +318,8 @@ fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
 /// Returns the shelf that remedies are taken from.
 pub(super) fn shelf<'c>(project: &Project, config: &'c Config) -> Shelf<'c> {
     let (root, auto) = (project.root().to_path_buf(), config.settings.playbook.auto);
-    Shelf::new(root, &config.policy, auto, user_memory(config))
-}
-
-/// Opens the user's own memory, where it is used and there is one.
-fn user_memory(config: &Config) -> Option<Store> {
-    let dir = dirs::data().filter(|_| config.settings.memory.user)?;
-    Store::open_existing(&Project::of_user(dir)).ok().flatten()
+    let user = dirs::data().filter(|_| config.settings.memory.user);
+    Shelf::new(root, &config.policy, auto, user)
 }
 
 /// Ends what an earlier run left when it was killed with its keeper.

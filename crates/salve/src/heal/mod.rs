@@ -13,6 +13,7 @@
 pub mod agents;
 pub mod cause;
 pub mod files;
+pub mod patches;
 pub mod right;
 pub mod shelf;
 
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{
-    Actor, Draft, Entry, Event, Outcome, Policy, Process, Proof, Subject, Symptom,
+    Actor, Digest, Draft, Entry, Event, Outcome, Policy, Process, Proof, Subject, Symptom,
 };
 use salve_core::fingerprint::Fingerprint;
 use salve_core::id::IncidentId;
@@ -200,30 +201,30 @@ impl<'s> Desk<'s> {
         Ok(())
     }
 
-    /// Tells memory which remedy cured a failure, where that is proven.
-    pub fn credit(
+    /// Tells memory how a remedy did against a failure: the project's, and the user's own if given.
+    pub fn learn(
         &self,
-        incident: &Incident,
-        fingerprint: &Fingerprint,
-        kind: Kind,
+        incident: IncidentId,
+        lesson: &Lesson<'_>,
         root: &Path,
+        user: Option<&Store>,
     ) -> Result<(), StoreError> {
-        let Some((remedy, signature)) = incident.credit() else { return Ok(()) };
-        let failure = Failure::new(fingerprint, &self.scrubber);
-        if failure.signature != signature {
-            return Ok(());
-        }
+        let failure = Failure::new(lesson.fingerprint, &self.scrubber);
         let name = root.file_name().unwrap_or_default().to_string_lossy();
         let outcome = memory::Outcome {
             at: self.now(),
             by: Scrubbed::literal("salve"),
-            incident: Some(incident.id()),
+            incident: Some(incident),
             project: self.scrubber.scrub(&name),
-            proof: Proof::Proven,
+            proof: lesson.proof,
         };
-        let known = Remedy { kind, text: remedy.text.clone() };
+        let known = Remedy { kind: lesson.kind, text: lesson.text.clone() };
         self.store.memory().learn(&failure, &known, &outcome)?;
-        let learned = Event::Learned { signature, remedy: remedy.digest, proof: Proof::Proven };
+        if let Some(user) = user {
+            user.memory().learn(&failure, &known, &outcome)?;
+        }
+        let signature = failure.signature;
+        let learned = Event::Learned { signature, remedy: lesson.digest, proof: lesson.proof };
         self.note(vec![learned]).map(drop)
     }
 
@@ -293,6 +294,21 @@ pub(crate) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) {
 
 /// How many incidents back one looks for those that are not over.
 const LOOKED_BACK: usize = 200;
+
+/// How a remedy did against a failure.
+#[derive(Clone, Debug)]
+pub struct Lesson<'f> {
+    /// The failure.
+    pub fingerprint: &'f Fingerprint,
+    /// What sort of thing the remedy is.
+    pub kind: Kind,
+    /// The remedy, as memory keeps it.
+    pub text: Scrubbed,
+    /// Its hash in the journal.
+    pub digest: Digest,
+    /// What verification found.
+    pub proof: Proof,
+}
 
 /// What an incident begins with.
 #[derive(Clone, Debug)]

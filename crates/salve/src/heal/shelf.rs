@@ -13,11 +13,13 @@ use salve_core::event::{
 use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, Policy, Request, State};
 use salve_core::id::Signature;
 use salve_core::incident::{Candidate, Incident, choose};
-use salve_core::memory::{Kind, Ranked, rank};
+use salve_core::memory::{Choice, Kind, Ranked, rank};
 use salve_core::playbook::{Action, Diagnosis, Nature, Prescription};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
+use super::patches;
 use crate::config::PlaybookAuto;
+use crate::project::Project;
 use crate::store::{Store, StoreError};
 
 /// How sure the first of several prescriptions is, in thousandths; each next one is less so.
@@ -44,6 +46,8 @@ pub enum What {
         /// How long it may take.
         seconds: u64,
     },
+    /// A patch that memory knows.
+    Patch(Vec<u8>),
     /// What the playbook prescribes.
     Playbook(Action),
     /// An agent's turn.
@@ -55,7 +59,7 @@ impl What {
     /// once is none.
     pub fn is_lasting(&self) -> bool {
         match self {
-            What::Known { .. } => true,
+            What::Known { .. } | What::Patch(_) => true,
             What::Playbook(action) => action.is_lasting(),
             What::Again | What::Agent => false,
         }
@@ -89,8 +93,10 @@ pub struct Shelf<'a> {
     pub policy: &'a Policy,
     /// Which shipped remedies run without asking.
     pub playbook: PlaybookAuto,
-    /// The user's own memory, where it is used.
-    pub user: Option<Store>,
+    /// The user's own memory, where it is used and there is one.
+    user: Option<Store>,
+    /// Where that is, or would be.
+    user_dir: Option<PathBuf>,
     auto: Auto,
 }
 
@@ -100,9 +106,17 @@ impl<'a> Shelf<'a> {
         root: PathBuf,
         policy: &'a Policy,
         playbook: PlaybookAuto,
-        user: Option<Store>,
+        user_dir: Option<PathBuf>,
     ) -> Self {
-        Self { root, policy, playbook, user, auto: Auto::default() }
+        let there = user_dir.as_ref().map(|dir| Project::of_user(dir.clone()));
+        let user = there.and_then(|user| Store::open_existing(&user).ok().flatten());
+        Self { root, policy, playbook, user, user_dir, auto: Auto::default() }
+    }
+
+    /// Opens the user's own memory to tell it something, making it if there is none.
+    pub fn user_to_tell(&self) -> Option<Store> {
+        // Without it, the project's own still serves.
+        Store::open(&Project::of_user(self.user_dir.clone()?)).ok()
     }
 
     /// Takes in that a known command runs unattended now.
@@ -111,21 +125,29 @@ impl<'a> Shelf<'a> {
         self.auto.last = Some(Instant::now());
     }
 
-    /// Returns the commands that memory knows for a failure.
-    pub fn known(
-        &self,
-        store: &Store,
-        signature: Signature,
-        scrubber: &Scrubber,
-    ) -> Result<Vec<Offer>, StoreError> {
+    /// Returns what memory knows about a failure.
+    pub fn recall(&self, store: &Store, signature: Signature) -> Result<Choice, StoreError> {
         let here = store.memory().recall(signature)?;
         let elsewhere = match &self.user {
             Some(user) => user.memory().recall(signature)?,
             None => None,
         };
-        let ranked = rank(here.as_ref(), elsewhere.as_ref(), Timestamp::now());
-        let commands = ranked.remedies.iter().filter(|known| known.remedy.kind == Kind::Command);
-        Ok(commands.filter_map(|known| self.offer_known(known, scrubber)).collect())
+        Ok(rank(here.as_ref(), elsewhere.as_ref(), Timestamp::now()))
+    }
+
+    /// Returns what memory knows to help against a failure: commands, and patches that fit.
+    pub fn known(
+        &self,
+        (project, store): (&Project, &Store),
+        signature: Signature,
+        scrubber: &Scrubber,
+    ) -> Result<Vec<Offer>, StoreError> {
+        let known = self.recall(store, signature)?.remedies;
+        let commands = known.iter().filter(|known| known.remedy.kind == Kind::Command);
+        let mut offers: Vec<Offer> =
+            commands.filter_map(|known| self.offer_known(known, scrubber)).collect();
+        offers.extend(patches::offers(project, &known, scrubber));
+        Ok(offers)
     }
 
     fn offer_known(&self, known: &Ranked, scrubber: &Scrubber) -> Option<Offer> {
@@ -228,7 +250,7 @@ pub fn resort(what: What, again: &'static str) -> Offer {
             "an agent may repair this project",
             Undo::Snapshot,
         ),
-        What::Again | What::Known { .. } | What::Playbook(_) => {
+        What::Again | What::Known { .. } | What::Patch(_) | What::Playbook(_) => {
             (RemedyKind::Retry, again, again, "running it again changes nothing", Undo::Nothing)
         }
     };

@@ -204,3 +204,45 @@ fn proof_can_be_switched_off() {
     let off = ["--set", "heal.proof=false", "--", "sh", "check.sh"];
     ward.heal(&off).expect(0, &["transient: the failure was seen only once"]);
 }
+
+#[test]
+fn what_an_agent_changed_heals_the_next_project_without_one() {
+    let ward = Ward::new().agent("printf 5 > sum.txt");
+    ward.heal(&[]).expect(0, &["proven"]);
+    // Another project of the same user, with no agent at all.
+    let other = Ward::new();
+    let mut heal = other.command(&[]);
+    heal.env("XDG_DATA_HOME", ward.project.home().join("data"));
+    Visit::of(&heal.output().unwrap()).expect(0, &["known patch of sum.txt", "healed", "proven"]);
+    assert_eq!(other.read("sum.txt"), "5");
+    other.assert_users_work_is_intact();
+}
+
+#[test]
+fn a_known_patch_that_does_not_fit_is_not_tried() {
+    let ward = Ward::new().agent("printf 5 > sum.txt");
+    ward.heal(&[]).expect(0, &["proven"]);
+    let other = Ward::new();
+    other.project.write("sum.txt", "7");
+    let mut heal = other.command(&[]);
+    heal.env("XDG_DATA_HOME", ward.project.home().join("data"));
+    Visit::of(&heal.output().unwrap()).expect(3, &["needs you"]);
+    assert_eq!(other.read("sum.txt"), "7");
+}
+
+#[test]
+fn a_loop_ends_when_it_is_green_and_when_it_gets_nowhere() {
+    let ward = Ward::new();
+    ward.project.write("../agent.sh", "echo x >> ../turns; printf 6 > sum.txt");
+    let agent = format!("sh '{}'", ward.project.dir().join("../agent.sh").display());
+    let turns = ["loop", "--agent", &agent, "--", "sh", "check.sh"];
+    let run = |args: &[&str]| {
+        let mut command = ward.project.command(args);
+        Visit::of(&command.stdin(Stdio::null()).output().unwrap())
+    };
+    run(&turns).expect(3, &["The same failure keeps coming back"]);
+    assert_eq!(ward.read("../turns").lines().count(), 2);
+    ward.project.write("../agent.sh", "printf 5 > sum.txt");
+    run(&turns).expect(0, &["healed"]);
+    run(&["loop", "--", "sh", "check.sh"]).expect(2, &["no agent"]);
+}

@@ -51,6 +51,8 @@ pub(super) struct Case {
     pub(super) first: Option<Evidence>,
     /// What the last failure was found to be.
     pub(super) seen: Option<Evidence>,
+    /// The failure that the present remedy is tried against.
+    pub(super) tried: Option<Evidence>,
     /// What was made of its cause.
     pub(super) diagnosis: Option<Diagnosis>,
     /// What each remedy that was put to the gate would do.
@@ -210,6 +212,7 @@ impl Checkup<'_, '_> {
             (Some(effect), true) => self.prove(effect, &ran),
             (Some(effect), false) => {
                 let evidence = self.examine(&ran);
+                self.learn_failure()?;
                 self.in_vain();
                 let symptom = Some(Box::new(evidence.symptom.clone()));
                 self.case.seen = Some(evidence);

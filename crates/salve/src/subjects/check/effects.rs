@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use salve_core::event::{Digest, Effect, RemedyKind, Report, Scope, Undo};
 use salve_core::incident::Run as Effecting;
-use salve_core::memory::Kind;
 use salve_core::scrub::Scrubbed;
 
 use super::Input;
@@ -12,6 +11,7 @@ use super::checkup::Checkup;
 use crate::heal::agents::{Minder, see_off};
 use crate::heal::cause::{self, Known, run_known};
 use crate::heal::files::{self, Edits, failed, has_changed};
+use crate::heal::patches;
 use crate::heal::shelf::What;
 use crate::heal::spawn_thread;
 use crate::store::StoreError;
@@ -153,6 +153,10 @@ impl Checkup<'_, '_> {
                 let place = self.place();
                 self.aside(effect, move || cause::carry_out(&action, &place, &care, &scrubber));
             }
+            Some(What::Patch(patch)) => {
+                let project = self.clinic.project.clone();
+                self.aside(effect, move || patches::apply(&project, &patch, &scrubber));
+            }
             Some(What::Again) => return self.finish(effect, Report::Done),
             None => {
                 let reason = Scrubbed::literal("what it would do is no longer known");
@@ -160,29 +164,5 @@ impl Checkup<'_, '_> {
             }
         }
         Ok(())
-    }
-
-    /// Tells memory how the incident came out.
-    fn record(&mut self) -> Result<(), StoreError> {
-        let (Some(incident), Some(first)) = (&self.incident, &self.case.first) else {
-            return Ok(());
-        };
-        let Some((remedy, signature)) = incident.credit() else { return Ok(()) };
-        let cure = self.case.cures.iter().find(|cure| cure.digest == remedy.digest);
-        let lasting = cure.is_none_or(|cure| cure.what.is_lasting());
-        let seen = self.case.seen.as_ref().filter(|seen| seen.symptom.signature == signature);
-        let fingerprint = &seen.unwrap_or(first).fingerprint;
-        match remedy.kind {
-            RemedyKind::Command if lasting => {
-                let root = self.clinic.project.root();
-                self.clinic.desk.credit(incident, fingerprint, Kind::Command, root)
-            }
-            RemedyKind::Command
-            | RemedyKind::Retry
-            | RemedyKind::Patch
-            | RemedyKind::Agent
-            | RemedyKind::SoftReset
-            | RemedyKind::HardReset => Ok(()),
-        }
     }
 }

@@ -8,6 +8,7 @@
 mod agents;
 mod checkup;
 mod effects;
+mod learn;
 mod plan;
 mod prove;
 mod remedies;

@@ -65,7 +65,7 @@ impl Checkup<'_, '_> {
             Some(What::Again) => earlier.push(Colour::Green),
             // The cause was seen in the project's own state, so it would have failed again.
             Some(What::Playbook(_)) => earlier.push(Colour::Red),
-            Some(What::Known { .. } | What::Agent) | None => {}
+            Some(What::Known { .. } | What::Patch(_) | What::Agent) | None => {}
         }
         let judged = proof::judge(&Evidence {
             now: Colour::Green,
@@ -90,7 +90,7 @@ impl Checkup<'_, '_> {
     }
 
     /// Returns what the present remedy does, as far as this process knows.
-    fn cure(&self) -> Option<&Cure> {
+    pub(super) fn cure(&self) -> Option<&Cure> {
         let digest = self.incident.as_ref()?.trial()?.remedy.digest;
         self.case.cures.iter().find(|cure| cure.digest == digest)
     }

@@ -22,6 +22,7 @@ impl Checkup<'_, '_> {
         let Some(Offer { candidate, judgement, what }) = shelf::pick(incident, &offers) else {
             return Ok(Event::NothingLeft {});
         };
+        self.case.tried = self.case.seen.clone();
         let digest = candidate.remedy.digest;
         self.case.cures.retain(|old| old.digest != digest);
         self.case.cures.push(Cure { digest, what: what.clone() });
@@ -78,7 +79,8 @@ impl Checkup<'_, '_> {
         }
         if let Some(seen) = &self.case.seen {
             let signature = seen.symptom.signature;
-            let known = shelf.known(self.clinic.desk.store, signature, scrubber)?;
+            let known =
+                shelf.known((&self.clinic.project, self.clinic.desk.store), signature, scrubber)?;
             offers.extend(shelf::beside(known, &diagnosis));
         }
         if mode == Mode::Agent && needs_thought(&diagnosis) {

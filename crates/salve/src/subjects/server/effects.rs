@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use salve_core::event::{Digest, Effect, Outcome as Ends, RemedyKind, Report, Scope, Undo};
+use salve_core::event::{Digest, Effect, Outcome as Ends, Proof, RemedyKind, Report, Scope, Undo};
 use salve_core::incident::{Phase, Run as Effecting};
 use salve_core::memory::Kind;
 use salve_core::scrub::Scrubbed;
@@ -12,8 +12,9 @@ use super::{Input, State, Then, lock};
 use crate::heal::agents::{Minder, see_off};
 use crate::heal::cause::{Known, run_known};
 use crate::heal::files::{self, failed, has_changed};
+use crate::heal::patches;
 use crate::heal::shelf::What;
-use crate::heal::spawn_thread;
+use crate::heal::{Lesson, spawn_thread};
 use crate::store::StoreError;
 use crate::workspace::Name;
 
@@ -168,6 +169,11 @@ impl Fleet<'_> {
                 self.carry_out(at, effect, action);
                 Ok(())
             }
+            Some(What::Patch(patch)) => {
+                let (project, scrubber) = (self.project.clone(), self.desk.scrubber.clone());
+                self.aside(at, effect, move || patches::apply(&project, &patch, &scrubber));
+                Ok(())
+            }
             Some(What::Again) => self.finish(at, effect, Report::Done),
             None => {
                 let reason = Scrubbed::literal("what it would do is no longer known");
@@ -181,16 +187,22 @@ impl Fleet<'_> {
         let (Some(incident), Some(seen)) = (&server.incident, &server.case.seen) else {
             return Ok(());
         };
-        let Some((remedy, _)) = incident.credit() else { return Ok(()) };
+        let Some((remedy, signature)) = incident.credit() else { return Ok(()) };
         let recovered = matches!(
             incident.phase(),
             Phase::Doing { .. } | Phase::Ending { outcome: Ends::Recovered(_), .. }
         );
         let cure = server.case.cures.iter().find(|cure| cure.digest == remedy.digest);
         let lasting = cure.is_none_or(|cure| cure.what.is_lasting());
-        if !recovered || !lasting || remedy.kind != RemedyKind::Command {
+        let fingerprint = &seen.found.fingerprint;
+        let is_it = seen.found.symptom.signature == signature;
+        if !recovered || !lasting || !is_it || remedy.kind != RemedyKind::Command {
             return Ok(());
         }
-        self.desk.credit(incident, &seen.found.fingerprint, Kind::Command, &self.root)
+        let (text, digest) = (remedy.text.clone(), remedy.digest);
+        let lesson =
+            Lesson { fingerprint, kind: Kind::Command, text, digest, proof: Proof::Proven };
+        let user = self.shelf.user_to_tell();
+        self.desk.learn(incident.id(), &lesson, &self.root, user.as_ref())
     }
 }

@@ -36,7 +36,7 @@ impl Fleet<'_> {
         }
         if let Some(seen) = &case.seen {
             let signature = seen.found.symptom.signature;
-            let known = self.shelf.known(self.desk.store, signature, scrubber)?;
+            let known = self.shelf.known((&self.project, self.desk.store), signature, scrubber)?;
             offers.extend(shelf::beside(known, &diagnosis));
         }
         offers.extend(own(&diagnosis, mode).map(|what| shelf::resort(what, "restart")));

@@ -1,0 +1,91 @@
+//! Repairs that are kept as patches, so that the same failure is healed elsewhere without a model.
+
+use salve_core::event::{Digest, Judgement, Remedy, RemedyKind, Repeat, Report, Undo, Verdict};
+use salve_core::incident::Candidate;
+use salve_core::memory::{Kind, Ranked};
+use salve_core::scrub::{Scrubbed, Scrubber};
+
+use super::files::failed;
+use super::shelf::{Offer, What};
+use crate::project::Project;
+use crate::workspace::{FileChange, Moment, Name, Workspace, WorkspaceError};
+
+/// The longest patch that is remembered.
+const LONGEST: usize = 64 << 10;
+
+/// Returns the known patches that fit the project's files as they are.
+pub fn offers(project: &Project, known: &[Ranked], scrubber: &Scrubber) -> Vec<Offer> {
+    let mut patches = known.iter().filter(|known| known.remedy.kind == Kind::Patch).peekable();
+    if patches.peek().is_none() {
+        return Vec::new();
+    }
+    let Ok(workspace) = Workspace::open(project) else { return Vec::new() };
+    let fitting = patches.filter_map(|known| {
+        let patch = known.remedy.text.as_str().as_bytes();
+        let files = workspace.fits(patch).ok()?;
+        Some(offer(known, &files, scrubber))
+    });
+    fitting.collect()
+}
+
+fn offer(known: &Ranked, files: &[FileChange], scrubber: &Scrubber) -> Offer {
+    let patch = known.remedy.text.as_str().as_bytes().to_vec();
+    let remedy = Remedy {
+        kind: RemedyKind::Patch,
+        origin: known.origin,
+        text: scrubber.scrub(&name(files)),
+        digest: Digest::of(&[b"patch", &patch]),
+        undo: Undo::Snapshot,
+        repeat: Repeat::Unsafe,
+    };
+    let judgement = Judgement {
+        verdict: Verdict::Allow,
+        rule: Scrubbed::literal("memory.patch"),
+        reason: Scrubbed::literal("it healed this failure before, fits, and can be undone"),
+    };
+    let confidence = (known.confidence.share() * 1_000.0).round() as u16;
+    let what = What::Patch(patch);
+    Offer { candidate: Candidate { remedy, confidence }, judgement, what }
+}
+
+/// Returns what a patch is called: by the files it changes.
+fn name(files: &[FileChange]) -> String {
+    match files {
+        [] => "known patch".to_owned(),
+        [one] => format!("known patch of {}", one.path),
+        [one, rest @ ..] => format!("known patch of {} and {} more", one.path, rest.len()),
+    }
+}
+
+/// Applies a patch and returns what came of it.
+pub fn apply(project: &Project, patch: &[u8], scrubber: &Scrubber) -> Report {
+    let workspace = match Workspace::open(project) {
+        Ok(workspace) => workspace,
+        Err(error) => return failed(scrubber, &error),
+    };
+    match workspace.apply(patch) {
+        Ok(_) => Report::Done,
+        Err(error) => failed(scrubber, &error),
+    }
+}
+
+/// Returns what an attempt changed as a patch, if it can be remembered: it is text, not too long,
+/// and without a secret.
+pub fn of_attempt(
+    project: &Project,
+    before: Name,
+    scrubber: &Scrubber,
+) -> Result<Option<Scrubbed>, WorkspaceError> {
+    let workspace = Workspace::open(project)?;
+    let (Some(old), Some(new)) =
+        (workspace.load(before)?, workspace.load(before.at(Moment::After))?)
+    else {
+        return Ok(None);
+    };
+    let patch = workspace.patch(&old, &new)?;
+    let Ok(text) = String::from_utf8(patch) else { return Ok(None) };
+    let scrubbed = scrubber.scrub(&text);
+    // With a secret taken out it would not be the same patch any more.
+    let is_whole = scrubbed == *text.as_str();
+    Ok(Some(scrubbed).filter(|_| is_whole && !text.is_empty() && text.len() <= LONGEST))
+}
