@@ -149,7 +149,7 @@ fn tell(id: IncidentId, args: &Args, done: &Restored, out: &Output) -> Result<()
         writeln!(to, "  {file}")?;
     }
     for file in &done.left {
-        writeln!(to, "  {file} stays: it is too large to be kept, remove it yourself")?;
+        writeln!(to, "  {file} stays as it is: see whether you still need it")?;
     }
     if !args.back {
         writeln!(to, "take it back: salve undo {} --back", id.short())?;

@@ -17,37 +17,33 @@ use super::oid::Oid;
 use super::scan::Scanner;
 use super::tree::{Gap, Item, Kind, Rel, Tree, Why};
 
-/// Writes `tree` to the store and points the name's ref to it.
+/// Writes `tree` to the store and points the ref `at` to it.
 ///
 /// Content is read again while it is written, so `tree` is corrected where a file changed since;
 /// what went away or grew too large since is taken out.
-pub(super) fn keep(scanner: &Scanner, name: Name, tree: &mut Tree) -> Result<(), WorkspaceError> {
-    let stored = stored(scanner, tree)?;
+pub(super) fn keep(
+    scanner: &Scanner,
+    (store, at): (&Git, &str),
+    name: Name,
+    tree: &mut Tree,
+) -> Result<(), WorkspaceError> {
+    let oids: HashSet<Oid> = tree.items.values().map(|item| item.oid).collect();
+    let stored = present(store, &oids)?;
     let args = ["fast-import", "--quiet", "--force", "--done", "--date-format=now"];
-    scanner.git.feed(&args, |to| {
+    store.feed(&args, |to| {
         send_blobs(scanner, tree, &stored, to)?;
-        send_commit(name, tree, to).map_err(pipe)
+        send_commit((at, name), tree, to).map_err(pipe)
     })?;
     Ok(())
 }
 
-/// Returns which of the tree's blobs the store has already.
-fn stored(scanner: &Scanner, tree: &Tree) -> Result<HashSet<Oid>, WorkspaceError> {
-    let oids: HashSet<Oid> = tree.items.values().map(|item| item.oid).collect();
-    present(scanner, &oids)
-}
-
 /// Returns which of `oids` the store has.
-pub(super) fn present(
-    scanner: &Scanner,
-    oids: &HashSet<Oid>,
-) -> Result<HashSet<Oid>, WorkspaceError> {
+fn present(store: &Git, oids: &HashSet<Oid>) -> Result<HashSet<Oid>, WorkspaceError> {
     if oids.is_empty() {
         return Ok(HashSet::new());
     }
     let args = ["cat-file", "--batch-check=%(objectname) %(objecttype)", "--buffer"];
-    let answer = scanner
-        .git
+    let answer = store
         .feed(&args, |to| oids.iter().try_for_each(|oid| writeln!(to, "{oid}")).map_err(pipe))?;
     let lines = answer.split(|&byte| byte == b'\n');
     Ok(lines.filter_map(|line| Oid::parse(line.strip_suffix(b" blob")?)).collect())
@@ -101,9 +97,9 @@ fn gap(read: io::Result<(Item, Vec<u8>)>) -> Option<Gap> {
     }
 }
 
-fn send_commit(name: Name, tree: &Tree, to: &mut dyn Write) -> io::Result<()> {
+fn send_commit((at, name): (&str, Name), tree: &Tree, to: &mut dyn Write) -> io::Result<()> {
     let message = note::write(name, tree);
-    writeln!(to, "commit {}", name.to_ref())?;
+    writeln!(to, "commit {at}")?;
     writeln!(to, "committer Salve <salve@localhost> now")?;
     writeln!(to, "data {}", message.len())?;
     writeln!(to, "{message}")?;
@@ -113,15 +109,15 @@ fn send_commit(name: Name, tree: &Tree, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "done")
 }
 
-/// Reads the tree under a name back; nothing if there is none.
-pub(super) fn load(scanner: &Scanner, name: Name) -> Result<Option<Tree>, WorkspaceError> {
-    let target = format!("{}^{{commit}}", name.to_ref());
-    let Some(commit) = scanner.git.ask(&["rev-parse", "--verify", "--quiet", &target])? else {
+/// Reads the tree under a ref back; nothing if there is none.
+pub(super) fn load(store: &Git, at: &str) -> Result<Option<Tree>, WorkspaceError> {
+    let target = format!("{at}^{{commit}}");
+    let Some(commit) = store.ask(&["rev-parse", "--verify", "--quiet", &target])? else {
         return Ok(None);
     };
     let commit = String::from_utf8_lossy(&commit).trim().to_owned();
-    let mut tree = Tree { items: list(&scanner.git, &commit)?, ..Tree::default() };
-    let message = scanner.git.read(&["cat-file", "commit", &commit])?;
+    let mut tree = Tree { items: list(store, &commit)?, ..Tree::default() };
+    let message = store.read(&["cat-file", "commit", &commit])?;
     let text = String::from_utf8_lossy(&message);
     note::read(&text, &mut tree).ok_or_else(|| strange("cat-file", &message))?;
     Ok(Some(tree))

@@ -3,7 +3,8 @@
 //! A snapshot keeps every file below the project's root that git does not ignore, byte for byte,
 //! with links, permissions and empty directories, in git's object store under a hidden ref
 //! ([`Name::to_ref`]). Without a repository around the project, Salve keeps one of its own in
-//! `.salve/snapshots.git`.
+//! `.salve/snapshots.git`. Ignored files that people write, such as `.env`, are kept too, always in
+//! a store of Salve's own.
 //!
 //! **Invariants:** the user's index, stash, HEAD, branches, tags and reflogs are never touched,
 //! and no hook or filter runs. A restore keeps the state it leaves in a snapshot of its own before
@@ -12,6 +13,8 @@
 
 mod error;
 mod git;
+mod give;
+mod ignored;
 mod keep;
 mod lair;
 mod measure;
@@ -23,12 +26,13 @@ mod plan;
 mod restore;
 mod scan;
 mod shadow;
+mod store;
 #[cfg(test)]
 mod tests;
 mod tree;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -38,6 +42,7 @@ use salve_core::id::IncidentId;
 use crate::project::Project;
 
 pub use error::{Back, RestoreError, WorkspaceError};
+pub use give::{Give, Restored};
 pub use measure::{Fate, FileChange};
 pub use name::{Moment, Name};
 pub use patch::PatchError;
@@ -46,13 +51,10 @@ pub use shadow::{Confined, Shadow};
 pub use tree::Why;
 
 use git::Git;
-use oid::Format;
-use plan::Extent;
+use ignored::Ignored;
 use scan::Scanner;
+use store::Vault;
 use tree::{Tree, show};
-
-/// The repository for projects that have none, below the project's root.
-const PRIVATE_STORE: &str = ".salve/snapshots.git";
 
 /// The longest diff that is shown.
 const LONGEST_DIFF: usize = 1 << 20;
@@ -78,6 +80,7 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Workspace {
     scanner: Scanner,
+    vault: Vault,
     state_dir: PathBuf,
     /// Where shadows are laid.
     shadows: PathBuf,
@@ -88,6 +91,7 @@ pub struct Workspace {
 pub struct Snapshot {
     name: Name,
     tree: Tree,
+    ignored: Ignored,
 }
 
 /// A file that a snapshot does not keep.
@@ -104,35 +108,12 @@ pub struct Missing {
 pub struct Measured {
     /// How much in all.
     pub change: Change,
-    /// Each file.
+    /// Each file that git does not ignore.
     pub files: Vec<FileChange>,
+    /// Each file that git ignores and that is kept; they do not count.
+    pub ignored: Vec<FileChange>,
     /// The state that was measured, kept under the same attempt.
     pub after: Snapshot,
-}
-
-/// Which differences are given back.
-#[derive(Clone, Copy, Debug)]
-pub enum Give<'a> {
-    /// All of them.
-    All,
-    /// Those that the repair made; what others changed stays.
-    Repair {
-        /// The state that the repair left.
-        left: &'a Snapshot,
-        /// What happens to files that were changed again since.
-        again: Again,
-    },
-}
-
-/// What a restore did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
-    /// The snapshot of the state that was left; nothing if there was nothing to do.
-    pub kept: Option<Name>,
-    /// The files that were given back or removed.
-    pub files: Vec<String>,
-    /// Files that were not there before but stay, since they are too large to be kept.
-    pub left: Vec<String>,
 }
 
 impl Workspace {
@@ -145,12 +126,10 @@ impl Workspace {
     pub fn with_limits(project: &Project, limits: Limits) -> Result<Self, WorkspaceError> {
         let root = project.root();
         let state_dir = project.make_state_dir()?;
-        let (git, format) = match surrounding(root)? {
-            Some(format) => (Git::at(root), format),
-            None => private(root)?,
-        };
+        let (git, format) = store::open(root)?;
+        let vault = Vault::of(root, &git, format);
         let scanner = Scanner::new(root.to_path_buf(), git, format, limits);
-        Ok(Self { scanner, state_dir, shadows: shadow::usual_base() })
+        Ok(Self { scanner, vault, state_dir, shadows: shadow::usual_base() })
     }
 
     /// Returns the hash of all content, for telling whether anything changed at all.
@@ -160,14 +139,19 @@ impl Workspace {
 
     /// Keeps the present state under a name, instead of what was there under it.
     pub fn snapshot(&self, name: Name) -> Result<Snapshot, WorkspaceError> {
-        let mut tree = self.scanner.scan([])?;
-        keep::keep(&self.scanner, name, &mut tree)?;
-        Ok(Snapshot { name, tree })
+        let tree = self.scanner.scan([])?;
+        let ignored = ignored::look(&self.scanner, &tree, []);
+        self.keep(Snapshot { name, tree, ignored })
     }
 
     /// Returns the snapshot of a name, if there is one.
     pub fn load(&self, name: Name) -> Result<Option<Snapshot>, WorkspaceError> {
-        Ok(keep::load(&self.scanner, name)?.map(|tree| Snapshot { name, tree }))
+        let Some(tree) = keep::load(&self.scanner.git, &name.to_ref())? else { return Ok(None) };
+        let ignored = match self.vault.existing() {
+            Some(store) => keep::load(&store, &name.to_ignored_ref())?.unwrap_or_default(),
+            None => Tree::default(),
+        };
+        Ok(Some(Snapshot { name, tree, ignored: Ignored::of(ignored) }))
     }
 
     /// Returns the names of all snapshots of an incident, in order.
@@ -181,11 +165,10 @@ impl Workspace {
     /// Measures what changed since a snapshot, and keeps the state that was measured.
     pub fn measure(&self, before: &Snapshot) -> Result<Measured, WorkspaceError> {
         let name = before.name.at(Moment::After);
-        let mut tree = self.scanner.scan(before.tree.items.keys())?;
-        keep::keep(&self.scanner, name, &mut tree)?;
-        let after = Snapshot { name, tree };
+        let after = self.keep(self.now(name, before)?)?;
         let files = self.compare(before, &after)?;
-        Ok(Measured { change: measure::total(&files), files, after })
+        let ignored = self.compare_ignored(before, &after)?;
+        Ok(Measured { change: measure::total(&files), files, ignored, after })
     }
 
     /// Returns the files that differ between two snapshots.
@@ -196,6 +179,42 @@ impl Workspace {
     ) -> Result<Vec<FileChange>, WorkspaceError> {
         let (from, to) = (before.name.to_ref(), after.name.to_ref());
         measure::compare(&self.scanner.git, (&before.tree, &from), (&after.tree, &to))
+    }
+
+    /// Returns the ignored files that differ between two snapshots, as far as they are kept.
+    fn compare_ignored(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+    ) -> Result<Vec<FileChange>, WorkspaceError> {
+        let Some(store) = self.vault.existing() else { return Ok(Vec::new()) };
+        // Where there was nothing to keep there may be no ref either.
+        let at = |snapshot: &Snapshot| match snapshot.ignored.tree.items.is_empty() {
+            true => self.scanner.format.empty_tree().to_owned(),
+            false => snapshot.name.to_ignored_ref(),
+        };
+        let (from, to) = (at(before), at(after));
+        measure::compare(&store, (&before.ignored.tree, &from), (&after.ignored.tree, &to))
+    }
+
+    /// Returns the present state, with all that is in another whatever git says of it now.
+    fn now(&self, name: Name, other: &Snapshot) -> Result<Snapshot, WorkspaceError> {
+        let tree = self.scanner.scan(other.tree.items.keys())?;
+        let also = other.ignored.tree.items.keys();
+        let ignored = ignored::look(&self.scanner, &tree, also);
+        Ok(Snapshot { name, tree, ignored })
+    }
+
+    /// Keeps a state that was looked at, and returns what is kept.
+    fn keep(&self, mut state: Snapshot) -> Result<Snapshot, WorkspaceError> {
+        let Snapshot { name, tree, ignored } = &mut state;
+        // First what git ignores: a snapshot that is there is there whole.
+        if !ignored.tree.items.is_empty() || self.vault.existing().is_some() {
+            let (store, at) = (self.vault.open()?, name.to_ignored_ref());
+            keep::keep(&self.scanner, (&store, &at), *name, &mut ignored.tree)?;
+        }
+        keep::keep(&self.scanner, (&self.scanner.git, &name.to_ref()), *name, tree)?;
+        Ok(state)
     }
 
     /// Returns the difference as a patch, raw: it is scrubbed before it is shown or stored.
@@ -211,32 +230,6 @@ impl Workspace {
         Ok(String::from_utf8_lossy(&patch).into_owned())
     }
 
-    /// Gives the working tree back as it was, after keeping the state that it leaves.
-    ///
-    /// Files that did not change are not touched.
-    pub fn restore(&self, to: &Snapshot, give: Give<'_>) -> Result<Restored, RestoreError> {
-        let mut now = self.scanner.scan(to.tree.items.keys())?;
-        let extent = match give {
-            Give::All => Extent::All,
-            Give::Repair { left, again } => Extent::Repair { left: &left.tree, again },
-        };
-        if plan::plan(&to.tree, &now, extent)?.is_empty() {
-            return Ok(Restored { kept: None, files: Vec::new(), left: Vec::new() });
-        }
-        let kept = self.next_undone(to.name)?;
-        keep::keep(&self.scanner, kept, &mut now)?;
-        // Keeping read the files again, so the plan is made from what is kept.
-        let plan = plan::plan(&to.tree, &now, extent)?;
-        let staged = restore::stage(&self.scanner, &plan, (&self.state_dir, &self.scanner.git))?;
-        if let Err(stop) = staged.apply() {
-            let back = self.go_back(&now, kept);
-            return Err(RestoreError::Partly { path: show(&stop.path), source: stop.source, back });
-        }
-        let files = plan.remove.iter().chain(plan.write.keys()).map(|path| show(path)).collect();
-        let left = plan.left.iter().map(|path| show(path)).collect();
-        Ok(Restored { kept: Some(kept), files, left })
-    }
-
     /// Removes snapshots older than `age`; returns how many.
     pub fn prune(&self, now: Timestamp, age: Duration) -> Result<usize, WorkspaceError> {
         let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
@@ -247,14 +240,14 @@ impl Workspace {
         if old.is_empty() {
             return Ok(0);
         }
-        self.scanner.git.feed(&["update-ref", "--stdin"], |to| {
-            old.iter()
-                .try_for_each(|name| writeln!(to, "delete {}", name.to_ref()))
-                .map_err(git::pipe)
-        })?;
+        forget(&self.scanner.git, old.iter().map(|name| name.to_ref()))?;
         if self.scanner.git.store().is_some() {
-            // What somebody else is keeping right now has no name yet.
-            self.scanner.git.read(&["gc", "--quiet", "--prune=1.hour.ago"])?;
+            clear_out(&self.scanner.git)?;
+        }
+        if let Some(store) = self.vault.existing() {
+            let names = old.iter().map(|name| name.to_ignored_ref());
+            forget(&store, names)?;
+            clear_out(&store)?;
         }
         Ok(old.len())
     }
@@ -270,32 +263,6 @@ impl Workspace {
         };
         Ok(text.lines().filter_map(parse).collect())
     }
-
-    /// Returns the name for the state that the next undoing leaves.
-    fn next_undone(&self, name: Name) -> Result<Name, WorkspaceError> {
-        let names = self.names(name.incident)?;
-        let time = |other: &Name| match other.moment {
-            Moment::Undone(time) if other.attempt == name.attempt => Some(time),
-            Moment::Undone(_) | Moment::Before | Moment::After => None,
-        };
-        let last = names.iter().filter_map(time).max().unwrap_or(0);
-        Ok(name.at(Moment::Undone(last + 1)))
-    }
-
-    /// Takes a restore that failed half-way back.
-    fn go_back(&self, to: &Tree, kept: Name) -> Back {
-        let back = || -> Result<(), RestoreError> {
-            let now = self.scanner.scan(to.items.keys())?;
-            let plan = plan::plan(to, &now, Extent::All)?;
-            let staged =
-                restore::stage(&self.scanner, &plan, (&self.state_dir, &self.scanner.git))?;
-            staged.apply().map_err(|stop| RestoreError::Denied { paths: vec![show(&stop.path)] })
-        };
-        match back() {
-            Ok(()) => Back::Whole,
-            Err(_) => Back::Kept { name: kept.to_ref() },
-        }
-    }
 }
 
 impl Snapshot {
@@ -307,6 +274,13 @@ impl Snapshot {
     /// Returns the hash of its content.
     pub fn tree(&self) -> Digest {
         self.tree.digest()
+    }
+
+    /// Returns what of the ignored files it does not keep, each directory for all that is in it;
+    /// it is known only to whoever took the snapshot.
+    pub fn uncovered(&self) -> Vec<Missing> {
+        let uncovered = |(path, why): (&tree::Rel, &Why)| Missing { path: show(path), why: *why };
+        self.ignored.uncovered.iter().map(uncovered).collect()
     }
 
     /// Returns the files that it does not keep; with any, it is incomplete.
@@ -323,41 +297,17 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// Returns how the repository around the project names objects; nothing if there is none that the
-/// project's files belong to.
-fn surrounding(root: &Path) -> Result<Option<Format>, WorkspaceError> {
-    let git = Git::at(root);
-    let Some(answer) = git.ask(&["rev-parse", "--is-inside-work-tree", "--show-object-format"])?
-    else {
-        return Ok(None);
-    };
-    let answer = String::from_utf8_lossy(&answer);
-    let format = match answer.lines().collect::<Vec<_>>()[..] {
-        ["true", format] => Format::parse(format),
-        _ => None,
-    };
-    // A project that the repository around it ignores is not part of it.
-    let is_ignored = git.ask(&["check-ignore", "--quiet", "."])?.is_some();
-    Ok(format.filter(|_| !is_ignored))
+/// Removes refs.
+fn forget(store: &Git, refs: impl Iterator<Item = String> + Send) -> Result<(), WorkspaceError> {
+    store.feed(&["update-ref", "--stdin"], |to| {
+        let mut refs = refs;
+        refs.try_for_each(|name| writeln!(to, "delete {name}")).map_err(git::pipe)
+    })?;
+    Ok(())
 }
 
-/// Opens Salve's own repository for a project that has none, making it if need be.
-///
-/// Several may want it at once: each makes one aside, and the first to move it into place wins.
-fn private(root: &Path) -> Result<(Git, Format), WorkspaceError> {
-    let store = root.join(PRIVATE_STORE);
-    if !store.join("HEAD").exists() {
-        let beside = store.parent().unwrap_or(root);
-        let aside = tempfile::Builder::new().prefix("snapshots.").tempdir_in(beside);
-        let aside = aside.map_err(WorkspaceError::io(beside.to_path_buf()))?;
-        let path = aside.path().to_string_lossy().into_owned();
-        let init = ["init", "--quiet", "--bare", "--template=", "--object-format=sha1", &path];
-        Git::at(root).read(&init)?;
-        match std::fs::rename(aside.path(), &store) {
-            Ok(()) => drop(aside.keep()),
-            Err(_) if store.join("HEAD").exists() => {}
-            Err(error) => return Err(WorkspaceError::io(store)(error)),
-        }
-    }
-    Ok((Git::private(root, store), Format::Sha1))
+/// Removes what no ref holds from a store of Salve's own.
+fn clear_out(store: &Git) -> Result<(), WorkspaceError> {
+    // What somebody else is keeping right now has no name yet.
+    store.read(&["gc", "--quiet", "--prune=1.hour.ago"]).map(drop)
 }

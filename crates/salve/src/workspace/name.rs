@@ -7,6 +7,9 @@ use salve_core::id::IncidentId;
 /// Where all snapshots' refs live; no porcelain of git lists them as branches or tags.
 pub(super) const REFS: &str = "refs/salve";
 
+/// Where the refs of what git ignores live, in a repository of Salve's own.
+pub(super) const IGNORED_REFS: &str = "refs/salve-ignored";
+
 /// The moment of an attempt that a snapshot keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Moment {
@@ -44,6 +47,11 @@ impl Name {
     /// `-undone-2`… at its end for the other moments.
     pub fn to_ref(self) -> String {
         format!("{REFS}/{}/{self}", self.incident)
+    }
+
+    /// Returns the ref of what was ignored, in the vault.
+    pub(super) fn to_ignored_ref(self) -> String {
+        format!("{IGNORED_REFS}/{}/{self}", self.incident)
     }
 
     /// Reads a ref back.

@@ -16,6 +16,22 @@ pub(super) enum Format {
 }
 
 impl Format {
+    /// Returns what git calls it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Sha1 => "sha1",
+            Self::Sha256 => "sha256",
+        }
+    }
+
+    /// Returns the name of the tree without files, which every repository has.
+    pub(super) fn empty_tree(self) -> &'static str {
+        match self {
+            Self::Sha1 => "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+            Self::Sha256 => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+        }
+    }
+
     /// Reads what git calls it.
     pub(super) fn parse(name: &str) -> Option<Self> {
         match name {

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::error::RestoreError;
+use super::ignored::{Ignored, is_settings};
 use super::tree::{Item, Rel, Tree, show};
 
 /// The steps of a restore, each list in the order it is worked off.
@@ -20,6 +21,28 @@ pub(super) struct Plan {
     pub(super) write: BTreeMap<Rel, Item>,
     /// Files that stay although they were not there: they are kept nowhere.
     pub(super) left: Vec<Rel>,
+}
+
+/// The steps for what git sees and for what it ignores.
+#[derive(Debug)]
+pub(super) struct Both {
+    pub(super) seen: Plan,
+    pub(super) ignored: Plan,
+}
+
+impl Both {
+    /// Returns whether there is nothing to do.
+    pub(super) fn is_empty(&self) -> bool {
+        self.seen.is_empty() && self.ignored.is_empty()
+    }
+
+    /// Returns the files that change and those that stay, for people.
+    pub(super) fn told(&self) -> [Vec<String>; 2] {
+        let both = [&self.seen, &self.ignored];
+        let changed = both.iter().flat_map(|plan| plan.remove.iter().chain(plan.write.keys()));
+        let left = both.iter().flat_map(|plan| &plan.left);
+        [changed.map(|path| show(path)).collect(), left.map(|path| show(path)).collect()]
+    }
 }
 
 /// What may be given back.
@@ -79,6 +102,28 @@ pub(super) fn plan(target: &Tree, now: &Tree, extent: Extent<'_>) -> Result<Plan
     }
     plan_dirs(&mut plan, target, now, extent);
     Ok(plan)
+}
+
+/// Decides how the ignored files get from `now` to `target`.
+///
+/// Programs change such files too: one that cannot be given back stays as it is, and so does a new
+/// one unless it holds settings.
+pub(super) fn plan_ignored(target: &Tree, now: &Ignored, extent: Extent<'_>) -> Plan {
+    let mut plan = Plan::default();
+    for path in target.differing(&now.tree) {
+        match standing(&path, target, &now.tree, extent) {
+            Standing::Theirs => continue,
+            // Its present content is not kept.
+            _ if now.uncovered.contains_key(&path) => plan.left.push(path),
+            Standing::Both => plan.left.push(path),
+            Standing::Ours => match target.items.get(&path) {
+                Some(item) => _ = plan.write.insert(path, *item),
+                None if is_settings(&path) => plan.remove.push(path),
+                None => plan.left.push(path),
+            },
+        }
+    }
+    plan
 }
 
 /// Whose change a differing path is.

@@ -95,10 +95,21 @@ struct Rules {
 }
 
 /// What one walk has gathered so far.
-struct Walk {
-    tree: Tree,
+#[derive(Default)]
+pub(super) struct Walk {
+    pub(super) tree: Tree,
     rules: Rules,
     seen: HashSet<Rel>,
+}
+
+impl Walk {
+    /// Returns what was found.
+    pub(super) fn into_tree(self) -> Tree {
+        let Self { mut tree, rules, seen: _ } = self;
+        tree.add_parents();
+        tree.hidden = rules.hidden;
+        tree
+    }
 }
 
 impl Scanner {
@@ -112,7 +123,7 @@ impl Scanner {
         also: impl IntoIterator<Item = &'a Rel>,
     ) -> Result<Tree, WorkspaceError> {
         let rules = self.rules(&self.git, Path::new(""))?;
-        let mut walk = Walk { tree: Tree::default(), rules, seen: HashSet::new() };
+        let mut walk = Walk { rules, ..Walk::default() };
         let mut todo = vec![PathBuf::new()];
         while let Some(dir) = todo.pop() {
             self.walk(&dir, &mut walk, &mut todo)?;
@@ -125,11 +136,7 @@ impl Scanner {
                 self.look(path, &mut walk);
             }
         }
-        let Walk { mut tree, rules, seen } = walk;
-        tree.add_parents();
-        tree.hidden = rules.hidden;
-        self.cache().retain(|path, _| seen.contains(path));
-        Ok(tree)
+        Ok(walk.into_tree())
     }
 
     fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<Rel, (Stamp, Oid)>> {
@@ -218,7 +225,7 @@ impl Scanner {
     }
 
     /// Takes in one file or link; anything else has no content to keep.
-    fn look(&self, path: &OsStr, walk: &mut Walk) {
+    pub(super) fn look(&self, path: &OsStr, walk: &mut Walk) {
         let full = self.root.join(path);
         let Ok(meta) = fs::symlink_metadata(&full) else { return };
         if !meta.is_file() && !meta.is_symlink() {
@@ -295,7 +302,7 @@ fn names(dir: &Path) -> io::Result<Vec<(OsString, FileType)>> {
 }
 
 /// Opens a regular file, never a link, device or pipe that took its place.
-fn open(path: &Path) -> io::Result<File> {
+pub(super) fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     if !file.metadata()?.is_file() {

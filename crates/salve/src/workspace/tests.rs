@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-fn git_in(dir: &Path, args: &[&str]) -> String {
+pub(super) fn git_in(dir: &Path, args: &[&str]) -> String {
     let mut command = Command::new("git");
     command.current_dir(dir).args(args).env("GIT_OPTIONAL_LOCKS", "0");
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");

@@ -66,6 +66,8 @@ pub enum Why {
     TooMuch,
     /// It cannot be read.
     Unreadable,
+    /// Git ignores it, and a tool or program makes it.
+    Derived,
 }
 
 /// What is known about a file whose content is not kept.

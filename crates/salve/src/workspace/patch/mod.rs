@@ -93,7 +93,8 @@ impl Workspace {
         let stage = (self.state_dir.as_path(), &trial.store);
         let staged = restore::stage(&self.scanner, &plan, stage)?;
         for path in plan.write.keys().chain(&plan.remove) {
-            if self.now(path)? != trial.before.items.get(path).copied() {
+            let now = self.read(path)?.map(|(item, _)| item);
+            if now != trial.before.items.get(path).copied() {
                 let why = "was changed at this very moment";
                 return Err(PatchError::Refused { path: show(path), why });
             }
@@ -200,10 +201,6 @@ impl Workspace {
                 _ => Err(WorkspaceError::io(full)(error)),
             },
         }
-    }
-
-    fn now(&self, path: &OsStr) -> Result<Option<Item>, WorkspaceError> {
-        Ok(self.read(path)?.map(|(item, _)| item))
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Component, Path};
 
 use super::{Ground, Scanner, WorkspaceError, link_text};
+use crate::workspace::git::Git;
 use crate::workspace::keep;
 use crate::workspace::oid::Oid;
 use crate::workspace::tree::{Gap, Item, Kind, Rel, Tree, show};
@@ -35,6 +36,13 @@ pub(super) fn lay(
     tree: &Tree,
     ground: &Ground,
 ) -> Result<Vec<String>, WorkspaceError> {
+    lay_over(&scanner.git, tree, ground)?;
+    let gaps = tree.gaps.iter().filter(|(path, gap)| !bring_large(ground, path, gap));
+    Ok(gaps.map(|(path, _)| format!("{}: it is not kept", show(path))).collect())
+}
+
+/// Lays a tree out whose files the `store` has.
+pub(super) fn lay_over(store: &Git, tree: &Tree, ground: &Ground) -> Result<(), WorkspaceError> {
     let mut made = HashSet::new();
     let parents = tree.items.keys().filter_map(|path| Path::new(path).parent());
     for dir in tree.dirs.iter().map(Path::new).chain(parents) {
@@ -43,20 +51,18 @@ pub(super) fn lay(
             fs::create_dir_all(&dir).map_err(WorkspaceError::io(dir))?;
         }
     }
-    write_all(scanner, ground, tree.items.iter())?;
-    let gaps = tree.gaps.iter().filter(|(path, gap)| !bring_large(ground, path, gap));
-    Ok(gaps.map(|(path, _)| format!("{}: it is not kept", show(path))).collect())
+    write_all(store, ground, tree.items.iter())
 }
 
 /// Writes items into directories that are there.
 fn write_all<'a>(
-    scanner: &Scanner,
+    store: &Git,
     ground: &Ground,
     items: impl Iterator<Item = (&'a Rel, &'a Item)>,
 ) -> Result<(), WorkspaceError> {
     let items: Vec<_> = items.collect();
     let oids: Vec<Oid> = items.iter().map(|(_, item)| item.oid).collect();
-    keep::contents(&scanner.git, &oids, |at, content| {
+    keep::contents(store, &oids, |at, content| {
         let (path, item) = items[at];
         let place = ground.root.join(path);
         let made = match item.kind {
@@ -106,7 +112,7 @@ pub(super) fn overlay(
     for (path, _) in &meant {
         make_way(ground, Path::new(path)).map_err(WorkspaceError::io(ground.root.join(path)))?;
     }
-    write_all(scanner, ground, meant.into_iter())
+    write_all(&scanner.git, ground, meant.into_iter())
 }
 
 /// Removes a file of the shadow, never what a link leads to.

@@ -83,6 +83,7 @@ impl Workspace {
 
         lay::surround(&ground)?;
         let mut lacks = lay::lay(scanner, tree, &ground)?;
+        self.lay_ignored(of, &ground)?;
         let mut bringer = Bringer::new(&ground);
         tree.hidden.iter().for_each(|path| bringer.bring(Path::new(path)));
         lacks.extend(bringer.lacks);
@@ -91,6 +92,14 @@ impl Workspace {
         }
         let env = env::variables(&ground, tree);
         Ok(Shadow { ground, env, lacks, _lair: lair })
+    }
+
+    /// Lays the ignored files out that are kept.
+    fn lay_ignored(&self, of: &Snapshot, ground: &Ground) -> Result<(), WorkspaceError> {
+        match self.vault.existing() {
+            Some(store) => lay::lay_over(&store, &of.ignored.tree, ground),
+            None => Ok(()),
+        }
     }
 
     /// Gives the files named by `only` in a shadow the state that they have in another snapshot;

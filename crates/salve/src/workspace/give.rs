@@ -1,0 +1,104 @@
+//! The way back to a snapshot.
+
+use super::error::{Back, RestoreError, WorkspaceError};
+use super::name::{Moment, Name};
+use super::plan::{self, Again, Both, Extent};
+use super::restore::{self, Stop};
+use super::tree::show;
+use super::{Snapshot, Workspace};
+
+/// Which differences are given back.
+#[derive(Clone, Copy, Debug)]
+pub enum Give<'a> {
+    /// All of them.
+    All,
+    /// Those that the repair made; what others changed stays.
+    Repair {
+        /// The state that the repair left.
+        left: &'a Snapshot,
+        /// What happens to files that were changed again since.
+        again: Again,
+    },
+}
+
+/// What a restore did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The snapshot of the state that was left; nothing if there was nothing to do.
+    pub kept: Option<Name>,
+    /// The files that were given back or removed.
+    pub files: Vec<String>,
+    /// Files that are not what they were but stay: too large to be kept, or ignored by git and
+    /// possibly written by others.
+    pub left: Vec<String>,
+}
+
+impl Workspace {
+    /// Gives the working tree back as it was, after keeping the state that it leaves.
+    ///
+    /// Files that did not change are not touched.
+    pub fn restore(&self, to: &Snapshot, give: Give<'_>) -> Result<Restored, RestoreError> {
+        let now = self.now(to.name, to)?;
+        if self.plan(to, &now, give)?.is_empty() {
+            return Ok(Restored { kept: None, files: Vec::new(), left: Vec::new() });
+        }
+        let kept = self.next_undone(to.name)?;
+        // Keeping reads the files again, so the plan is made from what is kept.
+        let now = self.keep(Snapshot { name: kept, ..now })?;
+        let plan = self.plan(to, &now, give)?;
+        if let Err(stop) = self.work_off(&plan)? {
+            let back = self.go_back(&now);
+            return Err(RestoreError::Partly { path: show(&stop.path), source: stop.source, back });
+        }
+        let [files, left] = plan.told();
+        Ok(Restored { kept: Some(kept), files, left })
+    }
+
+    /// Decides what has to be done for all files.
+    fn plan(&self, to: &Snapshot, now: &Snapshot, give: Give<'_>) -> Result<Both, RestoreError> {
+        let (extent, extent_ignored) = match give {
+            Give::All => (Extent::All, Extent::All),
+            Give::Repair { left, again } => (
+                Extent::Repair { left: &left.tree, again },
+                Extent::Repair { left: &left.ignored.tree, again },
+            ),
+        };
+        let seen = plan::plan(&to.tree, &now.tree, extent)?;
+        let ignored = plan::plan_ignored(&to.ignored.tree, &now.ignored, extent_ignored);
+        Ok(Both { seen, ignored })
+    }
+
+    /// Lays all files ready, then works both plans off.
+    fn work_off(&self, plan: &Both) -> Result<Result<(), Stop>, RestoreError> {
+        let main = &self.scanner.git;
+        let vault = self.vault.existing();
+        let dir = self.state_dir.as_path();
+        let seen = restore::stage(&self.scanner, &plan.seen, (dir, main))?;
+        let store = vault.as_ref().unwrap_or(main);
+        let ignored = restore::stage(&self.scanner, &plan.ignored, (dir, store))?;
+        Ok(seen.apply().and_then(|()| ignored.apply()))
+    }
+
+    /// Returns the name for the state that the next undoing leaves.
+    fn next_undone(&self, name: Name) -> Result<Name, WorkspaceError> {
+        let names = self.names(name.incident)?;
+        let time = |other: &Name| match other.moment {
+            Moment::Undone(time) if other.attempt == name.attempt => Some(time),
+            Moment::Undone(_) | Moment::Before | Moment::After => None,
+        };
+        let last = names.iter().filter_map(time).max().unwrap_or(0);
+        Ok(name.at(Moment::Undone(last + 1)))
+    }
+
+    /// Takes a restore that failed half-way back.
+    fn go_back(&self, to: &Snapshot) -> Back {
+        let back = || -> Result<Result<(), Stop>, RestoreError> {
+            let now = self.now(to.name, to)?;
+            self.work_off(&self.plan(to, &now, Give::All)?)
+        };
+        match back() {
+            Ok(Ok(())) => Back::Whole,
+            Ok(Err(_)) | Err(_) => Back::Kept { name: to.name.to_ref() },
+        }
+    }
+}
