@@ -2,8 +2,11 @@
 //!
 //! A check is a command that is green or red: tests, types, lint, build. Nothing here runs one.
 //! [`read`] tells from its output what failed, and [`narrow`] how to run only that again;
-//! [`proof`] weighs whether a check that turned green was repaired.
+//! [`proof`] weighs whether a check that turned green was repaired. [`attempt`] and [`decisions`]
+//! tell what is kept of a heal, from the journal.
 
+pub mod attempt;
+pub mod decisions;
 mod narrow;
 pub mod proof;
 mod read;

@@ -106,6 +106,7 @@ kinds! {
     Finished "finished" 1 false;
     Marked "marked" 1 false;
     AgentLaunched "agent_launched" 1 false;
+    FilesChanged "files_changed" 1 false;
     Charged "charged" 1 false;
     Refilled "refilled" 1 true;
     Exhausted "exhausted" 1 true;

@@ -8,12 +8,14 @@
 //! **Invariant:** free text enters an event only as [`Scrubbed`].
 
 mod actor;
+mod changed;
 mod code;
 mod digest;
 mod terms;
 mod words;
 
 pub use actor::{Actor, Process};
+pub use changed::ChangedFile;
 pub use code::{DecodeError, Encoded, Foreign};
 pub use digest::{BadDigest, Digest};
 pub use terms::{Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Resource};
@@ -156,8 +158,21 @@ pub enum Event {
         process: Process,
         /// The agent's name.
         agent: Scrubbed,
+        /// The model that it was asked to use, if not its own choice.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<Scrubbed>,
         /// How long it may take at most, its ending included.
         limit_ms: u64,
+    },
+    /// The files that a remedy was found to have changed.
+    FilesChanged {
+        /// The effect that found them.
+        effect: u32,
+        /// The files, see [`ChangedFile::some`].
+        files: Vec<ChangedFile>,
+        /// How many more there are.
+        #[serde(default)]
+        more: u32,
     },
     /// What an effect has cost so far; the larger of two such statements counts.
     Charged {

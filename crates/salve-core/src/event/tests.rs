@@ -80,7 +80,13 @@ fn one_of_each() -> Vec<Event> {
             effect: 2,
             process: process.clone(),
             agent: text("claude"),
+            model: Some(text("haiku")),
             limit_ms: 600_000,
+        },
+        Event::FilesChanged {
+            effect: 2,
+            files: vec![ChangedFile { path: text("src/a.rs"), lines: Some(3) }],
+            more: 0,
         },
         Event::Charged { effect: 2, spent: Amounts { tokens: 5, ..Amounts::default() } },
         Event::Refilled { granted: Amounts { attempts: 2, ..Amounts::default() } },

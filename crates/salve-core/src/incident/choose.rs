@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use serde::Serialize;
+
 use super::Incident;
 use crate::event::{Origin, Remedy, RemedyKind};
 
@@ -49,7 +51,8 @@ fn rank(origin: Origin) -> u8 {
 }
 
 /// How much thought an attempt deserves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// A simple fix: imports, typos, formatting.
     Simple,

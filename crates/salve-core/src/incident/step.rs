@@ -184,7 +184,7 @@ impl Incident {
             | Event::Ordered { .. }
             | Event::Refilled { .. } => Err(Ignored::NotAPerson),
             Event::Claimed { .. } => Err(Ignored::Held),
-            Event::Noted { .. } => Ok(None),
+            Event::Noted { .. } | Event::FilesChanged { .. } => Ok(None),
             // The rest is no part of an incident's life.
             _ => Err(Ignored::NoNews),
         }

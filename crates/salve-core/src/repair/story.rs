@@ -7,8 +7,8 @@ use super::notice::{resource_text, size};
 use super::task::Scene;
 use super::{Line, Notice, RepairState, Tale, VERSION, agent_title, exit_text};
 use crate::event::{
-    Actor, Amounts, Effect, Encoded, Event, Limits, Mark, Order, Outcome, Proof, Report, Scope,
-    Stage, SubjectKind, Symptom, Verdict,
+    Actor, Amounts, ChangedFile, Effect, Encoded, Event, Limits, Mark, Order, Outcome, Proof,
+    Report, Scope, Stage, SubjectKind, Symptom, Verdict,
 };
 use crate::playbook::Finding;
 use crate::scrub::Scrubbed;
@@ -125,6 +125,7 @@ fn words(event: &Event) -> String {
         Event::Finished { report, .. } => reported(report),
         Event::Marked { .. } => marked(event),
         Event::AgentLaunched { agent, .. } => format!("started {agent}"),
+        Event::FilesChanged { files, more, .. } => changed(files, *more),
         other => of_people_and_ends(other),
     }
 }
@@ -132,6 +133,12 @@ fn words(event: &Event) -> String {
 fn diagnosed(rule: &Scrubbed, findings: &[Finding]) -> String {
     let told = findings.iter().map(|Finding { what, next }| format!(": {what} {next}"));
     format!("recognised {rule}{}", told.collect::<String>())
+}
+
+fn changed(files: &[ChangedFile], more: u32) -> String {
+    let named: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("found changed: {}{more}", named.join(", "))
 }
 
 fn marked(event: &Event) -> String {

@@ -488,6 +488,7 @@ fn edits_without_a_word_are_an_agents_repair_too() {
             effect: 2,
             process: process(7),
             agent: Scrubbed::literal("codex"),
+            model: None,
             limit_ms: 1_000,
         };
         story.salve(launched).unwrap();

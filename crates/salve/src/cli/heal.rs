@@ -24,7 +24,7 @@ use crate::heal::right::{Right, RunLock};
 use crate::process::{Capture, Care, Look, Outlet, keeper};
 use crate::project::Project;
 use crate::store::Store;
-use crate::subjects::check::{CheckPlan, Clinic, Ending, HealPlan, Input, Presence};
+use crate::subjects::check::{CheckPlan, Clinic, Ending, HealPlan, Input, Presence, Records};
 
 /// Arguments of `salve heal`.
 #[derive(Debug, clap::Args)]
@@ -109,9 +109,11 @@ pub(super) fn care(
     let (post, inbox) = mpsc::channel();
     listen(&project, &store, &post, &[])?;
     let agents = agents::for_checks((&project, &store), config, &scrubber, out)?;
+    let heal = heal_plan(config, agents.is_some(), &scrubber);
     let mut clinic = Clinic {
         shelf: shelf(&project, config),
-        heal: heal_plan(config, agents.is_some(), &scrubber),
+        records: Records::new(&project, heal.kept),
+        heal,
         project,
         by: Some(speaker(&scrubber)).filter(|by| matches!(by, Actor::Person { .. })),
         desk,

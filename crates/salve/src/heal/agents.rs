@@ -128,6 +128,7 @@ impl Agents<'_> {
                     effect: effect.effect,
                     process: agent.process().clone(),
                     agent: scrubber.scrub(&task.agent),
+                    model: task.model.as_ref().map(|model| scrubber.scrub(model)),
                     limit_ms: millis(task.bounds.wall.saturating_add(ENDING)),
                 };
                 let agent = Arc::new(agent);

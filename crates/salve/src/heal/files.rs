@@ -10,7 +10,7 @@ use salve_core::event::Report;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use crate::project::Project;
-use crate::workspace::{Again, Give, Moment, Name, Snapshot, Workspace, WorkspaceError};
+use crate::workspace::{Again, Give, Measured, Moment, Name, Snapshot, Workspace, WorkspaceError};
 
 /// Whether files were edited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +23,16 @@ pub enum Edits {
 
 /// Finds out whether anything changed since the snapshot of that name, and keeps the state found.
 pub fn has_changed(project: &Project, name: Name) -> Result<Edits, WorkspaceError> {
+    let Some(found) = look(project, name)? else { return Ok(Edits::Some) };
+    Ok(if found.change.files == Some(0) { Edits::None } else { Edits::Some })
+}
+
+/// Finds out what changed since the snapshot of that name, and keeps the state found; nothing if
+/// there is no such snapshot.
+pub fn look(project: &Project, name: Name) -> Result<Option<Measured>, WorkspaceError> {
     let workspace = Workspace::open(project)?;
-    let Some(before) = workspace.load(name)? else { return Ok(Edits::Some) };
-    let change = workspace.measure(&before)?.change;
-    Ok(if change.files == Some(0) { Edits::None } else { Edits::Some })
+    let before = workspace.load(name)?;
+    before.map(|before| workspace.measure(&before)).transpose()
 }
 
 /// Keeps the present state under a name, and lets those older than `kept` go.
@@ -51,11 +57,7 @@ pub fn keep(
 
 /// Measures what changed since the snapshot of that name.
 pub fn measure(project: &Project, name: Name, scrubber: &Scrubber) -> Report {
-    let measured = Workspace::open(project).and_then(|workspace| {
-        let before = workspace.load(name)?;
-        before.map(|before| workspace.measure(&before)).transpose()
-    });
-    match measured {
+    match look(project, name) {
         Ok(Some(measured)) => Report::Measured(measured.change),
         Ok(None) => nothing_there(),
         Err(error) => failed(scrubber, &error),

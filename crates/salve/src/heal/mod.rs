@@ -12,6 +12,7 @@
 
 pub mod agents;
 pub mod cause;
+pub mod failure_log;
 pub mod files;
 pub mod patches;
 pub mod right;

@@ -81,6 +81,7 @@ fn said() -> impl Strategy<Value = Event> {
             effect,
             process: process(7),
             agent: Scrubbed::literal("claude"),
+            model: None,
             limit_ms,
         }),
         amount().prop_map(move |n| Event::Refilled { granted: amounts(n) }),

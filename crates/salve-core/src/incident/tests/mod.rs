@@ -381,6 +381,7 @@ fn an_agent_that_salve_started_has_its_own_time() {
         effect,
         process: process(7),
         agent: Scrubbed::literal("claude"),
+        model: None,
         limit_ms: 600_000,
     };
     assert_eq!(story.salve(launched(1)), Err(Ignored::Stale), "nothing is applied yet");

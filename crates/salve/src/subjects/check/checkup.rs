@@ -71,6 +71,10 @@ pub(super) struct Case {
     pub(super) earlier: Vec<Colour>,
     /// What the green run that is being proven said.
     pub(super) green: Option<Results>,
+    /// How long the last run that was red took.
+    pub(super) took: Duration,
+    /// Why something could not be kept, so that it is said once.
+    pub(super) complaint: Option<String>,
 }
 
 impl Clinic<'_> {
@@ -130,14 +134,10 @@ impl Checkup<'_, '_> {
                 self.finish(effect, report)
             }
             Input::Done { .. } => Ok(()),
-            Input::Measured { tree } => {
-                self.case.tree = Some(tree);
-                Ok(())
+            Input::Measured { effect, tree, files } if self.case.effect == Some(effect) => {
+                self.measured(effect, tree, &files)
             }
-            Input::Changed => {
-                self.case.changed = true;
-                Ok(())
-            }
+            Input::Measured { .. } => Ok(()),
             Input::Tried { effect, trials } => self.tried(effect, &trials),
             Input::Agent { effect, event } => self.agent_told(effect, event),
             Input::Journal(entries) => {
@@ -216,6 +216,8 @@ impl Checkup<'_, '_> {
                 self.in_vain();
                 let symptom = Some(Box::new(evidence.symptom.clone()));
                 self.case.seen = Some(evidence);
+                self.case.took = ran.took;
+                self.keep_evidence();
                 if self.case.is_again {
                     self.case.earlier.push(Colour::Red);
                 }
@@ -236,6 +238,7 @@ impl Checkup<'_, '_> {
             first: Some(evidence.clone()),
             seen: Some(evidence),
             earlier: vec![Colour::Red],
+            took: ran.took,
             ..Case::default()
         };
         let id = IncidentId(Uuid::new_v4());
@@ -245,7 +248,9 @@ impl Checkup<'_, '_> {
                     self.clinic.face.entry(&self.plan.name, &incident, entry);
                 }
                 self.incident = Some(incident);
-                Ok(())
+                self.keep_evidence();
+                self.tidy_records();
+                self.keep_records()
             }
             Err(DeskError::Store(error)) => Err(error),
             Err(DeskError::NotOpened(error)) => {
@@ -348,7 +353,7 @@ impl Checkup<'_, '_> {
         loop {
             let event = Event::Finished { effect: effect.effect, report: report.clone() };
             match self.say_as(&by, vec![event])? {
-                Wrote::Done(_) => return Ok(()),
+                Wrote::Done(_) => return self.keep_records(),
                 Wrote::Overtaken => {}
             }
         }

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use salve_core::event::{Digest, Effect, RemedyKind, Report, Scope, Undo};
-use salve_core::incident::Run as Effecting;
+use salve_core::event::{ChangedFile, Digest, Effect, Event, RemedyKind, Report, Scope, Undo};
+use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
 use super::Input;
 use super::checkup::Checkup;
 use crate::heal::agents::{Minder, see_off};
 use crate::heal::cause::{self, Known, run_known};
-use crate::heal::files::{self, Edits, failed, has_changed};
+use crate::heal::files::{self, failed};
 use crate::heal::patches;
 use crate::heal::shelf::What;
 use crate::heal::spawn_thread;
 use crate::store::StoreError;
-use crate::workspace::{Name, Workspace};
+use crate::workspace::{FileChange, Name};
 
 impl Checkup<'_, '_> {
     /// Does what the incident asks for.
@@ -54,17 +54,37 @@ impl Checkup<'_, '_> {
         let changes = self.changes(effect);
         spawn_thread("effect", move || {
             let report = work();
-            if let Some(name) = changes {
-                // With the state it left kept, undoing it spares what others edit from here on;
-                // without, all goes back.
-                if let Ok(Edits::Some) = has_changed(&project, name) {
-                    let _ = post.send(Input::Changed);
-                }
+            // With the state it left kept, undoing it spares what others edit from here on;
+            // without, all goes back.
+            if let Some(Ok(Some(found))) = changes.map(|name| files::look(&project, name)) {
+                let (tree, files) = (found.after.tree(), found.files);
+                let _ = post.send(Input::Measured { effect, tree, files });
             }
             // Nobody is left to tell when the run of Salve is over; the journal says what was
             // begun.
             let _ = post.send(Input::Done { effect, report });
         });
+    }
+
+    /// Takes in what a repair changed.
+    pub(super) fn measured(
+        &mut self,
+        effect: Effecting,
+        tree: Digest,
+        files: &[FileChange],
+    ) -> Result<(), StoreError> {
+        self.case.tree = Some(tree);
+        let Some(incident) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
+        if files.is_empty() {
+            return Ok(());
+        }
+        self.case.changed = true;
+        let scrubber = &self.clinic.desk.scrubber;
+        let named = files
+            .iter()
+            .map(|file| ChangedFile { path: scrubber.scrub(&file.path), lines: file.lines });
+        let (files, more) = ChangedFile::some(named.collect());
+        self.append(incident, Event::FilesChanged { effect: effect.effect, files, more })
     }
 
     /// Returns the snapshot from before a command that changes files, which nobody measures later.
@@ -106,13 +126,10 @@ impl Checkup<'_, '_> {
                 // It said that it has finished, and may still be writing.
                 see_off(&agent);
             }
-            let measured = Workspace::open(&project).and_then(|workspace| {
-                let before = workspace.load(name)?;
-                before.map(|before| workspace.measure(&before)).transpose()
-            });
-            match measured {
+            match files::look(&project, name) {
                 Ok(Some(measured)) => {
-                    let _ = post.send(Input::Measured { tree: measured.after.tree() });
+                    let (tree, files) = (measured.after.tree(), measured.files);
+                    let _ = post.send(Input::Measured { effect, tree, files });
                     Report::Measured(measured.change)
                 }
                 Ok(None) => files::nothing_there(),

@@ -11,6 +11,7 @@ mod effects;
 mod learn;
 mod plan;
 mod prove;
+mod records;
 mod remedies;
 mod run;
 mod trials;
@@ -24,6 +25,7 @@ use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
 pub use plan::{CheckPlan, HealPlan};
+pub use records::{RecordError, Records};
 pub use trials::{Trial, Trials};
 
 use crate::agent::AgentEvent;
@@ -32,6 +34,7 @@ use crate::heal::agents::Agents;
 use crate::heal::shelf::Shelf;
 use crate::process::Care;
 use crate::project::Project;
+use crate::workspace::FileChange;
 
 /// Something that reached a check's care.
 #[derive(Debug)]
@@ -52,11 +55,13 @@ pub enum Input {
     },
     /// The state that a repair left was measured.
     Measured {
+        /// The effect that changed it, or measured it.
+        effect: Effecting,
         /// The hash of that state.
         tree: Digest,
+        /// The files that changed.
+        files: Vec<FileChange>,
     },
-    /// A command was found to have changed files that a snapshot holds.
-    Changed,
     /// The runs that a proof needs came back.
     Tried {
         /// The effect that they are to verify.
@@ -167,6 +172,8 @@ pub struct Clinic<'a> {
     pub shelf: Shelf<'a>,
     /// How healing goes.
     pub heal: HealPlan,
+    /// What is kept of heals beside the journal.
+    pub records: Records,
     /// What it takes to start agents, where they are.
     pub agents: Option<Agents<'a>>,
     /// Where everything arrives, and how to get there.

@@ -49,6 +49,9 @@ impl Checkup<'_, '_> {
         let rule = found.rule.as_ref().map(|rule| scrubber.scrub(rule));
         let (nature, findings) = (found.nature, found.findings.clone());
         self.case.diagnosis = Some(found);
+        if !findings.is_empty() {
+            self.keep_evidence();
+        }
         let Some(rule) = rule else { return Ok(()) };
         let event = Event::Diagnosed { nature, rule, findings };
         let (by, Some(incident)) = (self.clinic.desk.salve(), &mut self.incident) else {

@@ -5,12 +5,13 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use salve_core::event::Mode;
+use salve_core::event::{Mode, SubjectKind};
 use salve_core::id::IncidentId;
 
 use super::crash_log::CrashLog;
 use super::fleet::Fleet;
 use super::{Input, Seen};
+use crate::heal::failure_log::FailureLog;
 use crate::heal::spawn_thread;
 
 /// How long a log lies before it is written: what crashed is started again first, and of one that
@@ -60,7 +61,7 @@ impl Scribing {
     /// Has a log written, in place of an earlier one of the same incident.
     fn add(&self, job: Job) {
         let mut pile = self.pile();
-        pile.waiting.retain(|old| old.log.incident != job.log.incident);
+        pile.waiting.retain(|old| old.log.incident() != job.log.incident());
         pile.waiting.push(job);
         if pile.state == Scribe::None {
             pile.state = Scribe::Idle;
@@ -118,16 +119,17 @@ impl Fleet<'_> {
     /// Writes a crash log: at once where an agent is going to read it, else in passing.
     pub(super) fn write_log(&mut self, at: usize, incident: IncidentId, evidence: Seen) {
         let plan = &self.servers[at].plan;
-        let log = CrashLog {
+        let log = CrashLog(FailureLog {
             incident,
             at: self.desk.now(),
-            server: self.desk.scrubber.scrub(&plan.name),
+            kind: SubjectKind::Server,
+            name: self.desk.scrubber.scrub(&plan.name),
             command: plan.command.clone(),
-            uptime: evidence.uptime,
+            took: evidence.uptime,
             symptom: evidence.found.symptom,
             findings: evidence.findings,
             evidence: evidence.found.output,
-        };
+        });
         let root = self.root.clone();
         match self.repair.mode {
             Mode::Agent => {

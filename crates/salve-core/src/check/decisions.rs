@@ -1,0 +1,222 @@
+//! What was decided in a heal and why, one line each, for `decisions.log`.
+//!
+//! All of it is read from the journal. Each line names its entry, so that none is written twice.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::event::{
+    Breaker, Effect, Event, Order, Outcome, Proof, Report, Scope, Symptom, Verdict,
+};
+use crate::id::IncidentId;
+use crate::repair::{Tale, ended, who};
+
+/// One decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The journal's entry.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// The incident.
+    pub incident: IncidentId,
+    /// What was decided, in one line.
+    pub text: String,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seq, at, incident, text } = self;
+        write!(f, "{at:.0} heal-{} #{seq} ", incident.short())?;
+        // One decision is one line, and says nothing to a terminal.
+        text.chars().try_for_each(|c| write!(f, "{}", if c.is_control() { ' ' } else { c }))
+    }
+}
+
+/// Returns what was decided in an incident, in its order.
+pub fn decisions(tale: &Tale<'_>) -> Vec<Decision> {
+    let (mut why, mut asked) = (String::new(), String::new());
+    let mut undoing = None;
+    let mut decided = Vec::new();
+    for line in tale.lines().iter().filter(|line| line.ignored.is_none()) {
+        let entry = &line.entry;
+        note_reason(&entry.event, &mut why);
+        for notice in &line.notices {
+            if matches!(notice.phase, "exhausted" | "failed_requires_human") {
+                asked = format!(": {}", notice.message);
+            }
+        }
+        let text = match &entry.event {
+            Event::Requested { effect, what: Effect::RollBack(scope) } => {
+                undoing = Some(*effect);
+                Some(roll_back(tale, *scope, &why))
+            }
+            Event::Finished { effect, report } if undoing == Some(*effect) => {
+                undoing = None;
+                not_undone(report)
+            }
+            Event::Requested { what: Effect::Ask, .. } => {
+                let why = std::mem::take(&mut asked);
+                Some(format!("ESCALATED to {}{why}", tale.incident().policy().person))
+            }
+            event => words(event, &who(&entry.by)),
+        };
+        decided.extend(text.map(|text| Decision {
+            seq: entry.seq,
+            at: entry.at,
+            incident: tale.id(),
+            text,
+        }));
+    }
+    decided
+}
+
+/// Returns the number of the last entry of an incident that a log tells of, 0 if of none.
+pub fn last_told(log: &str, incident: IncidentId) -> u64 {
+    let mark = format!(" heal-{} #", incident.short());
+    let told = log.lines().filter_map(|line| {
+        let rest = line.split_once(&mark)?.1;
+        rest.split_once(' ')?.0.parse::<u64>().ok()
+    });
+    told.max().unwrap_or(0)
+}
+
+/// Remembers why a change may have to be undone.
+fn note_reason(event: &Event, why: &mut String) {
+    let told = match event {
+        Event::Finished { report, .. } => match report {
+            Report::Verified { proof: Proof::Failed, symptom } => {
+                let seen = |s: &Symptom| format!("still red: {}", s.key_line);
+                symptom.as_deref().map_or_else(|| "still red".to_owned(), seen)
+            }
+            Report::Verified { proof: Proof::Masked, .. } => {
+                "green only because what judges it was weakened".into()
+            }
+            Report::Failed { reason } => reason.to_string(),
+            Report::TimedOut => "it took too long".into(),
+            Report::Done
+            | Report::NoAgent
+            | Report::Measured(_)
+            | Report::Verified { proof: Proof::Proven | Proof::Transient | Proof::Flaky, .. } => {
+                return;
+            }
+        },
+        Event::Sickened { symptom } => format!("red again: {}", symptom.key_line),
+        Event::Ordered { order } => format!("ordered: {}", order_word(*order)),
+        Event::Rejected { .. } => "a person said no".into(),
+        Event::Tripped { breaker } => format!("breaker {}", breaker_word(*breaker)),
+        _ => return,
+    };
+    *why = told;
+}
+
+fn roll_back(tale: &Tale<'_>, scope: Scope, why: &str) -> String {
+    match scope {
+        Scope::Attempt => format!("ROLLBACK of the attempt: {why}"),
+        Scope::Incident if why == format!("breaker {}", breaker_word(Breaker::NewErrors)) => {
+            format!("ROLLBACK of everything: {why}")
+        }
+        Scope::Incident => {
+            let limit = tale.incident().policy().catastrophe_after.unwrap_or_default();
+            format!("CATASTROPHIC ROLLBACK after {limit} failures in a row: {why}")
+        }
+    }
+}
+
+fn not_undone(report: &Report) -> Option<String> {
+    match report {
+        Report::Failed { reason } => Some(format!("the roll-back failed: {reason}")),
+        Report::TimedOut => Some("the roll-back took too long".into()),
+        Report::Done | Report::NoAgent | Report::Measured(_) | Report::Verified { .. } => None,
+    }
+}
+
+/// Returns what an event decides, if it does.
+fn words(event: &Event, person: &str) -> Option<String> {
+    Some(match event {
+        Event::Opened { subject, symptom, .. } => {
+            let (signature, class) = (symptom.signature, symptom.class);
+            format!("OPENED {}: {} ({signature}, {class})", subject.name, symptom.key_line)
+        }
+        Event::Judged { remedy, judgement } => {
+            let verdict = match judgement.verdict {
+                Verdict::Allow => "CHOSE",
+                Verdict::Ask => "ASKED about",
+                Verdict::Deny => "DENIED",
+            };
+            let (rule, reason) = (&judgement.rule, &judgement.reason);
+            format!("{verdict} `{}`: rule {rule}: {reason}", remedy.text)
+        }
+        Event::NothingLeft {} => "NOTHING LEFT to try".into(),
+        Event::Exhausted { resource } => format!("EXHAUSTED: {resource:?}"),
+        Event::Tripped { breaker } => {
+            format!("BREAKER {}: {}", breaker_word(*breaker), breaker_action(*breaker))
+        }
+        Event::Finished { report: Report::Verified { proof, .. }, .. } => match proof {
+            Proof::Failed => return None,
+            Proof::Proven | Proof::Transient | Proof::Flaky | Proof::Masked => {
+                format!("VERIFIED: {}", proof_word(*proof))
+            }
+        },
+        Event::Approved { question, .. } => format!("APPROVED by {person}: question {question}"),
+        Event::Rejected { question, .. } => format!("REJECTED by {person}: question {question}"),
+        Event::Resolved { .. } => format!("RESOLVED by {person}"),
+        Event::Refilled { .. } => format!("REFILLED by {person}"),
+        Event::Ordered { order } => format!("{} by {person}", order_word(*order)),
+        Event::Ended { outcome } => format!("OUTCOME: {}", outcome_words(*outcome)),
+        _ => return None,
+    })
+}
+
+fn outcome_words(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Recovered(proof) => format!("green, {}", proof_word(proof)),
+        Outcome::Resolved | Outcome::GivenUp | Outcome::Unhealed | Outcome::Aborted => {
+            ended(outcome).to_owned()
+        }
+    }
+}
+
+/// Returns the word for a proof.
+pub fn proof_word(proof: Proof) -> &'static str {
+    match proof {
+        Proof::Proven => "proven",
+        Proof::Transient => "transient",
+        Proof::Flaky => "flaky",
+        Proof::Masked => "masked",
+        Proof::Failed => "failed",
+    }
+}
+
+fn order_word(order: Order) -> &'static str {
+    match order {
+        Order::Pause => "PAUSE",
+        Order::Resume => "RESUME",
+        Order::Skip => "SKIP",
+        Order::Retry => "RETRY",
+        Order::Abort => "ABORT",
+        Order::Escalate => "ESCALATE",
+    }
+}
+
+fn breaker_word(breaker: Breaker) -> &'static str {
+    match breaker {
+        Breaker::SameError => "same error",
+        Breaker::FileChurn => "file churn",
+        Breaker::NewErrors => "new errors",
+        Breaker::Orphans => "orphans",
+    }
+}
+
+fn breaker_action(breaker: Breaker) -> &'static str {
+    match breaker {
+        Breaker::SameError => "HALT, a systemic issue",
+        Breaker::FileChurn => "flagged for review",
+        Breaker::NewErrors => "everything is rolled back and flagged",
+        Breaker::Orphans => "PAUSE is written to CONTROL.md",
+    }
+}
+
+#[cfg(test)]
+mod tests;

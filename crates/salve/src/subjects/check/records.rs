@@ -1,0 +1,281 @@
+//! What is kept of a heal below `.salve`: the evidence, each attempt, and what was decided.
+//!
+//! All but the evidence is told by core from the journal, so a file that was lost or that a killed
+//! Salve left behind is written again with the next entry of its incident.
+
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use salve_core::check::attempt::{Attempt, attempts, file_name};
+use salve_core::check::decisions::{Decision, decisions, last_told};
+use salve_core::event::Entry;
+use salve_core::id::IncidentId;
+use salve_core::incident::Incident;
+use salve_core::repair::{Tale, evidence_path};
+
+use super::checkup::Checkup;
+use crate::atomic::{self, WriteError};
+use crate::heal::failure_log::FailureLog;
+use crate::project::Project;
+use crate::store::{Filter, StoreError};
+
+/// The largest that the log of decisions grows before it is set aside.
+const LARGEST_LOG: u64 = 1 << 20;
+
+/// The files of one project's heals.
+#[derive(Debug)]
+pub struct Records {
+    state_dir: PathBuf,
+    kept: Duration,
+    /// What the attempts' files say, as far as this process wrote them.
+    written: HashMap<String, Vec<u8>>,
+    /// The last entry of each incident that the log of decisions tells of.
+    told: HashMap<IncidentId, u64>,
+}
+
+/// Why something of a heal could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A file could not be read, set aside or added to.
+    #[error("cannot keep {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl RecordError {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        |source| Self::File { path, source }
+    }
+}
+
+impl Records {
+    /// Opens the records of a project, whose old files go after `kept`.
+    pub fn new(project: &Project, kept: Duration) -> Self {
+        let (written, told) = (HashMap::new(), HashMap::new());
+        Self { state_dir: project.state_dir(), kept, written, told }
+    }
+
+    /// Returns the directory of attempts, making it if need be.
+    pub(super) fn dir(&self) -> Result<PathBuf, RecordError> {
+        let dir = self.state_dir.join("healing-attempts");
+        fs::create_dir_all(&dir).map_err(RecordError::at(&dir))?;
+        Ok(dir)
+    }
+
+    /// Keeps what a failure left behind, in place of what an earlier one of the incident did.
+    fn keep_evidence(&self, root: &Path, log: &FailureLog) -> Result<(), RecordError> {
+        self.dir()?;
+        Ok(atomic::write(&root.join(evidence_path(log.kind, log.incident)), log.text())?)
+    }
+
+    /// Keeps what an incident's entries tell.
+    fn keep(&mut self, entries: &[Entry]) -> Result<(), RecordError> {
+        let Ok(tale) = Tale::of(entries) else { return Ok(()) };
+        self.keep_decisions(tale.id(), decisions(&tale))?;
+        let dir = self.dir()?;
+        for attempt in attempts(&tale) {
+            self.keep_attempt(&dir, &attempt)?;
+        }
+        Ok(())
+    }
+
+    fn keep_attempt(&mut self, dir: &Path, attempt: &Attempt) -> Result<(), RecordError> {
+        let name = file_name(attempt.incident, attempt.attempt);
+        let mut text = serde_json::to_vec_pretty(attempt).unwrap_or_default();
+        text.push(b'\n');
+        if self.written.get(&name) != Some(&text) {
+            atomic::write(&dir.join(&name), &text)?;
+            self.written.insert(name, text);
+        }
+        Ok(())
+    }
+
+    fn keep_decisions(
+        &mut self,
+        incident: IncidentId,
+        decisions: Vec<Decision>,
+    ) -> Result<(), RecordError> {
+        let path = self.state_dir.join("decisions.log");
+        let aside = self.state_dir.join("decisions.1.log");
+        let told = match self.told.get(&incident) {
+            Some(told) => *told,
+            // An earlier run of Salve may have told of some.
+            None => {
+                [&aside, &path].map(|log| told_in(log, incident)).into_iter().max().unwrap_or(0)
+            }
+        };
+        let new: Vec<_> = decisions.iter().filter(|one| one.seq > told).collect();
+        let Some(last) = new.last() else { return Ok(()) };
+        let lines: String = new.iter().map(|one| format!("{one}\n")).collect();
+        if fs::metadata(&path).is_ok_and(|meta| meta.len() > LARGEST_LOG) {
+            fs::rename(&path, &aside).map_err(RecordError::at(&aside))?;
+        }
+        let mut log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(RecordError::at(&path))?;
+        log.write_all(lines.as_bytes()).map_err(RecordError::at(&path))?;
+        self.told.insert(incident, last.seq);
+        Ok(())
+    }
+
+    /// Removes what is older than it is kept, except what is of an `open` incident.
+    fn tidy(&self, open: IncidentId, now: SystemTime) {
+        let Ok(dir) = self.dir() else { return };
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let written = entry.metadata().and_then(|meta| meta.modified());
+            let is_old = written.is_ok_and(|written| {
+                now.duration_since(written).is_ok_and(|passed| passed > self.kept)
+            });
+            if is_old && is_ours(name) && !name.contains(&open.short()) {
+                // What cannot be removed today may be tomorrow.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// Returns the last entry of an incident that a log file tells of.
+fn told_in(log: &Path, incident: IncidentId) -> u64 {
+    fs::read(log).map_or(0, |text| last_told(&String::from_utf8_lossy(&text), incident))
+}
+
+/// Returns whether a file's name is that of an attempt, of evidence, or of a state set aside.
+fn is_ours(name: &str) -> bool {
+    let is_id = |id: &str| id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let of_attempt = name.strip_prefix("attempt-").and_then(|rest| rest.strip_suffix(".json"));
+    let of_attempt = of_attempt.and_then(|rest| rest.split_once('-'));
+    let is_attempt = of_attempt.is_some_and(|(id, n)| is_id(id) && n.parse::<u32>().is_ok());
+    let is_state = name.starts_with("corrupted-state-") && name.ends_with(".json");
+    is_attempt || is_state || name.strip_suffix(".log").is_some_and(is_id)
+}
+
+impl Checkup<'_, '_> {
+    /// Keeps what the last failure left behind.
+    pub(super) fn keep_evidence(&mut self) {
+        let (Some(incident), Some(seen)) = (&self.incident, &self.case.seen) else { return };
+        let findings = self.case.diagnosis.as_ref().map(|found| found.findings.clone());
+        let log = FailureLog {
+            incident: incident.id(),
+            at: self.clinic.desk.now(),
+            kind: self.plan.kind,
+            name: self.clinic.desk.scrubber.scrub(&self.plan.name),
+            command: self.plan.command.clone(),
+            took: self.case.took,
+            symptom: seen.symptom.clone(),
+            findings: findings.unwrap_or_default(),
+            evidence: seen.output.clone(),
+        };
+        let root = self.clinic.project.root();
+        if let Err(error) = self.clinic.records.keep_evidence(root, &log) {
+            self.complain(&error);
+        }
+    }
+
+    /// Keeps what the journal tells of the present incident.
+    pub(super) fn keep_records(&mut self) -> Result<(), StoreError> {
+        let Some(id) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
+        let journal = self.clinic.desk.store.journal();
+        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        if let Err(error) = self.clinic.records.keep(&entries) {
+            self.complain(&error);
+        }
+        Ok(())
+    }
+
+    /// Lets old records go.
+    pub(super) fn tidy_records(&self) {
+        if let Some(incident) = &self.incident {
+            self.clinic.records.tidy(incident.id(), SystemTime::now());
+        }
+    }
+
+    /// Says that something could not be kept, once for each reason.
+    fn complain(&mut self, error: &RecordError) {
+        let text = crate::heal::files::with_causes(error);
+        if self.case.complaint.as_ref() != Some(&text) {
+            self.note(&text);
+            self.case.complaint = Some(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use salve_core::id::IncidentId;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn records(kept: Duration) -> (tempfile::TempDir, Records) {
+        let home = tempfile::tempdir().unwrap();
+        let project = Project::at(home.path()).unwrap();
+        project.make_state_dir().unwrap();
+        let records = Records::new(&project, kept);
+        (home, records)
+    }
+
+    fn decision(seq: u64) -> Decision {
+        let (at, incident) = (jiff::Timestamp::UNIX_EPOCH, IncidentId(Uuid::from_u128(7)));
+        Decision { seq, at, incident, text: format!("decision {seq}") }
+    }
+
+    #[test]
+    fn a_decision_is_told_once_also_by_the_next_run_and_across_a_full_log() {
+        let (home, mut records) = records(Duration::ZERO);
+        let id = IncidentId(Uuid::from_u128(7));
+        records.keep_decisions(id, vec![decision(1)]).unwrap();
+        records.keep_decisions(id, vec![decision(1), decision(2)]).unwrap();
+        records.told.clear();
+        records.keep_decisions(id, vec![decision(1), decision(2), decision(3)]).unwrap();
+        let log = home.path().join(".salve/decisions.log");
+        let seqs = |path: &Path| fs::read_to_string(path).unwrap().matches("decision ").count();
+        assert_eq!(seqs(&log), 3);
+        let padding = "x".repeat(LARGEST_LOG as usize);
+        OpenOptions::new().append(true).open(&log).unwrap().write_all(padding.as_bytes()).unwrap();
+        records.told.clear();
+        records.keep_decisions(id, vec![decision(3), decision(4)]).unwrap();
+        records.told.clear();
+        records.keep_decisions(id, vec![decision(3), decision(4)]).unwrap();
+        assert_eq!(seqs(&log), 1, "the full log was set aside");
+        assert_eq!(seqs(&home.path().join(".salve/decisions.1.log")), 3);
+    }
+
+    #[test]
+    fn old_records_go_and_what_is_not_ours_stays() {
+        let day = Duration::from_secs(86_400);
+        let (_home, records) = records(day);
+        let dir = records.dir().unwrap();
+        let ours =
+            ["attempt-0a1b2c3d-1.json", "0a1b2c3d.log", "corrupted-state-20260101T000000Z.json"];
+        let stays = ["attempt-00000000-2.json", "notes.log", "attempt-x-1.json", "state.json"];
+        for name in ours.iter().chain(&stays) {
+            fs::write(dir.join(name), "").unwrap();
+        }
+        let open = IncidentId(Uuid::from_u128(7));
+        records.tidy(open, SystemTime::now());
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 7, "nothing is old yet");
+        records.tidy(open, SystemTime::now() + 2 * day);
+        let mut left: Vec<_> =
+            fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        let mut stays = stays.map(std::ffi::OsString::from);
+        stays.sort();
+        assert_eq!(left, stays);
+    }
+}
