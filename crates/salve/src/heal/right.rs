@@ -6,6 +6,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use salve_core::event::Process;
@@ -13,7 +14,13 @@ use salve_core::id::IncidentId;
 use salve_core::scrub::Scrubber;
 use serde::{Deserialize, Serialize};
 
+use crate::process;
 use crate::project::Project;
+
+/// How long the files of a process that has ended may take to be closed.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait before looking again whether they are.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// The version of the lock's shape.
 const VERSION: u32 = 1;
@@ -120,20 +127,65 @@ impl RunLock {
             .truncate(false)
             .open(&path)
             .map_err(system)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                let holder = file.read_to_string(&mut text).ok();
-                let holder = holder.and_then(|_| serde_json::from_str(&text).ok());
-                return Err(NotGiven::Held { right: right.to_string(), holder });
+        let since = Instant::now();
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let holder = holder(&mut file);
+                    // The system closes the files of one that was killed a little after its end.
+                    if is_dead(holder.as_ref()) && since.elapsed() < PATIENCE {
+                        std::thread::sleep(PAUSE);
+                        continue;
+                    }
+                    return Err(NotGiven::Held { right: right.to_string(), holder });
+                }
+                Err(error) => return Err(system(error.into())),
             }
-            Err(error) => return Err(system(error.into())),
         }
         let text = serde_json::to_vec(&Holder::of(me, None)).unwrap_or_default();
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
         written.map_err(system)?;
         Ok(Self { _file: file })
+    }
+}
+
+/// Reads who holds a lock.
+fn holder(file: &mut File) -> Option<Holder> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Returns whether the very process that holds a lock has ended.
+fn is_dead(holder: Option<&Holder>) -> bool {
+    let scrubber = crate::scrub::scrubber();
+    holder.is_some_and(|holder| process::is_gone(&holder.process(&scrubber), &scrubber))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_of_the_dead_is_waited_for_until_the_system_lets_go_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = Project::at(dir.path()).unwrap();
+        let me = process::this(&crate::scrub::scrubber());
+        let dead = Process { started: me.started + 1, ..me.clone() };
+        let right = Right::Server("web");
+        let lock = RunLock::take(&project, right, &dead).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| RunLock::take(&project, right, &me));
+            // Whether it waits or comes later, it gets it.
+            std::thread::yield_now();
+            drop(lock);
+            waiting.join().unwrap().unwrap();
+        });
+        let _mine = RunLock::take(&project, right, &me).unwrap();
+        let refused = RunLock::take(&project, right, &dead).unwrap_err();
+        assert!(matches!(refused, NotGiven::Held { .. }), "one who lives is not waited for");
     }
 }
