@@ -159,10 +159,7 @@ impl Incident {
             return Err(Ignored::NotOwner);
         }
         match event {
-            Event::Released {} => {
-                self.owner = None;
-                Ok(None)
-            }
+            Event::Released {} => Ok(self.let_go()),
             Event::Sickened { symptom } => self.sickened(symptom),
             Event::Diagnosed { findings, .. } => self.diagnosed(findings),
             Event::Judged { remedy, judgement } => self.judged(remedy, judgement),
@@ -207,6 +204,15 @@ impl Incident {
         self.owner = Some(process.clone());
         self.resume();
         Ok(None)
+    }
+
+    /// Lets go of it; nobody watches a healed subject any more, so its next failure is another.
+    fn let_go(&mut self) -> Option<Run> {
+        self.owner = None;
+        if let Phase::Ending { from, .. } = &mut self.phase {
+            *from = (*from).min(self.clock);
+        }
+        None
     }
 
     fn sickened(&mut self, symptom: &Symptom) -> Taken {

@@ -13,7 +13,7 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 use uuid::Uuid;
 
 use super::files::failed;
-use crate::playbook::{self, ApplyError, Ask};
+use crate::playbook::{self, ApplyError, Ask, REMEDY};
 use crate::process::{Capture, Care, Look, Outlet, Spec, Terminal, run_command};
 
 /// The subject that failed, for a thread of its own.
@@ -93,6 +93,11 @@ pub fn carry_out(action: &Action, place: &Place, care: &Care, scrubber: &Scrubbe
     }
 }
 
+/// Returns whether a process of this name carries out a remedy.
+pub fn is_remedy(name: &str) -> bool {
+    name.rsplit(' ').next() == Some(REMEDY)
+}
+
 /// A command that memory knows.
 #[derive(Clone, Debug)]
 pub struct Known {
@@ -112,7 +117,7 @@ pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> Report {
         argv: ["sh", "-c", &known.command].map(OsString::from).to_vec(),
         dir: known.dir.clone(),
         env: Vec::new(),
-        server: format!("{} remedy", known.name),
+        server: format!("{} {REMEDY}", known.name),
         terminal: Terminal::Pipes,
         output: Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain)),
     };

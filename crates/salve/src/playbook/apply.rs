@@ -238,7 +238,7 @@ fn run(
         argv: argv.iter().map(OsString::from).collect(),
         dir: ask.root.join(dir),
         env,
-        server: "remedy".to_owned(),
+        server: super::REMEDY.to_owned(),
         terminal: Terminal::Pipes,
         output: Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain)),
     };

@@ -22,6 +22,9 @@ pub use apply::{Applied, ApplyError, apply};
 pub use aside::give_back;
 pub use look::look;
 
+/// The name of the processes that carry out a remedy.
+pub(crate) const REMEDY: &str = "remedy";
+
 /// The subject that failed, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {

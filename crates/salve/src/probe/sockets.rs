@@ -40,15 +40,16 @@ pub enum Owner {
     Nobody,
 }
 
-/// Returns where any of these processes listens.
-pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
-    let inodes: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets(*pid)).collect();
-    if inodes.is_empty() {
-        return Vec::new();
-    }
-    let ours = table().into_iter().filter(|listener| inodes.contains(&listener.inode));
-    let addresses: BTreeSet<SocketAddr> = ours.map(|listener| listener.address).collect();
-    addresses.into_iter().collect()
+/// Returns where any process of each of these families listens.
+pub fn listeners(families: &[Vec<u32>]) -> Vec<Vec<SocketAddr>> {
+    let table = table();
+    let places = |pids: &Vec<u32>| {
+        let inodes: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets(*pid)).collect();
+        let ours = table.iter().filter(|listener| inodes.contains(&listener.inode));
+        let addresses: BTreeSet<SocketAddr> = ours.map(|listener| listener.address).collect();
+        addresses.into_iter().collect()
+    };
+    families.iter().map(places).collect()
 }
 
 /// Returns who takes connections to an address on this machine, where `family` are our processes.

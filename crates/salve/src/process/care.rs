@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ use super::{family, lock, reaper};
 pub struct Care {
     run: Uuid,
     pub(super) shared: Arc<Shared>,
+    is_ending: Arc<AtomicBool>,
 }
 
 /// Why no care can be taken.
@@ -116,7 +118,7 @@ impl Care {
         static SHARED: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
         let mut known = lock(&SHARED);
         if let Some(shared) = known.upgrade() {
-            return Ok(Care { run, shared });
+            return Ok(Care { run, shared, is_ending: Arc::default() });
         }
         let me = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(me)).map_err(io::Error::from)?;
@@ -125,7 +127,7 @@ impl Care {
         let shared = Arc::new(shared);
         reaper::start(&shared)?;
         *known = Arc::downgrade(&shared);
-        Ok(Care { run, shared })
+        Ok(Care { run, shared, is_ending: Arc::default() })
     }
 
     /// Starts a process in a session of its own.
@@ -147,6 +149,9 @@ impl Care {
         input: Input,
         then: Then,
     ) -> Result<Running, SpawnError> {
+        if input == Input::Ended && self.is_ending.load(Ordering::SeqCst) {
+            return Err(SpawnError::Ending);
+        }
         let (origin, brand) = self.origin(&spec.server);
         spec.output.mark_start();
         let mut mains = reaper::mains();
@@ -219,6 +224,30 @@ impl Care {
     /// left behind.
     pub fn end(&self, running: &Running, grace: Duration) -> EndReport {
         family::end(&self.shared, &running.life, grace)
+    }
+
+    /// Returns the pids of all that lives of each of these servers, from one look at the system.
+    pub fn families(&self, servers: &[Running]) -> Vec<Vec<u32>> {
+        let Some(sight) = family::Sight::take() else { return vec![Vec::new(); servers.len()] };
+        let pids = |running: &Running| {
+            let members = family::members_in(&sight, &self.shared, &running.life);
+            members.iter().map(|stat| stat.pid).collect()
+        };
+        servers.iter().map(pids).collect()
+    }
+
+    /// Ends all processes whose name `is_meant`, as [`Care::end`] does, and lets no more commands
+    /// begin: everything ends.
+    pub fn wind_up(&self, is_meant: impl Fn(&str) -> bool, grace: Duration) {
+        self.is_ending.store(true, Ordering::SeqCst);
+        let lives: Vec<Arc<Life>> = {
+            let table = lock(&self.shared.table);
+            let meant = table.alive.values().filter(|alive| is_meant(&alive.life.server));
+            meant.map(|alive| Arc::clone(&alive.life)).collect()
+        };
+        for life in lives {
+            family::end(&self.shared, &life, grace);
+        }
     }
 
     /// Returns what lives of that server besides its main process.

@@ -19,23 +19,40 @@ use super::{launch, lock, reaper};
 /// How long the system may take to carry out a kill.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
+/// What one look at the system saw: this process and all that descends from it.
+pub(super) struct Sight {
+    me: Stat,
+    all: Vec<Stat>,
+}
+
+impl Sight {
+    /// Looks; nothing if there is nobody.
+    pub(super) fn take() -> Option<Sight> {
+        if !reaper::has_children() {
+            return None;
+        }
+        let me = tree::own()?;
+        Some(Sight { me, all: tree::descendants(me.pid) })
+    }
+}
+
 /// Returns the living processes of the server that `life` is of, its main process included.
 pub(super) fn members(shared: &Shared, life: &Life) -> Vec<Stat> {
-    if !reaper::has_children() {
-        return Vec::new();
-    }
-    let Some(me) = tree::own() else { return Vec::new() };
-    let all = tree::descendants(me.pid);
+    Sight::take().map(|sight| members_in(&sight, shared, life)).unwrap_or_default()
+}
+
+/// Returns those of the processes that were seen that are of the server that `life` is of.
+pub(super) fn members_in(Sight { me, all }: &Sight, shared: &Shared, life: &Life) -> Vec<Stat> {
     let mut roots = Vec::new();
     let mains = reaper::mains();
     for child in all.iter().filter(|stat| stat.parent == me.pid) {
-        if child.is_dead && reaper::is_orphan(&mains, &me, child) {
+        if child.is_dead && reaper::is_orphan(&mains, me, child) {
             reaper::reap(child);
         } else if mains.contains(&child.pid) {
             if child.pid == life.process.pid {
                 roots.push(*child);
             }
-        } else if belongs(shared, &me, child, life) {
+        } else if belongs(shared, me, child, life) {
             roots.push(*child);
         }
     }
@@ -43,7 +60,7 @@ pub(super) fn members(shared: &Shared, life: &Life) -> Vec<Stat> {
     let mut family = Vec::new();
     for root in roots {
         family.push(root);
-        family.extend(tree::below(root.pid, &all));
+        family.extend(tree::below(root.pid, all));
     }
     family.retain(|stat| !stat.is_dead);
     family

@@ -71,6 +71,9 @@ pub(crate) enum Input {
 /// Why a process could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
+    /// Everything ends, so nothing new begins.
+    #[error("salve is ending")]
+    Ending,
     /// There is no command at all.
     #[error("no command is given")]
     Empty,

@@ -166,6 +166,20 @@ fi
 }
 
 #[test]
+fn the_same_repair_again_and_again_is_no_progress_and_goes_to_a_person() {
+    let edit = "echo \"# the same\" >> app.sh\n";
+    let bench = Bench::with_own("command", &format!("cat > /dev/null\n{edit}"));
+    let mut run = bench.dev(&[("REPAIR_MAX_ATTEMPTS", "9")]);
+    run.until("failed_requires_human");
+    assert_eq!(run.phases.iter().filter(|phase| *phase == "failed").count(), 3);
+    assert!(!run.phases.iter().any(|phase| phase == "exhausted"), "{:?}", run.phases);
+    let told = bench.told(bench.incidents()[0]);
+    assert!(told.last().unwrap().1.contains("keeps coming back"), "{told:?}");
+    assert_eq!(bench.launched().len(), 3);
+    run.end();
+}
+
+#[test]
 fn what_did_not_help_stays_where_that_is_wanted() {
     let bench = Bench::with_own("codex", &CODEX.replace("EDIT\n", "echo 'exit 2' >> app.sh\n"));
     let run = bench.dev(&[

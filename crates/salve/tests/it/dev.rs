@@ -170,6 +170,38 @@ fn output_passes_untouched() {
     salve.wait().unwrap();
 }
 
+/// Starts a server that crashes once and is healed, and waits until it is.
+fn healed(project: &Project) -> Child {
+    let script = "if [ -e been ]; then exec sleep 300; fi; touch been; exit 7";
+    let mut salve = dev(project, &["--json", "--", "sh", "-c", script]);
+    // The watch for a relapse goes on for longer than this takes.
+    salve.env("SALVE_SERVER_FLAP_WINDOW_MS", "600000");
+    let mut salve = salve.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(salve.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("recovered")));
+    salve
+}
+
+#[test]
+fn what_runs_under_the_name_of_a_healed_server_is_not_its_relapse() {
+    for ending in ["-INT", "-KILL"] {
+        let project = Project::new();
+        let mut salve = healed(&project);
+        Command::new("kill").args([ending, &salve.id().to_string()]).status().unwrap();
+        salve.wait().unwrap();
+        let again = || run(dev(&project, &["--json", "--", "sh", "-c", "exit 5"]));
+        // The worker of one that was killed takes a moment to end in order.
+        wait_until(|| again().status.code() == Some(3));
+        let events = project.run(&["events", "--json"]);
+        let events = String::from_utf8_lossy(&events.stdout).into_owned();
+        let kinds = |kind: &str| events.matches(&format!("\"event\":\"{kind}\"")).count();
+        assert_eq!((kinds("sickened"), kinds("opened")), (0, 2), "{ending}: {events}");
+        let shown = project.run(&["status", "--json"]);
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(!shown.contains("recovered"), "the first is over: {shown}");
+    }
+}
+
 #[test]
 fn a_signal_to_the_whole_group_ends_it_once_and_in_order() {
     let project = Project::new();

@@ -534,6 +534,20 @@ fn a_relapse_counts_against_the_remedy_that_seemed_to_help() {
 }
 
 #[test]
+fn what_nobody_watches_any_more_is_over_when_somebody_comes() {
+    let policy = Policy { watch_ms: 60_000, ..policy() };
+    let mut story = Story::new(policy);
+    story.judge(Retry, "a", Allow);
+    story.finish(Effect::Verify, Report::Verified { proof: Proof::Transient, symptom: None });
+    let ended = Event::Ended { outcome: Outcome::Recovered(Proof::Transient) };
+    assert_eq!(story.salve(ended.clone()), Err(Ignored::TooEarly));
+    story.salve(Event::Released {}).unwrap();
+    assert_eq!(attempt(&mut story, &Relapses), Err(Ignored::NotOwner));
+    story.salve(Event::Claimed { instead_of: None }).unwrap();
+    assert_eq!(story.next(), Move::Write(ended), "without waiting");
+}
+
+#[test]
 fn orders_stop_at_once_or_when_the_effect_is_back() {
     let plan = [(Command, Allow)];
     check(policy(), &plan, &[Orders(Order::Abort), Works], "snapshot aborted");

@@ -30,8 +30,7 @@ impl Fleet<'_> {
             let (answer, fault) = match probe::ask(&health) {
                 Ok(good) => {
                     let peer = good.peer.or_else(|| peer_of(&health.url));
-                    let members = care.leftovers(&running);
-                    let mut family: Vec<u32> = members.iter().map(|one| one.process.pid).collect();
+                    let mut family = care.families(std::slice::from_ref(&running)).concat();
                     family.push(running.process().pid);
                     match peer.map(|peer| probe::owner(peer, &family)) {
                         Some(Owner::Other(holder)) => {

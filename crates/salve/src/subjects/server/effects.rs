@@ -55,13 +55,14 @@ impl Fleet<'_> {
 
     /// Runs something that takes time on a thread of its own, and reports by the inbox.
     pub(super) fn aside(
-        &self,
+        &mut self,
         at: usize,
         effect: Effecting,
         work: impl FnOnce() -> Report + Send + 'static,
     ) {
         let (post, project) = (self.post.clone(), self.project.clone());
         let changes = self.changes(at, effect);
+        self.servers[at].busy = Some(effect);
         spawn_thread("effect", move || {
             let report = work();
             if let Some(name) = changes {
@@ -72,6 +73,24 @@ impl Fleet<'_> {
             // Nobody is left to tell when the fleet is gone; the journal says what was begun.
             let _ = post.send(Input::Done { server: at, effect, report });
         });
+    }
+
+    /// Takes in what an effect on a thread of its own reports.
+    pub(super) fn done(
+        &mut self,
+        at: usize,
+        effect: Effecting,
+        report: Report,
+    ) -> Result<(), StoreError> {
+        let server = &mut self.servers[at];
+        server.busy = server.busy.filter(|busy| *busy != effect);
+        let undoes = matches!(effect.what, Effect::RollBack(_))
+            || matches!(report, Report::Failed { .. } | Report::TimedOut);
+        // When everything ends nothing new is begun, only undone.
+        if !self.is_effect(at, effect) || (self.stopping.is_some() && !undoes) {
+            return Ok(());
+        }
+        self.finish(at, effect, report)
     }
 
     /// Returns the snapshot from before a remedy that changes files and is not measured later.
@@ -93,7 +112,7 @@ impl Fleet<'_> {
         Some(Name::before(incident.id(), attempt))
     }
 
-    fn snapshot(&self, at: usize, effect: Effecting) {
+    fn snapshot(&mut self, at: usize, effect: Effecting) {
         let (project, scrubber) = (self.project.clone(), self.desk.scrubber.clone());
         let name = self.name(at, Scope::Attempt);
         let (now, kept) = (self.desk.now(), self.repair.logs_kept);
@@ -103,7 +122,7 @@ impl Fleet<'_> {
         });
     }
 
-    fn measure(&self, at: usize, effect: Effecting) {
+    fn measure(&mut self, at: usize, effect: Effecting) {
         let (project, scrubber) = (self.project.clone(), self.desk.scrubber.clone());
         let name = self.name(at, Scope::Attempt);
         let agent = self.servers[at].minder.as_ref().map(Minder::agent);
@@ -117,7 +136,7 @@ impl Fleet<'_> {
         });
     }
 
-    fn roll_back(&self, at: usize, effect: Effecting, scope: Scope) {
+    fn roll_back(&mut self, at: usize, effect: Effecting, scope: Scope) {
         let (project, scrubber) = (self.project.clone(), self.desk.scrubber.clone());
         let name = self.name(at, scope);
         self.aside(at, effect, move || {

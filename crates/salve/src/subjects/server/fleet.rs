@@ -64,8 +64,27 @@ pub struct Fleet<'a> {
     pub(super) looks: u64,
     inbox: Receiver<Input>,
     presence: Presence,
-    pub(super) stopping: Option<i32>,
+    pub(super) stopping: Option<Stopping>,
+    /// Who paused healing.
+    pub(super) paused: Option<Actor>,
 }
+
+/// How the user ends it all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stopping {
+    pub(super) signal: i32,
+    pub(super) since: Instant,
+}
+
+impl Stopping {
+    /// Returns until when what is under way may take.
+    fn deadline(&self) -> Instant {
+        self.since + LAST_EFFECTS
+    }
+}
+
+/// How long what is under way may take when everything ends.
+const LAST_EFFECTS: Duration = Duration::from_secs(15);
 
 /// Whether somebody is at the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +145,7 @@ impl<'a> Fleet<'a> {
             inbox,
             presence,
             stopping: None,
+            paused: None,
         }
     }
 
@@ -150,6 +170,7 @@ impl<'a> Fleet<'a> {
             incident: None,
             case: Case::default(),
             minder: None,
+            busy: None,
             crashed_after: None,
             started_by: by,
             waits: true,
@@ -202,19 +223,23 @@ impl<'a> Fleet<'a> {
 
     /// Does what is due for every server, and returns when to look again.
     fn tend(&mut self) -> Result<Option<Instant>, StoreError> {
-        let mut until: Option<Instant> = None;
+        let mut until = self.stopping.as_ref().map(Stopping::deadline);
         for at in 0..self.servers.len() {
             if self.stopping.is_none() {
-                self.start_if_ready(at)?;
                 if let Some(time) = self.drive(at)? {
                     let left = Duration::try_from(time.duration_since(self.desk.now()));
                     let time = Instant::now() + left.unwrap_or_default();
                     until = Some(until.map_or(time, |known| known.min(time)));
                 }
+                // An incident of the past may have ended just now.
+                self.start_if_ready(at)?;
                 if let Some(time) = self.tend_agent(at)? {
                     until = Some(until.map_or(time, |known| known.min(time)));
                 }
             }
+        }
+        self.look_for_addresses()?;
+        for at in 0..self.servers.len() {
             if let Some(time) = self.look_after(at)? {
                 until = Some(until.map_or(time, |known| known.min(time)));
             }
@@ -236,7 +261,6 @@ impl<'a> Fleet<'a> {
         if !server.plan.depends_on.iter().all(is_well) {
             return Ok(());
         }
-        self.servers[at].waits = false;
         self.start(at, None)
     }
 
@@ -248,8 +272,10 @@ impl<'a> Fleet<'a> {
             Input::Exited { server, generation, ended } if current(self, server, generation) => {
                 self.exited(server, ended)
             }
-            Input::Cleared { server, generation, exit } if current(self, server, generation) => {
-                self.cleared(server, exit)
+            Input::Cleared { server, generation, exit, tree }
+                if current(self, server, generation) =>
+            {
+                self.cleared(server, exit, tree)
             }
             Input::Probed { server, generation, answer, fault }
                 if current(self, server, generation) =>
@@ -265,10 +291,7 @@ impl<'a> Fleet<'a> {
             | Input::Cleared { .. }
             | Input::Probed { .. }
             | Input::Heeded { .. } => Ok(()),
-            Input::Done { server, effect, report } if self.is_effect(server, effect) => {
-                self.finish(server, effect, report)
-            }
-            Input::Done { .. } => Ok(()),
+            Input::Done { server, effect, report } => self.done(server, effect, report),
             Input::Agent { server, effect, event } => self.agent_told(server, effect, event),
             Input::Diagnosed { server, look, diagnosis } => {
                 self.diagnosed(server, look, diagnosis);
@@ -287,6 +310,7 @@ impl<'a> Fleet<'a> {
                 self.each_up(|life| life.running.type_in(&keys));
                 Ok(())
             }
+            Input::Pause(person) => self.pause(&person),
             Input::Signal(signal) => {
                 self.each_up(|life| life.running.signal(signal));
                 Ok(())
@@ -306,8 +330,11 @@ impl<'a> Fleet<'a> {
         if !all_down {
             return None;
         }
-        if let Some(signal) = self.stopping {
-            return Some(Ending::Stopped(signal));
+        if let Some(stopping) = &self.stopping {
+            // What a remedy moved away is given back first.
+            let is_idle = self.servers.iter().all(|server| server.busy.is_none());
+            let is_late = Instant::now() >= stopping.deadline();
+            return (is_idle || is_late).then_some(Ending::Stopped(stopping.signal));
         }
         let idle = |at: usize| {
             let server = &self.servers[at];

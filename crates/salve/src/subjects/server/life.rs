@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Event, Exit, Report, Stage};
+use salve_core::event::{Digest, Event, Exit, Mode, Report, Stage};
 use salve_core::incident::Run as Effecting;
-use salve_core::server::LocalUrl;
 use salve_core::watch::{Address, Ailment, Answer, Due, Seen, Strictness, Turn, Watch};
 
 use super::fleet::Fleet;
@@ -12,12 +11,9 @@ use super::heed::Heed;
 use super::{Ailing, Failing, Input, Life, Remark, Server, ServerPlan, Source, State, Then};
 use crate::heal::files::with_causes;
 use crate::heal::{millis, spawn_thread};
-use crate::probe;
 use crate::process::{Ended, Spec};
 use crate::store::StoreError;
-
-/// How often a server that has not said where it answers is looked at.
-const LOOK: Duration = Duration::from_millis(250);
+use crate::workspace::Workspace;
 
 impl Fleet<'_> {
     /// Starts a server's process, to verify an effect if one is given.
@@ -29,6 +25,7 @@ impl Fleet<'_> {
         let server = &mut self.servers[at];
         server.generation += 1;
         server.ended_well = false;
+        server.waits = false;
         let generation = server.generation;
         let spec = spec_of(server);
         let post = self.post.clone();
@@ -84,7 +81,6 @@ impl Fleet<'_> {
 
     fn watch_over(&mut self, at: usize) -> Result<Option<Instant>, StoreError> {
         loop {
-            self.look_for_address(at)?;
             let State::Up(life) = &mut self.servers[at].state else { return Ok(None) };
             let now = millis(life.since.elapsed());
             match life.watch.due(now) {
@@ -102,34 +98,6 @@ impl Fleet<'_> {
         }
     }
 
-    /// Finds out where a server answers, from what it wrote or from where it listens.
-    fn look_for_address(&mut self, at: usize) -> Result<(), StoreError> {
-        let server = &mut self.servers[at];
-        let State::Up(life) = &mut server.state else { return Ok(()) };
-        if life.look_at.is_none_or(|look| Instant::now() < look) {
-            return Ok(());
-        }
-        let path = server.plan.path.as_deref();
-        let told = server.capture.url();
-        let source = if told.is_some() { Source::Told } else { Source::Seen };
-        let found = told.or_else(|| {
-            let family = family(&self.care, life);
-            let listens = probe::listeners(&family);
-            let port = listens.iter().map(std::net::SocketAddr::port).min()?;
-            Some(LocalUrl::of_port(salve_core::server::url::Scheme::Http, port))
-        });
-        let Some(url) = found else {
-            life.look_at = (!life.watch.is_well()).then(|| Instant::now() + LOOK);
-            return Ok(());
-        };
-        let url = path.map_or_else(|| url.clone(), |path| url.with_path(path));
-        life.look_at = None;
-        life.address = Some(url.to_string());
-        life.source = source;
-        let turn = life.watch.hear(millis(life.since.elapsed()), Seen::Address);
-        self.turned(at, turn)
-    }
-
     /// Takes in what a probe found.
     pub(super) fn probed(
         &mut self,
@@ -144,7 +112,7 @@ impl Fleet<'_> {
     }
 
     /// Follows a turn that a server's run took.
-    fn turned(&mut self, at: usize, turn: Option<Turn>) -> Result<(), StoreError> {
+    pub(super) fn turned(&mut self, at: usize, turn: Option<Turn>) -> Result<(), StoreError> {
         match turn {
             None => Ok(()),
             // That it is being probed was told when it started.
@@ -193,12 +161,15 @@ impl Fleet<'_> {
             State::Down | State::Clearing(_) => None,
         };
         let (post, care, grace) = (self.post.clone(), self.care.clone(), server.plan.timing.stop);
+        let project = (self.repair.mode == Mode::Agent).then(|| self.project.clone());
         spawn_thread("ending", move || {
             let exit = running.and_then(|running| {
                 care.end(&running, grace);
                 running.ended().map(|ended| ended.exit)
             });
-            let _ = post.send(Input::Cleared { server: at, generation, exit });
+            // A tree that cannot be read is unlike any other.
+            let tree = project.and_then(|project| Workspace::open(&project).ok()?.tree().ok());
+            let _ = post.send(Input::Cleared { server: at, generation, exit, tree });
         });
     }
 
@@ -207,22 +178,29 @@ impl Fleet<'_> {
         let server = &mut self.servers[at];
         let State::Up(life) = &server.state else { return Ok(()) };
         let verifies = life.verifies;
-        if self.care.leftovers(&life.running).is_empty() {
+        // What an agent does about it is judged by the files too, and reading them takes a while.
+        let at_once = self.repair.mode == Mode::Legacy || ended.exit == Exit::Code(0);
+        if at_once && self.care.leftovers(&life.running).is_empty() {
             server.state = State::Down;
-            return self.gone(at, ended, verifies);
+            return self.gone(at, (ended, None), verifies);
         }
         self.clear(at, Then::Gone { ended, verifies });
         Ok(())
     }
 
     /// Goes on once nothing of a server is left.
-    pub(super) fn cleared(&mut self, at: usize, exit: Option<Exit>) -> Result<(), StoreError> {
+    pub(super) fn cleared(
+        &mut self,
+        at: usize,
+        exit: Option<Exit>,
+        tree: Option<Digest>,
+    ) -> Result<(), StoreError> {
         let server = &mut self.servers[at];
         let State::Clearing(then) = std::mem::replace(&mut server.state, State::Down) else {
             return Ok(());
         };
         match then {
-            Then::Gone { ended, verifies } => self.gone(at, ended, verifies),
+            Then::Gone { ended, verifies } => self.gone(at, (ended, tree), verifies),
             Then::Unwell { ailing, uptime, verifies } => {
                 let exit = match ailing.ailment {
                     Ailment::Hung => Some(Exit::Hung),
@@ -232,7 +210,8 @@ impl Fleet<'_> {
                     | Ailment::Impaired => None,
                 };
                 let ailing = Some(ailing);
-                self.sickened(at, Failing { exit, uptime, ailing, unstarted: None, verifies })
+                let unstarted = None;
+                self.sickened(at, Failing { exit, uptime, ailing, unstarted, tree, verifies })
             }
             Then::Stopped => {
                 self.stopped(at, exit)?;
@@ -262,7 +241,7 @@ impl Fleet<'_> {
     fn gone(
         &mut self,
         at: usize,
-        ended: Ended,
+        (ended, tree): (Ended, Option<Digest>),
         verifies: Option<Effecting>,
     ) -> Result<(), StoreError> {
         if ended.exit == Exit::Code(0) {
@@ -279,7 +258,8 @@ impl Fleet<'_> {
         }
         let Ended { exit, uptime } = ended;
         let exit = Some(exit);
-        self.sickened(at, Failing { exit, uptime, ailing: None, unstarted: None, verifies })
+        let (ailing, unstarted) = (None, None);
+        self.sickened(at, Failing { exit, uptime, ailing, unstarted, tree, verifies })
     }
 
     /// Takes in that a server could not even be started.
@@ -292,7 +272,8 @@ impl Fleet<'_> {
         self.servers[at].state = State::Down;
         let (exit, uptime) = (Some(Exit::Code(127)), Duration::ZERO);
         let unstarted = Some(why.to_owned());
-        self.sickened(at, Failing { exit, uptime, ailing: None, unstarted, verifies })
+        let (ailing, tree) = (None, None);
+        self.sickened(at, Failing { exit, uptime, ailing, unstarted, tree, verifies })
     }
 }
 
@@ -308,14 +289,6 @@ pub(super) fn told(ailing: &Ailing) -> String {
     };
     let fault = ailing.fault.as_deref().unwrap_or("no answer");
     format!("\nsalve: {what} ({fault})\n")
-}
-
-/// Returns the processes of one run.
-fn family(care: &crate::process::Care, life: &Life) -> Vec<u32> {
-    let mut family: Vec<u32> =
-        care.leftovers(&life.running).iter().map(|one| one.process.pid).collect();
-    family.push(life.running.process().pid);
-    family
 }
 
 /// Returns what is started when a server is.

@@ -6,6 +6,7 @@
 //! decided comes from core: [`salve_core::watch`] says when a server is well,
 //! [`salve_core::incident`] what is done when it is not.
 
+mod address;
 mod agents;
 mod asking;
 mod crash_log;
@@ -19,6 +20,7 @@ mod plan;
 mod playbook;
 mod remedies;
 mod repair;
+mod resuming;
 mod scribing;
 mod telling;
 
@@ -62,6 +64,8 @@ pub enum Input {
         generation: u64,
         /// How its process ended, if there was one.
         exit: Option<Exit>,
+        /// What the project's files are then, where that matters.
+        tree: Option<Digest>,
     },
     /// A probe came back.
     Probed {
@@ -128,6 +132,8 @@ pub enum Input {
     },
     /// Something was typed for the servers that have a terminal.
     Typed(Vec<u8>),
+    /// Somebody wants healing to pause, or to go on after a pause.
+    Pause(Actor),
     /// A signal that is meant for the servers.
     Signal(i32),
     /// The user wants it to end, by this signal.
@@ -186,6 +192,8 @@ struct Server {
     case: Case,
     /// The agent of ours that works on it.
     minder: Option<Minder>,
+    /// The effect that a thread is at.
+    busy: Option<Effecting>,
     /// How long the last run that crashed had lived.
     crashed_after: Option<Duration>,
     /// The person who last started it, if a person did.
@@ -275,6 +283,8 @@ struct Failing {
     ailing: Option<Ailing>,
     /// Why it could not even be started.
     unstarted: Option<String>,
+    /// What the project's files were then, where that matters.
+    tree: Option<Digest>,
     /// The effect that its run was to verify.
     verifies: Option<Effecting>,
 }

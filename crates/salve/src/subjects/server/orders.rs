@@ -1,11 +1,18 @@
 //! What people want of servers, from this terminal or another.
 
+use std::time::{Duration, Instant};
+
 use salve_core::event::{Actor, Entry, Event, Order, ServerOrder};
 
-use super::fleet::Fleet;
+use super::fleet::{Fleet, Stopping};
 use super::{Held, Life, State, Then};
+use crate::heal::cause::is_remedy;
+use crate::heal::spawn_thread;
 use crate::process::Terminal;
 use crate::store::StoreError;
+
+/// How long a remedy's command may take to end when it is told to.
+const REMEDY_GRACE: Duration = Duration::from_secs(2);
 
 impl Fleet<'_> {
     /// Takes in what others wrote to the journal.
@@ -70,9 +77,30 @@ impl Fleet<'_> {
         Ok(())
     }
 
+    /// Pauses healing, or lets it go on.
+    pub(super) fn pause(&mut self, person: &Actor) -> Result<(), StoreError> {
+        let (order, text) = match self.paused.take() {
+            Some(_) => (Order::Resume, "healing goes on"),
+            None => {
+                self.paused = Some(person.clone());
+                (Order::Pause, "healing is paused: what fails is left as it is")
+            }
+        };
+        for at in 0..self.servers.len() {
+            self.say_as(at, person, vec![Event::Ordered { order }])?;
+        }
+        self.note(0, text);
+        Ok(())
+    }
+
     /// Ends all servers, because the user wants it.
     pub(super) fn stop(&mut self, signal: i32) {
-        self.stopping = Some(signal);
+        self.stopping = Some(Stopping { signal, since: Instant::now() });
+        if self.servers.iter().any(|server| server.busy.is_some()) {
+            let care = self.care.clone();
+            // A remedy whose command ends puts back what it had moved away.
+            spawn_thread("remedies", move || care.wind_up(is_remedy, REMEDY_GRACE));
+        }
         for at in 0..self.servers.len() {
             match &mut self.servers[at].state {
                 State::Down => {}

@@ -78,6 +78,11 @@ impl Timing {
     }
 }
 
+/// How often an agent's repair may lead to the same failure in the same files.
+///
+/// The attempts that there are by default are used up by then; more of them are not wasted.
+const NO_PROGRESS: u32 = 2;
+
 /// How repairs go, the same for all servers of a run.
 #[derive(Clone, Debug)]
 pub struct RepairPlan {
@@ -125,7 +130,7 @@ impl RepairPlan {
             cooldown_ms: ms(self.cooldown),
             max_files: self.max_files,
             max_lines: self.max_lines,
-            no_progress_limit: None,
+            no_progress_limit: Some(NO_PROGRESS),
             catastrophe_after: None,
             on_failure: self.on_failure,
             at_a_loss: salve_core::event::AtALoss::Ask,

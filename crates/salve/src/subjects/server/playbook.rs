@@ -116,7 +116,7 @@ impl Fleet<'_> {
     }
 
     /// Carries out what the playbook prescribed.
-    pub(super) fn carry_out(&self, at: usize, effect: Effecting, action: Action) {
+    pub(super) fn carry_out(&mut self, at: usize, effect: Effecting, action: Action) {
         let place = place(&self.root, &self.servers[at].plan, &self.run);
         let (care, scrubber) = (self.care.clone(), self.desk.scrubber.clone());
         self.aside(at, effect, move || cause::carry_out(&action, &place, &care, &scrubber));

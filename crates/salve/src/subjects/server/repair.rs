@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Acted, Event, Exit, Mode, Outcome, Proof, RemedyKind, Report, Stage, Symptom,
+    Acted, Event, Exit, Mode, Order, Outcome, Proof, RemedyKind, Report, Stage, Symptom,
 };
 use salve_core::fingerprint::Hints;
 use salve_core::id::IncidentId;
@@ -76,11 +76,19 @@ impl Fleet<'_> {
             class: fingerprint.class,
             key_line: self.desk.scrubber.scrub(&fingerprint.key_line),
             exit: failing.exit.clone(),
-            tree: None,
+            tree: failing.tree.filter(|_| self.is_telling(at, failing)),
             acted: Acted::No,
         };
         let found = Evidence { symptom, fingerprint, output };
         Seen { found, uptime: failing.uptime, findings: Vec::new() }
+    }
+
+    /// Returns whether the files in which a failure came up tell something about progress: those
+    /// that an agent did not touch do not.
+    fn is_telling(&self, at: usize, failing: &Failing) -> bool {
+        let trial = self.servers[at].incident.as_ref().and_then(Incident::trial);
+        let changed = trial.and_then(|trial| trial.measured).map(|change| change.files != Some(0));
+        failing.verifies.is_none() || changed == Some(true)
     }
 
     /// Opens an incident, unless somebody else repairs this project right now.
@@ -112,7 +120,10 @@ impl Fleet<'_> {
         let opened = self.desk.open(id, opening, vec![stopped]);
         self.begun(at, opened)?;
         self.log_crash(at);
-        Ok(())
+        match self.paused.clone() {
+            Some(person) => self.say_as(at, &person, vec![Event::Ordered { order: Order::Pause }]),
+            None => Ok(()),
+        }
     }
 
     /// Puts a failure on record that is not repaired: a repair goes on, or it is a time to wait.
@@ -239,48 +250,6 @@ impl Fleet<'_> {
         let server = &mut self.servers[at];
         server.incident = None;
         server.case = Case::default();
-    }
-
-    /// Takes over an incident that an earlier run of Salve left.
-    pub(super) fn resume(&mut self, at: usize) -> Result<(), StoreError> {
-        let subject = self.servers[at].plan.subject(&self.desk.scrubber);
-        let Some(mut incident) = self.desk.unfinished(&subject)?.pop() else { return Ok(()) };
-        let holder = match incident.owner() {
-            Some(owner) if crate::process::is_gone(owner, &self.desk.scrubber) => {
-                salve_core::incident::Holder::Gone
-            }
-            Some(_) => salve_core::incident::Holder::Unknown,
-            None => salve_core::incident::Holder::Gone,
-        };
-        let claim = match incident.claim(&self.desk.me, holder) {
-            Ok(claim) => claim,
-            Err(error) => {
-                let text = format!("incident {} is left alone: {error}", incident.id().short());
-                self.note(at, &text);
-                return Ok(());
-            }
-        };
-        self.desk.catch_up(&mut incident, &mut |_, _| {})?;
-        self.desk.go_on_from(incident.clock());
-        self.servers[at].incident = Some(incident);
-        self.say(at, vec![claim])?;
-        let now = self.desk.now();
-        let next = self.servers[at].incident.as_ref().map(|one| one.next(&self.desk.me, now));
-        if let Some(Move::Write(over @ Event::CooledDown {})) = next {
-            // Its cooldown ended while nobody was there to say so.
-            self.say(at, vec![over])?;
-        }
-        let asking = self.servers[at]
-            .incident
-            .as_ref()
-            .is_some_and(|incident| matches!(incident.phase(), Phase::Asking { .. }));
-        match self.servers[at].started_by.clone().filter(|_| asking) {
-            Some(person) => {
-                let note = Some(Scrubbed::literal("started again by hand"));
-                self.say_as(at, &person, vec![Event::Resolved { note }])
-            }
-            None => Ok(()),
-        }
     }
 
     /// Returns whether the incident, if any, leaves starting the server to people.
