@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
-use salve_core::event::{Actor, Amounts, Draft, Event, Order};
+use salve_core::event::{Actor, Amounts, Draft, Entry, Event, Order};
+use salve_core::id::IncidentId;
 use salve_core::incident::{Ignored, Incident};
 use salve_core::repair::{self, Ask, Tale};
 use salve_core::scrub::{Scrubbed, Scrubber};
@@ -17,7 +18,7 @@ use serde::Serialize;
 
 use super::{CliError, Exit, Output, events, project};
 use crate::process;
-use crate::store::{Appended, Filter, Store, Unless};
+use crate::store::{Appended, Filter, Journal, Store, Unless};
 
 /// How often what changed meanwhile is looked at anew.
 const TRIES: usize = 8;
@@ -113,7 +114,7 @@ fn answer(
     })
 }
 
-fn nothing_asked(tale: &Tale<'_>) -> CliError {
+pub(super) fn nothing_asked(tale: &Tale<'_>) -> CliError {
     CliError::failed(format!("incident {} asks nothing", tale.id().short()))
         .because(format!("it is at `{}`", tale.phase()))
         .hint(format!("salve show {}", tale.id().short()))
@@ -164,6 +165,17 @@ fn say(
     let id = events::find(journal, &to.id)?;
     let scrubber = project::scrubber();
     let by = Actor::Person { name: speaker(to, &store, &scrubber) };
+    let (heard, next) = speak(journal, id, &by, &mut word)?;
+    told(&heard, next.owner().is_some_and(|o| process::is_gone(o, &scrubber)), out)
+}
+
+/// Appends what `word` makes of an incident, if it takes it; returns its entries and its state.
+pub(super) fn speak(
+    journal: Journal<'_>,
+    id: IncidentId,
+    by: &Actor,
+    word: &mut dyn FnMut(&Tale<'_>) -> Result<Event, CliError>,
+) -> Result<(Vec<Entry>, Incident), CliError> {
     for _ in 0..TRIES {
         let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
         let tale = Tale::of(&entries).map_err(|error| {
@@ -175,8 +187,7 @@ fn say(
         let next = tried(tale.incident(), &draft)?;
         let unless = Unless { any: Filter::incident(id), after };
         if let Appended::Written(written) = journal.append_unless(vec![draft], &unless)? {
-            let heard = [entries, written].concat();
-            return told(&heard, next.owner().is_some_and(|o| process::is_gone(o, &scrubber)), out);
+            return Ok(([entries, written].concat(), next));
         }
     }
     Err(CliError::failed("the incident keeps changing").hint("try again"))
@@ -218,11 +229,7 @@ fn git_name(store: &Store) -> Option<String> {
 }
 
 /// Tells what was said and what follows.
-fn told(
-    entries: &[salve_core::event::Entry],
-    deserted: bool,
-    out: &Output,
-) -> Result<Exit, CliError> {
+fn told(entries: &[Entry], deserted: bool, out: &Output) -> Result<Exit, CliError> {
     let Ok(tale) = Tale::of(entries) else { return Ok(Exit::Well) };
     let story = repair::Story::of(&tale, &repair::Scene::default());
     let Some(last) = story.timeline.last() else { return Ok(Exit::Well) };

@@ -2,6 +2,7 @@
 
 pub(super) mod agents;
 mod ears;
+mod keys;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -17,6 +18,7 @@ use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
+use self::keys::Keys;
 use super::project::{speaker, tell_mended, user_name};
 use super::voice::Voice;
 use super::{CliError, Exit, Output};
@@ -85,13 +87,17 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     };
     let (post, inbox) = mpsc::channel();
     ears::listen(&project, &store, &post)?;
-    if servers.iter().any(|server| server.pty) {
-        ears::pass_keys(&post);
+    let by = Some(speaker(&scrubber)).filter(|by| matches!(by, Actor::Person { .. }));
+    match (&by, servers.iter().any(|server| server.pty)) {
+        (_, true) => ears::pass_keys(&post),
+        (Some(by), false) if presence() == Presence::Attended && !out.json() => {
+            Keys::new(&project, &outlet, &post, by).hear();
+        }
+        (_, false) => {}
     }
     let complaints = post.clone();
     let repair = repair_plan(&config, &scrubber);
     let desk = Desk::new(&store, scrubber.clone());
-    let by = Some(speaker(&scrubber)).filter(|by| matches!(by, Actor::Person { .. }));
     let mut fleet = Fleet::new(Parts {
         project: project.clone(),
         desk,

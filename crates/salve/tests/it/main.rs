@@ -18,6 +18,7 @@ mod heal_records;
 mod incident;
 mod init;
 mod journal;
+mod keys;
 mod killed;
 mod mcp;
 mod memory;

@@ -204,6 +204,10 @@ fn a_stranger_who_holds_the_port_is_named_and_left_alone() {
     assert_eq!(output.status.code(), Some(3));
     let found = events(&project, "diagnosed")[0]["data"]["findings"].to_string();
     assert!(found.contains(&format!("pid {stranger}")) && found.contains(&port), "{found}");
+    let facts = String::from_utf8_lossy(&output.stdout).into_owned();
+    let last: Value = serde_json::from_str(facts.lines().last().unwrap()).unwrap();
+    let told = last["findings"][0]["what"].as_str().unwrap();
+    assert!(told.contains(&format!("pid {stranger}")), "{last}");
 }
 
 #[test]
@@ -282,6 +286,26 @@ fn what_was_moved_away_comes_back_when_salve_is_killed_in_the_midst() {
     wait_until(|| !is_alive(pid().unwrap()));
     let output = dev(&project, &["--", "sh", "-c", script]).env("PATH", &path).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(std::fs::read_to_string(own).unwrap(), "the user's own");
+    assert!(!project.dir().join("node_modules/half").exists());
+}
+
+#[test]
+fn what_was_moved_away_comes_back_at_once_when_salve_is_told_to_end() {
+    let project = Project::new();
+    let npm = "mkdir -p node_modules/half; echo $$ > npm.pid.txt; exec sleep 300";
+    let path = with_npm(&project, npm);
+    let script = "echo \"Error: Cannot find module 'ms'\" >&2; exit 1";
+    let mut salve = dev(&project, &["--", "sh", "-c", script]);
+    let mut salve = salve.env("PATH", &path).stdout(Stdio::null()).spawn().unwrap();
+    let pid =
+        || std::fs::read_to_string(project.dir().join("npm.pid.txt")).ok()?.trim().parse().ok();
+    wait_until(|| pid().is_some());
+    let own = project.dir().join("node_modules/other/index.js");
+    assert!(!own.exists(), "it was moved away");
+    signal(salve.id(), "-INT");
+    assert_eq!(salve.wait().unwrap().code(), Some(130));
+    assert!(!is_alive(pid().unwrap()));
     assert_eq!(std::fs::read_to_string(own).unwrap(), "the user's own");
     assert!(!project.dir().join("node_modules/half").exists());
 }

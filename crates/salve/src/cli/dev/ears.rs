@@ -119,9 +119,18 @@ pub(super) fn size() -> (u16, u16) {
 }
 
 /// Passes on what is typed, key by key; the server's own terminal shows it, not ours.
+pub(super) fn pass_keys(post: &Sender<Input>) {
+    let post = post.clone();
+    each_key(move |keys| {
+        // Nobody is left to type for when the fleet is gone.
+        let _ = post.send(Input::Typed(keys.to_vec()));
+    });
+}
+
+/// Calls `on` with what is typed, key by key, on a thread of its own.
 ///
 /// The keeper gives the terminal back as it was, however this ends.
-pub(super) fn pass_keys(post: &Sender<Input>) {
+pub(super) fn each_key(mut on: impl FnMut(&[u8]) + Send + 'static) {
     let stdin = rustix::stdio::stdin();
     // In the background, reading would stop us.
     let ours =
@@ -136,15 +145,12 @@ pub(super) fn pass_keys(post: &Sender<Input>) {
     if rustix::termios::tcsetattr(stdin, OptionalActions::Now, &modes).is_err() {
         return;
     }
-    let post = post.clone();
-    let pass = move || {
+    let hear = move || {
         let mut keys = [0; 1024];
         while let Ok(read @ 1..) = rustix::io::read(rustix::stdio::stdin(), &mut keys) {
-            if post.send(Input::Typed(keys[..read].to_vec())).is_err() {
-                return;
-            }
+            on(&keys[..read]);
         }
     };
     // Without a thread there are no keys; the server runs all the same.
-    let _ = spawn("keys", Box::new(pass));
+    let _ = spawn("keys", Box::new(hear));
 }

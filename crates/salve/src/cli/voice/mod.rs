@@ -11,10 +11,12 @@ use jiff::Timestamp;
 use salve_core::event::{Entry, Event, Proof};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase};
+use salve_core::playbook::Finding;
 use salve_core::repair::Tale;
 use serde::Serialize;
 
-use self::lines::{Grade, Line, lines};
+use self::lines::lines;
+pub(in crate::cli) use self::lines::{Grade, Line};
 use super::Output;
 use crate::process::Outlet;
 use crate::store::{Filter, Store};
@@ -44,6 +46,9 @@ struct Fact<'a> {
     phase: &'a str,
     attempt: u32,
     message: &'a str,
+    /// What was found out about the cause, where a person has to go on.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    findings: &'a [Finding],
 }
 
 impl Voice<'_> {
@@ -116,6 +121,10 @@ impl Voice<'_> {
                 phase: notice.phase,
                 attempt: last.attempt,
                 message: &notice.message,
+                findings: match notice.phase {
+                    "failed_requires_human" | "exhausted" => tale.incident().findings(),
+                    _ => &[],
+                },
             };
             // Whoever read it has gone; the servers go on.
             let _ = self.out.fact(&fact);

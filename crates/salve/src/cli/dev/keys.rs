@@ -1,0 +1,130 @@
+//! Keys that `salve dev` hears where its servers have no terminal of their own.
+//!
+//! None is ever needed: each stands for a command that another terminal takes as well.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use salve_core::event::{Actor, Event, SubjectKind};
+use salve_core::id::IncidentId;
+use salve_core::repair::{self, Tale};
+
+use super::super::voice::{Grade, Line};
+use super::super::{CliError, answer};
+use super::ears;
+use crate::process::Outlet;
+use crate::project::Project;
+use crate::store::{Filter, Store};
+use crate::subjects::server::Input;
+
+/// What the keys do.
+const HELP: &str = "a approve · r reject · l last crash · p pause healing, or go on · Ctrl-C end";
+
+/// How many incidents back one looks for a question.
+const LOOKED_BACK: usize = 200;
+
+/// How many lines of a crash log are shown.
+const LINES: usize = 30;
+
+/// Who hears the keys.
+pub(super) struct Keys {
+    project: Project,
+    outlet: Arc<Outlet>,
+    post: Sender<Input>,
+    /// The person at the terminal.
+    by: Actor,
+}
+
+/// What somebody says to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Yes,
+    No,
+}
+
+impl Keys {
+    /// Returns one who hears what `by` types.
+    pub(super) fn new(
+        project: &Project,
+        outlet: &Arc<Outlet>,
+        post: &Sender<Input>,
+        by: &Actor,
+    ) -> Self {
+        let (project, outlet) = (project.clone(), Arc::clone(outlet));
+        Self { project, outlet, post: post.clone(), by: by.clone() }
+    }
+
+    /// Begins to listen.
+    pub(super) fn hear(self) {
+        ears::each_key(move |keys| {
+            for key in keys {
+                self.pressed(*key);
+            }
+        });
+    }
+
+    fn pressed(&self, key: u8) {
+        let done = match key {
+            b'a' => self.answer(Word::Yes),
+            b'r' => self.answer(Word::No),
+            b'l' => Ok(self.last_crash()),
+            b'p' => {
+                // Nobody is left to tell when the fleet is gone.
+                let _ = self.post.send(Input::Pause(self.by.clone()));
+                return;
+            }
+            b'?' => Ok(Line::new(Grade::News, "keys", HELP)),
+            _ => return,
+        };
+        let line = done.unwrap_or_else(|error| Line::new(Grade::News, "note", error.to_string()));
+        self.outlet.say(&line.show(std::env::var_os("NO_COLOR").is_none()));
+    }
+
+    /// Answers the question that was asked last.
+    fn answer(&self, answer: Word) -> Result<Line, CliError> {
+        let store = Store::open(&self.project)?;
+        let Some(id) = asking(&store)? else {
+            return Ok(Line::new(Grade::News, "note", "nothing is asked"));
+        };
+        answer::speak(store.journal(), id, &self.by, &mut |tale| {
+            let ask = repair::ask(tale).ok_or_else(|| answer::nothing_asked(tale))?;
+            let (question, digest, note) = (ask.number, ask.digest, None);
+            Ok(match answer {
+                Word::Yes => Event::Approved { question, digest, note },
+                Word::No => Event::Rejected { question, digest, note },
+            })
+        })?;
+        let verb = match answer {
+            Word::Yes => "approved",
+            Word::No => "rejected",
+        };
+        Ok(Line::new(Grade::Good, verb, format!("heal-{}", id.short())))
+    }
+
+    /// Returns what is known of the last crash.
+    fn last_crash(&self) -> Line {
+        let path = self.project.root().join(".dev-crash.log");
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                let lines: Vec<&str> = text.lines().take(LINES).collect();
+                Line::new(Grade::News, "crash", lines.join("\n"))
+            }
+            Err(_) => Line::new(Grade::News, "crash", "there was none"),
+        }
+    }
+}
+
+/// Returns the server's incident that asks something, the latest of several.
+fn asking(store: &Store) -> Result<Option<IncidentId>, CliError> {
+    let journal = store.journal();
+    let opened = journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)?;
+    for id in opened.iter().rev().filter_map(|entry| entry.incident) {
+        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let Ok(tale) = Tale::of(&entries) else { continue };
+        if tale.subject().kind == SubjectKind::Server && repair::ask(&tale).is_some() {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
+}
