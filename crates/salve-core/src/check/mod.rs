@@ -2,8 +2,9 @@
 //!
 //! A check is a command that is green or red: tests, types, lint, build. Nothing here runs one.
 //! [`read`] tells from its output what failed, and [`narrow`] how to run only that again;
-//! [`proof`] weighs whether a check that turned green was repaired. [`attempt`] and [`decisions`]
-//! tell what is kept of a heal, from the journal.
+//! [`proof`] weighs whether a check that turned green was repaired, and [`tamper`] finds out
+//! whether what judges it was weakened. [`attempt`] and [`decisions`] tell what is kept of a heal,
+//! from the journal.
 
 pub mod attempt;
 pub mod decisions;
@@ -11,6 +12,7 @@ mod narrow;
 pub mod proof;
 mod read;
 mod results;
+pub mod tamper;
 
 pub use narrow::{narrow, narrow_script};
 pub use read::read;
