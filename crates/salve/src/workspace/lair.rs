@@ -18,20 +18,34 @@ use super::error::WorkspaceError;
 pub(super) struct Lair {
     dir: PathBuf,
     lock: PathBuf,
+    ends: Ends,
     /// Locked; closing it, by whatever end, lets others remove the directory.
     _held: File,
+}
+
+/// What becomes of a directory when its value goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    Removed,
+    Left,
 }
 
 impl Lair {
     /// Makes a directory in `base`, and removes what makers that are gone left there.
     pub(super) fn make(base: &Path) -> Result<Self, WorkspaceError> {
+        let lair = Self::claim(base)?;
+        drop(Self::left(base));
+        Ok(lair)
+    }
+
+    /// Makes a directory in `base`.
+    pub(super) fn claim(base: &Path) -> Result<Self, WorkspaceError> {
         let io = || WorkspaceError::io(base);
         DirBuilder::new().recursive(true).mode(0o700).create(base).map_err(io())?;
         let meta = fs::symlink_metadata(base).map_err(io())?;
         if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
             return Err(io()(io::ErrorKind::PermissionDenied.into()));
         }
-        sweep(base);
         loop {
             let id = Uuid::now_v7().to_string();
             let lock = base.join(format!("{id}.lock"));
@@ -43,8 +57,29 @@ impl Lair {
             }
             let dir = base.join(id);
             DirBuilder::new().mode(0o700).create(&dir).map_err(io())?;
-            return Ok(Self { dir, lock, _held: held });
+            return Ok(Self { dir, lock, ends: Ends::Removed, _held: held });
         }
+    }
+
+    /// Takes over the directories of makers that are gone.
+    pub(super) fn left(base: &Path) -> Vec<Self> {
+        let entries = fs::read_dir(base).into_iter().flatten().flatten();
+        let locks = entries.map(|entry| entry.path());
+        let take = |lock: PathBuf| {
+            let held = File::open(&lock).ok()?;
+            flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
+            let dir = lock.with_extension("");
+            Some(Self { dir, lock, ends: Ends::Removed, _held: held })
+        };
+        locks
+            .filter(|path| path.extension().is_some_and(|end| end == "lock"))
+            .filter_map(take)
+            .collect()
+    }
+
+    /// Leaves the directory to whoever comes next.
+    pub(super) fn leave(mut self) {
+        self.ends = Ends::Left;
     }
 
     /// Returns the directory.
@@ -56,24 +91,8 @@ impl Lair {
 impl Drop for Lair {
     fn drop(&mut self) {
         // What cannot be removed now is removed by the next.
-        if remove(&self.dir).is_ok() {
+        if self.ends == Ends::Removed && remove(&self.dir).is_ok() {
             let _ = fs::remove_file(&self.lock);
-        }
-    }
-}
-
-/// Removes the directories of makers that are gone.
-fn sweep(base: &Path) {
-    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        let lock = entry.path();
-        if lock.extension().is_none_or(|end| end != "lock") {
-            continue;
-        }
-        let Ok(held) = File::open(&lock) else { continue };
-        if flock(&held, FlockOperation::NonBlockingLockExclusive).is_ok()
-            && remove(&lock.with_extension("")).is_ok()
-        {
-            let _ = fs::remove_file(&lock);
         }
     }
 }

@@ -14,6 +14,7 @@
 mod error;
 mod git;
 mod give;
+mod guard;
 mod ignored;
 mod keep;
 mod lair;
@@ -43,6 +44,7 @@ use crate::project::Project;
 
 pub use error::{Back, RestoreError, WorkspaceError};
 pub use give::{Give, Restored};
+pub use guard::{GitChange, GitGuard, GitPart, mend_git};
 pub use measure::{Fate, FileChange};
 pub use name::{Moment, Name};
 pub use patch::PatchError;
@@ -84,6 +86,8 @@ pub struct Workspace {
     state_dir: PathBuf,
     /// Where shadows are laid.
     shadows: PathBuf,
+    /// Where the user's repository is kept while an agent works.
+    guards: PathBuf,
 }
 
 /// A kept state of the working tree.
@@ -129,7 +133,8 @@ impl Workspace {
         let (git, format) = store::open(root)?;
         let vault = Vault::of(root, &git, format);
         let scanner = Scanner::new(root.to_path_buf(), git, format, limits);
-        Ok(Self { scanner, vault, state_dir, shadows: shadow::usual_base() })
+        let (shadows, guards) = (shadow::usual_base(), guard::usual_base());
+        Ok(Self { scanner, vault, state_dir, shadows, guards })
     }
 
     /// Returns the hash of all content, for telling whether anything changed at all.

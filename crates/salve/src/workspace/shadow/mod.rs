@@ -30,6 +30,7 @@ use super::{Snapshot, Workspace, WorkspaceError};
 
 pub use confine::Confined;
 use derived::Bringer;
+pub(super) use repo::top;
 
 /// A kept state in a directory of its own, until it is dropped.
 pub struct Shadow {
@@ -72,7 +73,7 @@ impl Workspace {
     /// Lays a snapshot out beside the real tree.
     pub fn shadow(&self, of: &Snapshot) -> Result<Shadow, WorkspaceError> {
         let (scanner, tree) = (&self.scanner, &of.tree);
-        let top = repo::top(&scanner.git)?.filter(|top| scanner.root.starts_with(top));
+        let top = top(&scanner.git)?.filter(|top| scanner.root.starts_with(top));
         let real_top = top.unwrap_or_else(|| scanner.root.clone());
         let lair = Lair::make(&base(&self.shadows, &real_top)?)?;
         let name = real_top.file_name().unwrap_or_else(|| OsStr::new("root"));

@@ -11,7 +11,7 @@ use crate::workspace::git::Git;
 const SETTINGS: &str = r"^core\.(autocrlf|eol|filemode|ignorecase|symlinks)$";
 
 /// Returns the top of the working tree around git's directory, if there is one.
-pub(super) fn top(git: &Git) -> Result<Option<PathBuf>, WorkspaceError> {
+pub(in crate::workspace) fn top(git: &Git) -> Result<Option<PathBuf>, WorkspaceError> {
     if git.store().is_some() {
         return Ok(None);
     }
