@@ -7,6 +7,7 @@
 //! from the journal.
 
 pub mod attempt;
+mod brief;
 pub mod decisions;
 mod narrow;
 pub mod proof;
@@ -14,6 +15,7 @@ mod read;
 mod results;
 pub mod tamper;
 
+pub use brief::{Brief, Source, brief};
 pub use narrow::{narrow, narrow_script};
 pub use read::read;
 pub use results::{Case, Counts, Place, Results, Sort, Tool};

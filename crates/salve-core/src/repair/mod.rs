@@ -24,7 +24,7 @@ mod tests;
 pub use errors::{CrashError, Errors, Severity, errors};
 pub use mark::{Refusal, Reported, Step, mark};
 pub use notice::{Notice, agent_title, exit_text, signal_name};
-pub use order::order;
+pub use order::{earlier, order};
 pub use question::{Ask, ask};
 pub use servers::{Server, ServerState, servers};
 pub use status::{AgentPart, PhaseEvent, RepairState, RepairStatus, Size, State, status};

@@ -26,7 +26,7 @@ pub fn order(tale: &Tale<'_>, command: Scrubbed) -> Repair {
 }
 
 /// Returns what the earlier attempts did and what was seen afterwards.
-pub(super) fn earlier(tale: &Tale<'_>) -> impl Iterator<Item = Earlier> {
+pub fn earlier(tale: &Tale<'_>) -> impl Iterator<Item = Earlier> {
     (1..tale.attempt()).filter_map(|attempt| earlier_one(tale, attempt))
 }
 

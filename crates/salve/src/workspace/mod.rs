@@ -235,6 +235,19 @@ impl Workspace {
         Ok(String::from_utf8_lossy(&patch).into_owned())
     }
 
+    /// Returns what changed from the last commit to a snapshot, as a patch; nothing where there is
+    /// no commit to compare with.
+    pub fn since_commit(&self, to: &Snapshot) -> Result<Option<String>, WorkspaceError> {
+        let reference = to.name.to_ref();
+        let mut args = vec!["diff-tree", "-r", "-p", "--no-renames", "--no-color"];
+        args.extend(["--no-ext-diff", "--no-textconv", "HEAD:./", &reference]);
+        let patch = self.scanner.git.ask(&args)?;
+        Ok(patch.map(|mut patch| {
+            patch.truncate(LONGEST_DIFF);
+            String::from_utf8_lossy(&patch).into_owned()
+        }))
+    }
+
     /// Removes snapshots older than `age`; returns how many.
     pub fn prune(&self, now: Timestamp, age: Duration) -> Result<usize, WorkspaceError> {
         let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);

@@ -246,3 +246,27 @@ fn a_loop_ends_when_it_is_green_and_when_it_gets_nowhere() {
     run(&turns).expect(0, &["healed"]);
     run(&["loop", "--", "sh", "check.sh"]).expect(2, &["no agent"]);
 }
+
+#[test]
+fn what_an_agent_is_told_grows_with_the_attempt() {
+    // Each turn writes another wrong number, so that it is never the same patch.
+    let ward = Ward::new().agent(
+        "echo x >> ../turns; n=$(wc -l < ../turns); cat > ../task-$n; printf %d $((n + 10)) > sum.txt",
+    );
+    ward.project.write("ARCHITECTURE.md", "It adds numbers.");
+    ward.heal(&[]).expect(3, &["All 5 repair attempts failed"]);
+    let told = |turn: u32, words: &str| ward.read(&format!("../task-{turn}")).contains(words);
+    for (words, first) in [
+        ("AssertionError: expected 5, found", 1),
+        ("Simple fix", 1),
+        ("These attempts failed", 2),
+        ("Known not to help", 3),
+        ("the user's own edit", 3),
+        ("own notes", 5),
+    ] {
+        let tasks: Vec<bool> = (1..=5).map(|turn| told(turn, words)).collect();
+        assert_eq!(tasks.iter().position(|told| *told), Some(first - 1), "{words}: {tasks:?}");
+    }
+    assert_eq!(ward.read("sum.txt"), "4");
+    ward.assert_users_work_is_intact();
+}

@@ -1,19 +1,26 @@
 //! An agent's turn at a check.
 
-use salve_core::agent::prompt;
+use salve_core::check::{self, Brief};
 use salve_core::event::{Amounts, Event, Report, Resource, Scope};
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, Run as Effecting};
-use salve_core::repair::{Tale, order};
-use salve_core::scrub::Scrubbed;
+use salve_core::incident::{Incident, Phase, Run as Effecting};
+use salve_core::repair::{Tale, earlier, evidence_path};
+use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::Input;
 use super::checkup::Checkup;
+use super::context::Reader;
 use crate::agent::{AgentEvent, Bounds, End, Ending, Task};
 use crate::heal::agents::{Call, Launched, words};
 use crate::heal::files::{Edits, has_changed};
 use crate::heal::millis;
 use crate::store::{Filter, StoreError};
+use crate::workspace::Workspace;
+
+/// How many incidents back one looks.
+const REMEMBERED: usize = 50;
+/// How many of the last lines of output an agent is told.
+const EXCERPT: usize = 80;
 
 impl Checkup<'_, '_> {
     /// Starts an agent for the present attempt.
@@ -47,16 +54,14 @@ impl Checkup<'_, '_> {
         let (Some(incident), Some(agents)) = (&self.incident, &self.clinic.agents) else {
             return Ok(None);
         };
-        let journal = self.clinic.desk.store.journal();
-        let entries = journal.read(0, &Filter::incident(incident.id()), usize::MAX)?;
-        let Ok(tale) = Tale::of(&entries) else { return Ok(None) };
+        let Some(brief) = self.brief(incident)? else { return Ok(None) };
         let plan = &agents.plan;
         let tier = self.clinic.heal.tiers.terms(incident.tier());
         let left = |resource| incident.ledger().left(resource);
         let tokens = [left(Resource::Tokens), Some(tier.max_tokens)].into_iter().flatten().min();
         Ok(Some(Task {
             agent: plan.name.clone(),
-            prompt: prompt(&order(&tale, self.plan.command.clone())),
+            prompt: check::brief(&brief),
             dir: self.clinic.project.root().to_path_buf(),
             mcp: plan.mcp.clone(),
             model: tier.models.get(&plan.name).cloned().or_else(|| plan.model.clone()),
@@ -68,6 +73,73 @@ impl Checkup<'_, '_> {
                 money_micros: left(Resource::MoneyMicros),
             },
         }))
+    }
+
+    /// Collects what an agent is told; how much of it is told depends on the tier.
+    fn brief(&self, incident: &Incident) -> Result<Option<Brief>, StoreError> {
+        let desk = &self.clinic.desk;
+        let entries = desk.store.journal().read(0, &Filter::incident(incident.id()), usize::MAX)?;
+        let (Ok(tale), Some(seen)) = (Tale::of(&entries), &self.case.seen) else {
+            return Ok(None);
+        };
+        let known = self.clinic.shelf.recall(desk.store, seen.symptom.signature)?;
+        let (tier, policy) = (incident.tier(), incident.policy());
+        let terms = self.clinic.heal.tiers.terms(tier);
+        let results = self.results(seen.output.as_str());
+        let root = self.clinic.project.root();
+        let reader = Reader { root, dir: &self.plan.dir, scrubber: &desk.scrubber };
+        Ok(Some(Brief {
+            incident: incident.id(),
+            command: self.plan.command.clone(),
+            evidence: evidence_path(self.plan.kind, incident.id()),
+            key_line: seen.symptom.key_line.clone(),
+            attempt: tale.attempt(),
+            max_attempts: tale.max_attempts(),
+            limits: (policy.max_files, policy.max_lines),
+            tier,
+            strategy: terms.strategy.clone(),
+            specialty: None,
+            findings: incident.findings().to_vec(),
+            failed: reader.failed(&results),
+            excerpt: excerpt(&seen.output, &desk.scrubber),
+            places: reader.places(&results),
+            related: reader.related(&results),
+            diff: self.recent(),
+            in_vain: known.failed.iter().map(|one| one.remedy.text.clone()).collect(),
+            earlier: earlier(&tale).collect(),
+            history: self.history()?,
+            notes: reader.notes(),
+            room: usize::try_from(terms.context_kb).unwrap_or(usize::MAX).saturating_mul(1 << 10),
+        }))
+    }
+
+    /// Returns what changed since the last commit, before any repair.
+    fn recent(&self) -> Option<Scrubbed> {
+        let workspace = Workspace::open(&self.clinic.project).ok()?;
+        let before = workspace.load(self.name(Scope::Attempt)?).ok()??;
+        let diff = workspace.since_commit(&before).ok()??;
+        Some(self.clinic.desk.scrubber.scrub(&diff)).filter(|diff| !diff.as_str().is_empty())
+    }
+
+    /// Returns how the last incidents of this check came out.
+    fn history(&self) -> Result<Vec<Scrubbed>, StoreError> {
+        let desk = &self.clinic.desk;
+        let subject = self.plan.subject(&desk.scrubber);
+        let openings = desk.store.journal().tail(&Filter::default().kind("opened"), REMEMBERED)?;
+        let own = openings.iter().filter(
+            |entry| matches!(&entry.event, Event::Opened { subject: of, .. } if *of == subject),
+        );
+        let mut lines = Vec::new();
+        for id in own.filter_map(|entry| entry.incident) {
+            let entries = desk.store.journal().read(0, &Filter::incident(id), usize::MAX)?;
+            let Ok(incident) = Incident::replay(&entries) else { continue };
+            if let Phase::Closed(outcome) = incident.phase() {
+                let (short, how) = (id.short(), salve_core::repair::ended(outcome));
+                let text = format!("heal-{short}: {} ({how})", incident.symptom().key_line);
+                lines.push(desk.scrubber.scrub(&text));
+            }
+        }
+        Ok(lines)
     }
 
     /// Takes in what an agent of ours does.
@@ -133,4 +205,10 @@ impl Checkup<'_, '_> {
         let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
         desk.catch_up(incident, &mut show)
     }
+}
+
+/// Returns the last lines of a check's output.
+fn excerpt(output: &Scrubbed, scrubber: &Scrubber) -> Scrubbed {
+    let lines: Vec<&str> = output.as_str().trim_end().lines().collect();
+    scrubber.scrub(&lines[lines.len().saturating_sub(EXCERPT)..].join("\n"))
 }

@@ -17,7 +17,7 @@ impl Checkup<'_, '_> {
         let credited = self.incident.as_ref().and_then(Incident::credit);
         let Some((_, signature)) = credited else { return Ok(()) };
         let seen = [&self.case.tried, &self.case.first].into_iter().flatten();
-        let seen = seen.filter(|seen| seen.symptom.signature == signature).cloned().next();
+        let seen = seen.filter(|seen| seen.symptom.signature == signature).next().cloned();
         match seen {
             Some(seen) => self.learn(&seen, Proof::Proven),
             None => Ok(()),

@@ -7,6 +7,7 @@
 
 mod agents;
 mod checkup;
+mod context;
 mod effects;
 mod learn;
 mod plan;

@@ -138,7 +138,7 @@ impl Checkup<'_, '_> {
     }
 
     /// Returns what a check's output says, with paths from where it runs.
-    fn results(&self, output: &str) -> Results {
+    pub(super) fn results(&self, output: &str) -> Results {
         check::read(output).relative_to(&self.plan.dir.to_string_lossy())
     }
 
