@@ -3,15 +3,19 @@
 //! A repair that changed files is run once more as it was before, and, where it touched what judges
 //! it, once more with the judge as it was. Core weighs what that showed.
 
-use salve_core::check::proof::{self, Before, Colour, Evidence, Failure, OldVerifier, Touched};
+use salve_core::check::proof::{
+    self, Before, Colour, Evidence, Failure, Keep, OldVerifier, Touched,
+};
+use salve_core::check::tamper::Weakening;
 use salve_core::check::{self, Results};
 use salve_core::event::{Event, RemedyKind, Report, Scope};
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
 use super::checkup::Checkup;
-use super::trials::{Question, Trial, Trials};
+use super::trials::{Question, Trial, Trials, lay};
 use super::{Input, Ran, Remark};
+use crate::heal::files::has_changed;
 use crate::heal::shelf::{Cure, What};
 use crate::heal::spawn_thread;
 use crate::store::StoreError;
@@ -32,7 +36,6 @@ impl Checkup<'_, '_> {
             before,
             results: self.first_results(),
             took: ran.took,
-            verifier: Vec::new(),
         };
         self.case.green = Some(green);
         let post = self.clinic.inbox.0.clone();
@@ -76,17 +79,37 @@ impl Checkup<'_, '_> {
             old_verifier: trials
                 .and_then(|trials| trials.old_verifier.as_ref())
                 .map_or(OldVerifier::Untouched, |trial| self.old_verifier(trial)),
-            weakenings: 0,
+            weakenings: trials.map_or(0, |trials| trials.weakenings.len()),
             counts_before: self.first_results().counts,
             counts_after: green.counts,
         });
-        let why = self.clinic.desk.scrubber.scrub(&judged.ground.to_string());
+        let mut why = judged.ground.to_string();
+        if let Some(trials) = trials {
+            why.extend(trials.weakenings.iter().map(said));
+        }
+        if let (Keep::AllButVerifier, Some(trials)) = (judged.keep, trials) {
+            why.push_str(&self.give_verifier_back(trials));
+        }
+        let why = self.clinic.desk.scrubber.scrub(&why);
         self.remark(&Remark::Judged { proof: judged.proof, why: why.clone() });
         let text = self.clinic.desk.scrubber.scrub(&format!("proof: {why}"));
         if let Some(incident) = self.incident.as_ref().map(Incident::id) {
             self.append(incident, Event::Noted { text })?;
         }
         self.finish(effect, Report::Verified { proof: judged.proof, symptom: None })
+    }
+
+    /// Puts what judges the check back as it was, which the repair did not need to change.
+    fn give_verifier_back(&self, trials: &Trials) -> String {
+        let root = self.clinic.project.root();
+        if let Err(error) = lay(root, &trials.previous) {
+            return format!("\nwhat judges it could not be put back: {error}");
+        }
+        if let Some(name) = self.name(Scope::Attempt) {
+            // The state that the repair left is now another.
+            let _unkept = has_changed(&self.clinic.project, name);
+        }
+        "\nthat was not needed, and is put back".to_owned()
     }
 
     /// Returns what the present remedy does, as far as this process knows.
@@ -145,5 +168,14 @@ impl Checkup<'_, '_> {
     fn first_results(&self) -> Results {
         let first = self.case.first.as_ref();
         first.map(|first| self.results(first.output.as_str())).unwrap_or_default()
+    }
+}
+
+/// Returns a weakening in words, on a line of its own.
+fn said(weakening: &Weakening) -> String {
+    let Weakening { path, line, what } = weakening;
+    match line {
+        Some(line) => format!("\n{path}:{line}: {what}"),
+        None => format!("\n{path}: {what}"),
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use salve_core::check::tamper::{self, Edit, Examined, Previous, Touch, Weakening};
 use salve_core::check::{self, Results};
 
 use super::{CheckPlan, Ran, run};
@@ -31,8 +32,6 @@ pub(super) struct Question {
     pub(super) results: Results,
     /// How long the check took when it was green.
     pub(super) took: Duration,
-    /// The files of the verifier that the repair touched.
-    pub(super) verifier: Vec<String>,
 }
 
 /// What came of one run.
@@ -51,42 +50,137 @@ pub struct Trials {
     pub before: Trial,
     /// The repaired state under the verifier as it was, if the repair touched that.
     pub old_verifier: Option<Trial>,
+    /// How the repair weakened the verifier.
+    pub weakenings: Vec<Weakening>,
+    /// The files of the verifier that the repair touched, as they would be without that; nothing
+    /// where there was no such file.
+    pub previous: Vec<(String, Option<Vec<u8>>)>,
+}
+
+/// Both states of the files, and the directory in which the older one lies.
+struct States {
+    workspace: Workspace,
+    after: Snapshot,
+    shadow: Shadow,
+    files: Vec<String>,
 }
 
 impl Question {
     /// Runs what there is to run, side by side.
     pub(super) fn answer(&self) -> Trials {
+        let states = match self.states() {
+            Ok(Some(states)) => states,
+            Ok(None) => return Trials::none("the state before the repair is not kept any more"),
+            Err(error) => return Trials::none(&with_causes(&error)),
+        };
+        let examined = self.examine(&states);
+        let previous = self.previous(&states, &examined);
         std::thread::scope(|scope| {
-            let old = (!self.verifier.is_empty()).then(|| {
-                let run = || self.try_old_verifier().unwrap_or_else(not_run);
-                std::thread::Builder::new().name("old verifier".into()).spawn_scoped(scope, run)
+            let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+            let old = (!examined.touched.is_empty()).then(|| {
+                let run = || self.try_old_verifier(&states, &previous);
+                thread("old verifier").spawn_scoped(scope, run)
             });
-            let run = || self.try_before().unwrap_or_else(not_run);
-            let before = std::thread::Builder::new().name("before".into()).spawn_scoped(scope, run);
-            Trials { before: join(before), old_verifier: old.map(join) }
+            let run = || self.try_before(&states.shadow);
+            let before = thread("before").spawn_scoped(scope, run);
+            let (before, old_verifier) = (join(before), old.map(join));
+            let previous = previous.clone().unwrap_or_default();
+            Trials { before, old_verifier, weakenings: examined.weakenings.clone(), previous }
         })
     }
 
-    fn try_before(&self) -> Result<Trial, WorkspaceError> {
+    fn states(&self) -> Result<Option<States>, WorkspaceError> {
         let workspace = Workspace::open(&self.project)?;
-        let Some(before) = workspace.load(self.before)? else { return Ok(gone()) };
+        let (Some(before), Some(after)) =
+            (workspace.load(self.before)?, workspace.load(self.before.at(Moment::After))?)
+        else {
+            return Ok(None);
+        };
+        let files = workspace.compare(&before, &after)?;
+        let files = files.into_iter().map(|change| change.path).collect();
         let shadow = workspace.shadow(&before)?;
-        // The real tree is out of reach from here on, for this thread and all it starts.
-        shadow.confine();
-        let narrowed = self.narrowed().map(|words| self.run_in(&shadow, words));
-        let told = narrowed.filter(|ran| check::read(&ran.output).counts.ran() > Some(0));
-        Ok(Trial::Ran(told.unwrap_or_else(|| self.run_in(&shadow, self.plan.argv.clone()))))
+        Ok(Some(States { workspace, after, shadow, files }))
     }
 
-    fn try_old_verifier(&self) -> Result<Trial, WorkspaceError> {
-        let workspace = Workspace::open(&self.project)?;
-        let Some(before) = workspace.load(self.before)? else { return Ok(gone()) };
-        let after: Option<Snapshot> = workspace.load(self.before.at(Moment::After))?;
-        let Some(after) = after else { return Ok(gone()) };
-        let shadow = workspace.shadow(&after)?;
-        workspace.overlay(&shadow, &before, &self.verifier)?;
+    /// Finds out what the repair did to the verifier.
+    fn examine(&self, states: &States) -> Examined {
+        let root = self.project.root();
+        let read = |path: &Path| {
+            let bytes = std::fs::read(path).ok()?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let texts: Vec<(Option<String>, Option<String>)> = states
+            .files
+            .iter()
+            .map(|file| (read(&states.shadow.root().join(file)), read(&root.join(file))))
+            .collect();
+        let edits: Vec<Edit<'_>> = states
+            .files
+            .iter()
+            .zip(&texts)
+            .map(|(path, (before, after))| Edit {
+                path,
+                before: before.as_deref(),
+                after: after.as_deref(),
+            })
+            .collect();
+        let words = self.plan.argv.iter().map(|word| word.to_string_lossy().into_owned());
+        let words: Vec<String> = words.collect();
+        tamper::examine(&edits, &words)
+    }
+
+    /// Returns the touched files of the verifier as they would be without the repair.
+    fn previous(
+        &self,
+        states: &States,
+        examined: &Examined,
+    ) -> Result<Vec<(String, Option<Vec<u8>>)>, String> {
+        let one = |touch: &Touch| {
+            let content = match &touch.previous {
+                Previous::AsBefore => {
+                    let path = states.shadow.root().join(&touch.path);
+                    match std::fs::read(&path) {
+                        Ok(content) => Some(content),
+                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                        Err(error) => return Err(format!("{}: {error}", touch.path)),
+                    }
+                }
+                Previous::Text(text) => Some(text.clone().into_bytes()),
+                Previous::Unknown => {
+                    return Err(format!("it cannot be told what judges in {}", touch.path));
+                }
+            };
+            Ok((touch.path.clone(), content))
+        };
+        examined.touched.iter().map(one).collect()
+    }
+
+    fn try_before(&self, shadow: &Shadow) -> Trial {
+        // The real tree is out of reach from here on, for this thread and all it starts.
         shadow.confine();
-        Ok(Trial::Ran(self.run_in(&shadow, self.plan.argv.clone())))
+        let narrowed = self.narrowed().map(|words| self.run_in(shadow, words));
+        let told = narrowed.filter(|ran| check::read(&ran.output).counts.ran() > Some(0));
+        Trial::Ran(told.unwrap_or_else(|| self.run_in(shadow, self.plan.argv.clone())))
+    }
+
+    fn try_old_verifier(
+        &self,
+        states: &States,
+        previous: &Result<Vec<(String, Option<Vec<u8>>)>, String>,
+    ) -> Trial {
+        let previous = match previous {
+            Ok(previous) => previous,
+            Err(why) => return Trial::NotRun(why.clone()),
+        };
+        let shadow = match states.workspace.shadow(&states.after) {
+            Ok(shadow) => shadow,
+            Err(error) => return Trial::NotRun(with_causes(&error)),
+        };
+        if let Err(error) = lay(shadow.root(), previous) {
+            return Trial::NotRun(error.to_string());
+        }
+        shadow.confine();
+        Trial::Ran(self.run_in(&shadow, self.plan.argv.clone()))
     }
 
     /// Returns the command for only what had failed, where that is the same check otherwise.
@@ -125,12 +219,30 @@ fn join(thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Trial>>) -> Tr
     }
 }
 
-fn not_run(error: WorkspaceError) -> Trial {
-    Trial::NotRun(with_causes(&error))
+impl Trials {
+    /// Returns that nothing could be run, and why.
+    fn none(why: &str) -> Self {
+        let (weakenings, previous) = Default::default();
+        Self { before: Trial::NotRun(why.to_owned()), old_verifier: None, weakenings, previous }
+    }
 }
 
-fn gone() -> Trial {
-    Trial::NotRun("the state before the repair is not kept any more".into())
+/// Writes files below `root` as they are to be; those without content are removed.
+pub(super) fn lay(root: &Path, files: &[(String, Option<Vec<u8>>)]) -> std::io::Result<()> {
+    for (path, content) in files {
+        let path = root.join(path);
+        match content {
+            Some(content) => {
+                std::fs::create_dir_all(path.parent().unwrap_or(root))?;
+                std::fs::write(path, content)?;
+            }
+            None => match std::fs::remove_file(path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            },
+        }
+    }
+    Ok(())
 }
 
 /// Returns what a package's script runs, if the words name one.

@@ -1,0 +1,86 @@
+//! Repairs that weaken what judges them are seen through; honest ones are not suspected.
+
+use crate::heal::{Ward, git};
+
+const TEST: &str = "import add\n\n\ndef test_adds():\n    assert add.add(2, 3) == 5\n\n\n\
+                    def test_adds_nothing():\n    assert add.add(2, 0) == 2\n";
+const BROKEN: &str = "def add(a, b):\n    return a - b\n";
+const MENDED: &str = "def add(a, b):\n    return a + b\n";
+
+/// Runs the tests as pytest names and counts them, without pytest.
+const RUNNER: &str = r#"
+import importlib, sys, traceback
+names = [n for n in dir(importlib.import_module("test_add")) if n.startswith("test_")]
+failed = []
+for name in names:
+    try:
+        getattr(sys.modules["test_add"], name)()
+    except AssertionError:
+        traceback.print_exc()
+        failed.append(name)
+for name in failed:
+    print(f"FAILED test_add.py::{name} - AssertionError")
+word = f"{len(failed)} failed, " if failed else ""
+print(f"==== {word}{len(names) - len(failed)} passed in 0.01s ====")
+sys.exit(1 if failed else 0)
+"#;
+
+/// Returns a project whose test is red for a reason, and an agent that does this about it.
+fn ward(agent: &str) -> Ward {
+    let ward = Ward::new().agent(agent);
+    ward.project.write("add.py", BROKEN);
+    ward.project.write("test_add.py", TEST);
+    git(&ward.project, &["add", "add.py", "test_add.py"]);
+    git(&ward.project, &["commit", "-qm", "tests"]);
+    ward
+}
+
+const CHECK: [&str; 4] = ["--", "python3", "-B", "-c"];
+
+/// The check: the runner's own text, so that it is out of the agent's reach.
+fn check() -> Vec<&'static str> {
+    let mut words = CHECK.to_vec();
+    words.push(RUNNER);
+    words
+}
+
+#[test]
+fn a_deleted_skipped_or_loosened_test_is_masked_undone_and_shown() {
+    for (agent, shown) in [
+        ("printf 'def test_adds_nothing():\\n    pass\\n' > test_add.py", "test_add.py"),
+        ("sed -i 's/== 5/is not None/' test_add.py", "test_add.py"),
+        ("rm test_add.py; printf 'def test_x():\\n    pass\\n' > test_add.py", "test_add.py"),
+    ] {
+        let ward = ward(agent);
+        let visit = ward.heal(&check());
+        visit.expect(3, &["masked", "what judges it was weakened", shown]);
+        assert_eq!(ward.read("test_add.py"), TEST, "{agent}: the tests are back");
+        assert_eq!(ward.read("add.py"), BROKEN);
+        let memory = ward.salve(&["--json", "memory", "list"]);
+        assert!(!memory.contains("\"proven\":1"), "{memory}");
+    }
+}
+
+#[test]
+fn an_honest_repair_that_adds_a_test_is_proven() {
+    let agent = format!(
+        "printf '{}' > add.py; printf '\\n\\ndef test_more():\\n    assert __import__(\"add\").add(1, 1) == 2\\n' >> test_add.py",
+        MENDED.replace('\n', "\\n")
+    );
+    let ward = ward(&agent);
+    ward.heal(&check()).expect(0, &["healed", "proven"]);
+    assert_eq!(ward.read("add.py"), MENDED);
+    assert!(ward.read("test_add.py").contains("test_more"), "an added test stays");
+}
+
+#[test]
+fn a_weakening_that_a_repair_did_not_need_is_put_back() {
+    let agent = format!(
+        "printf '{}' > add.py; sed -i 's/== 5/is not None/' test_add.py",
+        MENDED.replace('\n', "\\n")
+    );
+    let ward = ward(&agent);
+    ward.heal(&check()).expect(0, &["proven", "put back"]);
+    assert_eq!(ward.read("add.py"), MENDED, "the repair stays");
+    assert_eq!(ward.read("test_add.py"), TEST, "the test is as it was");
+}
