@@ -121,12 +121,17 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let _ = store.journal().export();
     let ending = ending?;
     drop(logs);
-    Ok(match ending {
+    Ok(code_of(ending))
+}
+
+/// Returns the exit code that tells how it ended.
+fn code_of(ending: Ending) -> ExitCode {
+    match ending {
         Ending::Clean => Exit::Well.into(),
         Ending::NeedsPerson => Exit::NeedsPerson.into(),
         Ending::Stopped(SIGINT) => Exit::Interrupted.into(),
         Ending::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
-    })
+    }
 }
 
 fn presence() -> Presence {
