@@ -97,15 +97,39 @@ fn is_foreign(dir: &Path) -> bool {
     known || dir.join("pyvenv.cfg").exists()
 }
 
+/// How many distributions' lists of files are looked at.
+const RECORDS: usize = 1_000;
+
 /// Returns which of the modules that the failure names the environment has.
 pub(super) fn installed(ask: &Ask<'_>, python: &PythonProject, clues: &Clues) -> BTreeSet<String> {
     let Some(venv) = &python.venv else { return BTreeSet::new() };
     let packages: Vec<PathBuf> = site_packages(&ask.root.join(&venv.path)).collect();
     let has = |module: &&String| {
         let top = module.split('.').next().unwrap_or(module);
-        packages.iter().any(|dir| dir.join(top).exists() || dir.join(format!("{top}.py")).exists())
+        let is_there = |dir: &PathBuf| {
+            let there = dir.join(top).exists() || dir.join(format!("{top}.py")).exists();
+            there && !is_lost(dir, module)
+        };
+        packages.iter().any(is_there)
     };
     clues.imports.iter().filter(has).cloned().collect()
+}
+
+/// Returns whether a distribution that is installed in `packages` brought the part of a package
+/// that `module` names, and it is gone.
+fn is_lost(packages: &Path, module: &str) -> bool {
+    let path = module.replace('.', "/");
+    let files = [format!("{path}/__init__.py"), format!("{path}.py")];
+    if !module.contains('.') || files.iter().any(|file| packages.join(file).exists()) {
+        return false;
+    }
+    let names = fs::read_dir(packages).into_iter().flatten().flatten();
+    let records = names.map(|entry| entry.path().join("RECORD")).filter(|path| path.is_file());
+    let lists = |record: PathBuf| {
+        let text = fs::read_to_string(record).unwrap_or_default();
+        text.lines().any(|line| files.iter().any(|file| line.split(',').next() == Some(file)))
+    };
+    records.take(RECORDS).any(lists)
 }
 
 /// Returns the environment that the command or the failure names, else the usual one.
@@ -308,4 +332,28 @@ fn name_in(line: &str) -> Option<String> {
     let name = egg.unwrap_or(line).split(end).next()?;
     let plain = !line.is_empty() && (egg.is_some() || !line.starts_with(['#', '-', '.', '/']));
     (plain && !name.is_empty()).then(|| name.to_ascii_lowercase().replace(['_', '.'], "-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_package_is_lost_if_its_distribution_brought_it() {
+        let packages = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = packages.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let record = "shop/__init__.py,sha256=x,1\nshop/core/__init__.py,,\nshop/urls.py,,\n";
+        write("shop-1.0.dist-info/RECORD", record);
+        write("shop/__init__.py", "");
+        write("shop/urls.py", "");
+        let is_lost = |module| is_lost(packages.path(), module);
+        assert!(is_lost("shop.core"));
+        for other in ["shop", "shop.urls", "shop.never", "other.core"] {
+            assert!(!is_lost(other), "{other}");
+        }
+    }
 }
