@@ -12,6 +12,8 @@
 //! files (`.salve`, `.dev-crash*`, `.dev-repair.lock`) are never part of either.
 
 mod error;
+#[cfg(test)]
+mod faults;
 mod git;
 mod give;
 mod guard;
