@@ -13,7 +13,7 @@ use super::error::WorkspaceError;
 use super::oid::Format;
 
 /// Settings that keep git from doing more than it is asked to.
-const QUIET: [&str; 9] = [
+const QUIET: [&str; 10] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -21,6 +21,8 @@ const QUIET: [&str; 9] = [
     "core.protectNTFS=false",
     "core.protectHFS=false",
     "core.quotePath=false",
+    // Names that differ only by case are two names; otherwise one file would be lost.
+    "core.ignoreCase=false",
     "gc.auto=0",
     "maintenance.auto=false",
 ];

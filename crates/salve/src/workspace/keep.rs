@@ -11,28 +11,32 @@ use std::path::{Component, Path};
 
 use super::error::WorkspaceError;
 use super::git::{Git, pipe, quote};
+use super::memo::Base;
 use super::name::Name;
 use super::note;
 use super::oid::Oid;
 use super::scan::Scanner;
 use super::tree::{Gap, Item, Kind, Rel, Tree, Why};
 
-/// Writes `tree` to the store and points the ref `at` to it.
+/// Writes `tree` to the store and points the ref `at` to it; what it shares with a `base` is taken
+/// from there.
 ///
 /// Content is read again while it is written, so `tree` is corrected where a file changed since;
 /// what went away or grew too large since is taken out.
 pub(super) fn keep(
     scanner: &Scanner,
     (store, at): (&Git, &str),
-    name: Name,
+    (name, base): (Name, Option<&Base>),
     tree: &mut Tree,
 ) -> Result<(), WorkspaceError> {
-    let oids: HashSet<Oid> = tree.items.values().map(|item| item.oid).collect();
-    let stored = present(store, &oids)?;
+    let mut stored = base.map(Base::oids).unwrap_or_default();
+    let oids = tree.items.values().map(|item| item.oid).filter(|oid| !stored.contains(oid));
+    let asked = present(store, &oids.collect())?;
+    stored.extend(asked);
     let args = ["fast-import", "--quiet", "--force", "--done", "--date-format=now"];
     store.feed(&args, |to| {
         send_blobs(scanner, tree, &stored, to)?;
-        send_commit((at, name), tree, to).map_err(pipe)
+        send_commit((at, name), (tree, base), to).map_err(pipe)
     })?;
     Ok(())
 }
@@ -97,13 +101,24 @@ fn gap(read: io::Result<(Item, Vec<u8>)>) -> Option<Gap> {
     }
 }
 
-fn send_commit((at, name): (&str, Name), tree: &Tree, to: &mut dyn Write) -> io::Result<()> {
+fn send_commit(
+    (at, name): (&str, Name),
+    (tree, base): (&Tree, Option<&Base>),
+    to: &mut dyn Write,
+) -> io::Result<()> {
     let message = note::write(name, tree);
     writeln!(to, "commit {at}")?;
     writeln!(to, "committer Salve <salve@localhost> now")?;
     writeln!(to, "data {}", message.len())?;
     writeln!(to, "{message}")?;
-    for (path, item) in &tree.items {
+    if let Some(base) = base {
+        writeln!(to, "M 040000 {} \"\"", base.tree())?;
+        for path in base.gone(tree) {
+            writeln!(to, "D {}", quote(path))?;
+        }
+    }
+    let is_new = |(path, item): &(&Rel, &Item)| base.is_none_or(|base| !base.has(path, item));
+    for (path, item) in tree.items.iter().filter(is_new) {
         writeln!(to, "M {} {} {}", item.kind.mode(), item.oid, quote(path))?;
     }
     writeln!(to, "done")

@@ -21,6 +21,7 @@ mod ignored;
 mod keep;
 mod lair;
 mod measure;
+mod memo;
 mod name;
 mod note;
 mod oid;
@@ -125,10 +126,15 @@ pub struct Measured {
 impl Workspace {
     /// Opens the project's working tree.
     pub fn open(project: &Project) -> Result<Self, WorkspaceError> {
-        Self::with_limits(project, Limits::default())
+        let mut workspace = Self::with_limits(project, Limits::default())?;
+        if let Some(file) = memo::file(project.root()) {
+            workspace.scanner.remember_in(file);
+        }
+        Ok(workspace)
     }
 
-    /// Opens the project's working tree with other limits.
+    /// Opens the project's working tree with other limits, and without what other processes have
+    /// seen there.
     pub fn with_limits(project: &Project, limits: Limits) -> Result<Self, WorkspaceError> {
         let root = project.root();
         let state_dir = project.make_state_dir()?;
@@ -218,9 +224,11 @@ impl Workspace {
         // First what git ignores: a snapshot that is there is there whole.
         if !ignored.tree.items.is_empty() || self.vault.existing().is_some() {
             let (store, at) = (self.vault.open()?, name.to_ignored_ref());
-            keep::keep(&self.scanner, (&store, &at), *name, &mut ignored.tree)?;
+            keep::keep(&self.scanner, (&store, &at), (*name, None), &mut ignored.tree)?;
         }
-        keep::keep(&self.scanner, (&self.scanner.git, &name.to_ref()), *name, tree)?;
+        let (base, at) = (self.scanner.base(), name.to_ref());
+        keep::keep(&self.scanner, (&self.scanner.git, &at), (*name, base.as_ref()), tree)?;
+        self.scanner.remember(&at, tree);
         Ok(state)
     }
 
@@ -254,6 +262,7 @@ impl Workspace {
     pub fn prune(&self, now: Timestamp, age: Duration) -> Result<usize, WorkspaceError> {
         let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
         let is_old = |made: &i64| now.as_second().saturating_sub(*made) > age;
+        memo::forget_old();
         let refs = self.refs(&format!("{}/", name::REFS))?;
         let old: Vec<Name> =
             refs.into_iter().filter(|(_, made)| is_old(made)).map(|(name, _)| name).collect();

@@ -77,6 +77,11 @@ impl Oid {
         hasher.finish()
     }
 
+    /// Reads the hash itself.
+    pub(super) fn from_bytes(hash: &[u8]) -> Option<Self> {
+        matches!(hash.len(), 20 | 32).then(|| Self::of(hash))
+    }
+
     /// Returns the hash itself.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.format_len)]

@@ -4,7 +4,7 @@
 //! nor sparse checkouts, filters or attributes have a say in what is kept. A repository inside the
 //! project, submodules included, is walked like any directory, with its own ignore rules.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read};
@@ -19,6 +19,7 @@ use rustix::fs::OFlags;
 use super::Limits;
 use super::error::WorkspaceError;
 use super::git::Git;
+use super::memo::{self, Base, Stamps};
 use super::oid::{Format, Hasher, Oid};
 use super::tree::{Gap, Item, Kind, Rel, Tree, Why};
 
@@ -56,12 +57,21 @@ pub(super) struct Scanner {
     pub(super) git: Git,
     pub(super) format: Format,
     pub(super) limits: Limits,
-    cache: Mutex<HashMap<Rel, (Stamp, Oid)>>,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen the last time.
+#[derive(Debug, Default)]
+struct Seen {
+    stamps: Stamps,
+    base: Option<Base>,
+    /// Where it is remembered.
+    file: Option<PathBuf>,
 }
 
 /// What changes when a file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub(super) struct Stamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
@@ -76,6 +86,20 @@ impl Stamp {
             modified: (meta.mtime(), meta.mtime_nsec()),
             changed: (meta.ctime(), meta.ctime_nsec()),
         }
+    }
+
+    /// Returns it as numbers.
+    pub(super) fn to_words(self) -> [i64; 6] {
+        let (modified, changed) = (self.modified, self.changed);
+        let (inode, size) = (self.inode.cast_signed(), self.size.cast_signed());
+        [inode, size, modified.0, modified.1, changed.0, changed.1]
+    }
+
+    /// Reads the numbers back.
+    pub(super) fn from_words(words: [i64; 6]) -> Self {
+        let [inode, size, m, m_nanos, c, c_nanos] = words;
+        let (inode, size) = (inode.cast_unsigned(), size.cast_unsigned());
+        Self { inode, size, modified: (m, m_nanos), changed: (c, c_nanos) }
     }
 
     /// Returns whether a change from now on would show.
@@ -114,7 +138,7 @@ impl Walk {
 
 impl Scanner {
     pub(super) fn new(root: PathBuf, git: Git, format: Format, limits: Limits) -> Self {
-        Self { root, git, format, limits, cache: Mutex::default() }
+        Self { root, git, format, limits, seen: Mutex::default() }
     }
 
     /// Returns all that is there now, and `also` whatever git says of it.
@@ -139,8 +163,31 @@ impl Scanner {
         Ok(walk.into_tree())
     }
 
-    fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<Rel, (Stamp, Oid)>> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes up what was remembered in `file`, and remembers there from now on.
+    pub(super) fn remember_in(&mut self, file: PathBuf) {
+        let (stamps, base) = memo::read(&file).unzip();
+        let stamps = stamps.unwrap_or_default();
+        *self.seen() = Seen { stamps, base, file: Some(file) };
+    }
+
+    /// Returns the tree that was kept last, if it still is.
+    pub(super) fn base(&self) -> Option<Base> {
+        let base = self.seen().base.clone();
+        base.filter(|base| base.is_held(&self.git))
+    }
+
+    /// Remembers a tree that was kept at a ref.
+    pub(super) fn remember(&self, at: &str, tree: &Tree) {
+        let base = Base::of(&self.git, at, tree);
+        let mut seen = self.seen();
+        seen.base = base;
+        if let (Some(file), Some(base)) = (&seen.file, &seen.base) {
+            memo::write(file, &seen.stamps, base);
+        }
     }
 
     /// Asks git what it ignores in the repository of `git`, whose paths begin with `prefix`.
@@ -238,7 +285,8 @@ impl Scanner {
             return;
         }
         let stamp = Stamp::of(&meta);
-        let known = self.cache().get(path).filter(|(seen, _)| *seen == stamp).map(|(_, oid)| *oid);
+        let seen = self.seen().stamps.get(path).copied();
+        let known = seen.filter(|(seen, _)| *seen == stamp).map(|(_, oid)| oid);
         let oid = match known {
             Some(oid) => Ok(oid),
             None => self.hash(path, &full, &meta),
@@ -266,7 +314,7 @@ impl Scanner {
                 && Stamp::of(&file.metadata()?) == stamp
             {
                 if stamp.is_settled(now) {
-                    self.cache().insert(path.to_owned(), (stamp, oid));
+                    self.seen().stamps.insert(path.to_owned(), (stamp, oid));
                 }
                 return Ok(oid);
             }

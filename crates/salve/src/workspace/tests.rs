@@ -53,7 +53,7 @@ impl Place {
     }
 
     pub(super) fn open(&self) -> Workspace {
-        Workspace::open(&Project::at(&self.root()).unwrap()).unwrap()
+        Workspace::with_limits(&Project::at(&self.root()).unwrap(), Limits::default()).unwrap()
     }
 
     pub(super) fn picture(&self) -> BTreeMap<PathBuf, String> {
@@ -312,7 +312,7 @@ fn repositories_inside_and_around_are_walked_with_their_own_rules() {
     around.write("app/vendored/lib", "1");
     around.write("app/vendored/x.out", "1");
     let app = around.root().join("app");
-    let workspace = Workspace::open(&Project::at(&app).unwrap()).unwrap();
+    let workspace = Workspace::with_limits(&Project::at(&app).unwrap(), Limits::default()).unwrap();
     let start = picture(&around.root());
     let before = workspace.snapshot(name(1)).unwrap();
     around.write("app/a", "2");
@@ -333,7 +333,7 @@ fn a_project_that_the_repository_around_it_ignores_has_a_store_of_its_own() {
     around.write(".gitignore", "scratch/\n");
     around.write("scratch/app/a", "1");
     let app = around.root().join("scratch/app");
-    let workspace = Workspace::open(&Project::at(&app).unwrap()).unwrap();
+    let workspace = Workspace::with_limits(&Project::at(&app).unwrap(), Limits::default()).unwrap();
     let before = workspace.snapshot(name(1)).unwrap();
     around.write("scratch/app/a", "2");
     assert_eq!(workspace.measure(&before).unwrap().change.files, Some(1));

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::*;
 use crate::project::Project;
+use crate::workspace::Limits;
 use crate::workspace::tests::{Place, name};
 
 /// A project with a place for its shadows.
@@ -23,7 +24,8 @@ impl Stage {
 
     fn at(place: Place, root: &Path) -> Self {
         let shadows = tempfile::tempdir().unwrap();
-        let mut workspace = Workspace::open(&Project::at(root).unwrap()).unwrap();
+        let mut workspace =
+            Workspace::with_limits(&Project::at(root).unwrap(), Limits::default()).unwrap();
         workspace.shadows = shadows.path().canonicalize().unwrap();
         Self { place, _shadows: shadows, workspace }
     }
