@@ -68,6 +68,7 @@ conditions! {
     LockAgrees "node.lock_agrees" "The lockfile does not contradict the manifest, as far as can be told." |v| v.node(|n| n.agreement != Agreement::Differs);
     ModulesMissing "node.modules_missing" "Packages are declared or locked, and there is no `node_modules` with any in it." |v| v.node(|n| !n.has_modules && n.wants_packages());
     ModulesStale "node.stale" "Installed versions are not the locked ones." |v| v.node(|n| !n.stale.is_empty());
+    ModulesIncomplete "node.incomplete" "A declared package is not installed." |v| v.node(|n| !n.absent.is_empty());
     ModulesDamaged "node.damaged" "A declared package that is installed is plainly damaged." |v| v.node(|n| !n.damaged.is_empty());
     BuildScript "node.build" "There is a script that builds." |v| v.node(|n| n.build_script().is_some());
     GenerateScript "node.generate" "There is a script that generates code." |v| v.node(|n| n.generate_script().is_some());

@@ -129,6 +129,8 @@ pub struct NodeProject {
     pub has_place: bool,
     /// Packages whose installed version is not the locked one: name, installed, locked.
     pub stale: Vec<(String, String, String)>,
+    /// Declared packages that are not installed, of those that have to be.
+    pub absent: Vec<String>,
     /// Installed packages whose files are plainly damaged, of those declared or named.
     pub damaged: Vec<String>,
     /// Declared dependencies of every kind, with their ranges.

@@ -25,6 +25,7 @@ const KNOWN: &[&str] = &[
     "example",
     "venv",
     "sources",
+    "absent",
     "stale",
     "free",
     "disk",
@@ -102,6 +103,8 @@ impl Values {
             self.0.insert("lockfile", lockfile);
             let scripts: Vec<&str> = node.scripts.keys().map(String::as_str).collect();
             self.0.insert("scripts", scripts.join(", "));
+            let absent: Vec<_> = node.absent.iter().take(3).map(String::as_str).collect();
+            self.0.insert("absent", absent.join(", "));
             let stale = node.stale.iter().take(3);
             let stale: Vec<String> = stale
                 .map(|(name, have, want)| format!("{name} {have} instead of {want}"))

@@ -21,6 +21,7 @@ use crate::scrub::Scrubber;
 /// The shipped tables, in the order in which they are asked.
 const FILES: &[&str] = &[
     include_str!("../../data/playbook/system.toml"),
+    include_str!("../../data/playbook/checks.toml"),
     include_str!("../../data/playbook/node.toml"),
     include_str!("../../data/playbook/frontend.toml"),
     include_str!("../../data/playbook/python.toml"),

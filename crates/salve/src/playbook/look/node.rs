@@ -51,6 +51,8 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues) -> Option<NodeProject> {
     let looked: BTreeSet<String> = node.declared.keys().chain(&clues.packages).cloned().collect();
     let damaged = looked.iter().filter(|name| is_damaged(&dir, &top, name));
     node.damaged = damaged.cloned().collect();
+    let absent = node.declared.keys().filter(|name| place(&dir, &top, name).is_none());
+    node.absent = absent.cloned().collect();
     Some(node)
 }
 
