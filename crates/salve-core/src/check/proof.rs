@@ -183,7 +183,7 @@ impl fmt::Display for Ground {
             Ground::SeenOnce => f.write_str(
                 "the failure was seen only once, and the state before the repair was not run again",
             ),
-            Ground::SeenAgain => f.write_str("the check failed repeatedly before the repair"),
+            Ground::SeenAgain => f.write_str("without the repair it was sure to fail again"),
             Ground::UnrepairedRed => {
                 f.write_str("the state before the repair still fails the same way")
             }

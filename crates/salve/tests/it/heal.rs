@@ -270,3 +270,18 @@ fn what_an_agent_is_told_grows_with_the_attempt() {
     assert_eq!(ward.read("sum.txt"), "4");
     ward.assert_users_work_is_intact();
 }
+
+#[test]
+fn the_example_heals_three_projects_with_known_fixes() {
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !["python3", "npm", "cargo"].into_iter().all(has) {
+        return;
+    }
+    let project = Project::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/checks/run.sh");
+    let mut run = Command::new(script);
+    run.arg(env!("CARGO_BIN_EXE_salve")).env("TMPDIR", project.home()).stdin(Stdio::null());
+    let visit = Visit::of(&run.output().unwrap());
+    visit.expect(0, &["known patch of calc.py", "npm run build", "cargo metadata", "All three"]);
+    assert_eq!(visit.said.matches("proven: ").count(), 3, "{}", visit.said);
+}

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
-use salve_core::event::{Effect, Event, RemedyKind, Report, SubjectKind, Verdict};
+use salve_core::event::{Effect, Event, RemedyKind, Report, SubjectKind, Undo, Verdict};
 use salve_core::repair::{self, Notice, Tale, evidence_path};
 
 /// How grave a line is.
@@ -129,10 +129,10 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
         "recovered" => {
             let took = seconds(tale.incident().clock().duration_since(tale.opened_at()));
             let checked = checked.map(|checked| format!(" · {checked}")).unwrap_or_default();
-            let repaired = tale.incident().trial().map(|trial| trial.remedy.kind);
-            let id = match repaired {
-                Some(RemedyKind::Agent) => format!("undo: salve undo {id}"),
-                Some(_) | None => id,
+            let undo = tale.incident().trial().map(|trial| trial.remedy.undo);
+            let id = match undo {
+                Some(Undo::Snapshot) => format!("undo: salve undo {id}"),
+                Some(Undo::Nothing) | None => id,
             };
             Some(Line::new(Grade::Good, "healed", format!("{message} in {took}{checked}  {id}")))
         }

@@ -13,27 +13,26 @@ use crate::store::StoreError;
 
 impl Checkup<'_, '_> {
     /// Tells memory how the incident came out.
-    pub(super) fn record(&mut self) -> Result<(), StoreError> {
+    pub(super) fn record(&self) -> Result<(), StoreError> {
         let credited = self.incident.as_ref().and_then(Incident::credit);
         let Some((_, signature)) = credited else { return Ok(()) };
-        let seen = [&self.case.tried, &self.case.first].into_iter().flatten();
-        let seen = seen.filter(|seen| seen.symptom.signature == signature).next().cloned();
-        match seen {
-            Some(seen) => self.learn(&seen, Proof::Proven),
+        let mut seen = [&self.case.tried, &self.case.first].into_iter().flatten();
+        match seen.find(|seen| seen.symptom.signature == signature) {
+            Some(seen) => self.learn(seen, Proof::Proven),
             None => Ok(()),
         }
     }
 
     /// Tells memory that the present remedy did not help.
-    pub(super) fn learn_failure(&mut self) -> Result<(), StoreError> {
-        match self.case.tried.clone() {
-            Some(tried) => self.learn(&tried, Proof::Failed),
+    pub(super) fn learn_failure(&self) -> Result<(), StoreError> {
+        match &self.case.tried {
+            Some(tried) => self.learn(tried, Proof::Failed),
             None => Ok(()),
         }
     }
 
     /// Tells memory how the present remedy did against what it was tried against.
-    fn learn(&mut self, seen: &Evidence, proof: Proof) -> Result<(), StoreError> {
+    fn learn(&self, seen: &Evidence, proof: Proof) -> Result<(), StoreError> {
         let Some((id, trial)) =
             self.incident.as_ref().and_then(|one| Some((one.id(), one.trial()?.clone())))
         else {

@@ -27,7 +27,7 @@ use salve_core::scrub::Scrubbed;
 
 pub use plan::{CheckPlan, HealPlan};
 pub use records::{RecordError, Records};
-pub use trials::{Trial, Trials};
+pub use trials::{Kept, Trial, Trials};
 
 use crate::agent::AgentEvent;
 use crate::heal::Desk;

@@ -54,8 +54,11 @@ pub struct Trials {
     pub weakenings: Vec<Weakening>,
     /// The files of the verifier that the repair touched, as they would be without that; nothing
     /// where there was no such file.
-    pub previous: Vec<(String, Option<Vec<u8>>)>,
+    pub previous: Vec<Kept>,
 }
+
+/// A file below the project's root and what it is to be; nothing where there is no such file.
+pub type Kept = (String, Option<Vec<u8>>);
 
 /// Both states of the files, and the directory in which the older one lies.
 struct States {
@@ -130,11 +133,7 @@ impl Question {
     }
 
     /// Returns the touched files of the verifier as they would be without the repair.
-    fn previous(
-        &self,
-        states: &States,
-        examined: &Examined,
-    ) -> Result<Vec<(String, Option<Vec<u8>>)>, String> {
+    fn previous(&self, states: &States, examined: &Examined) -> Result<Vec<Kept>, String> {
         let one = |touch: &Touch| {
             let content = match &touch.previous {
                 Previous::AsBefore => {
@@ -163,11 +162,7 @@ impl Question {
         Trial::Ran(told.unwrap_or_else(|| self.run_in(shadow, self.plan.argv.clone())))
     }
 
-    fn try_old_verifier(
-        &self,
-        states: &States,
-        previous: &Result<Vec<(String, Option<Vec<u8>>)>, String>,
-    ) -> Trial {
+    fn try_old_verifier(&self, states: &States, previous: &Result<Vec<Kept>, String>) -> Trial {
         let previous = match previous {
             Ok(previous) => previous,
             Err(why) => return Trial::NotRun(why.clone()),
@@ -228,7 +223,7 @@ impl Trials {
 }
 
 /// Writes files below `root` as they are to be; those without content are removed.
-pub(super) fn lay(root: &Path, files: &[(String, Option<Vec<u8>>)]) -> std::io::Result<()> {
+pub(super) fn lay(root: &Path, files: &[Kept]) -> std::io::Result<()> {
     for (path, content) in files {
         let path = root.join(path);
         match content {
