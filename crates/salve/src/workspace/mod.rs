@@ -25,6 +25,7 @@ mod memo;
 mod name;
 mod note;
 mod oid;
+mod packages;
 mod patch;
 mod plan;
 mod restore;

@@ -32,6 +32,8 @@ struct Note {
     ignored: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     missing: Vec<Missing>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    packages: BTreeMap<String, Digest>,
 }
 
 /// One file that was not kept.
@@ -74,6 +76,7 @@ pub(super) fn write(name: Name, tree: &Tree) -> String {
         empty: tree.empty_dirs().map(|path| escape(path)).collect(),
         ignored: tree.hidden.iter().map(|path| escape(path)).collect(),
         missing: missing.collect(),
+        packages: tree.packages.iter().map(|(path, state)| (escape(path), *state)).collect(),
     };
     // Text keys and numbers only, so there is no failing path.
     let json = serde_json::to_string(&note).unwrap_or_default();
@@ -99,6 +102,8 @@ pub(super) fn read(message: &str, tree: &mut Tree) -> Option<()> {
     tree.dirs = note.empty.iter().map(|path| unescape(path)).collect();
     tree.add_parents();
     tree.hidden = note.ignored.iter().map(|path| unescape(path)).collect();
+    let packages = note.packages.iter().map(|(path, state)| (unescape(path), *state));
+    tree.packages = packages.collect();
     for missing in note.missing {
         let Missing { path, why, size, written } = missing;
         let written = written.parse().ok()?;
@@ -178,6 +183,7 @@ mod tests {
         tree.dirs.insert("empty/inner".into());
         tree.hidden.extend([odd.clone(), ".env".into()]);
         tree.gaps.insert("big".into(), Gap { why: Why::TooLarge, size: 7, written: i128::MAX });
+        tree.packages.insert(odd.clone(), Digest::of(&[b"x"]));
         tree.add_parents();
         let name = Name::before(IncidentId(Uuid::nil()), 2);
         let message = write(name, &tree);

@@ -21,6 +21,7 @@ use super::error::WorkspaceError;
 use super::git::Git;
 use super::memo::{self, Base, Stamps};
 use super::oid::{Format, Hasher, Oid};
+use super::packages;
 use super::tree::{Gap, Item, Kind, Rel, Tree, Why};
 
 /// Derived files that no snapshot keeps even where nobody told git to ignore them.
@@ -160,7 +161,9 @@ impl Scanner {
                 self.look(path, &mut walk);
             }
         }
-        Ok(walk.into_tree())
+        let mut tree = walk.into_tree();
+        tree.packages = packages::look(&self.root, &tree.hidden);
+        Ok(tree)
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {

@@ -9,6 +9,7 @@ use salve_core::event::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::oid::Oid;
+use super::packages::Packages;
 
 /// A path below the project's root, never empty, never leaving it.
 pub(super) type Rel = OsString;
@@ -88,6 +89,8 @@ pub(super) struct Tree {
     /// What git ignored, each directory for all that is in it.
     pub(super) hidden: BTreeSet<Rel>,
     pub(super) gaps: BTreeMap<Rel, Gap>,
+    /// The state of the installed packages, which are not kept.
+    pub(super) packages: Packages,
 }
 
 impl Tree {

@@ -25,6 +25,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::lair::Lair;
+use super::packages;
 use super::scan::Scanner;
 use super::{Snapshot, Workspace, WorkspaceError};
 
@@ -37,6 +38,7 @@ pub struct Shadow {
     ground: Ground,
     env: Vec<(OsString, OsString)>,
     lacks: Vec<String>,
+    drifted: Vec<String>,
     /// Last, so that it is dropped after all that lies in it.
     _lair: Lair,
 }
@@ -92,7 +94,9 @@ impl Workspace {
             repo::make(&scanner.git, &ground.top)?;
         }
         let env = env::variables(&ground, tree);
-        Ok(Shadow { ground, env, lacks, _lair: lair })
+        let now = packages::look(&scanner.root, &tree.hidden);
+        let drifted = packages::differing(&tree.packages, &now);
+        Ok(Shadow { ground, env, lacks, drifted, _lair: lair })
     }
 
     /// Lays the ignored files out that are kept.
@@ -145,6 +149,12 @@ impl Shadow {
     /// Returns which files of the real tree are missing here, each with the reason, for people.
     pub fn lacks(&self) -> &[String] {
         &self.lacks
+    }
+
+    /// Returns the directories of installed packages that are not as they were when the snapshot was
+    /// taken, so that a check that passes here says nothing about that state.
+    pub fn drifted(&self) -> &[String] {
+        &self.drifted
     }
 
     /// Takes from the calling thread, and from all it starts from now on, the right to write to

@@ -1,0 +1,107 @@
+//! Whether the installed packages are still those of a snapshot.
+//!
+//! They are not kept, so a shadow shows the present ones. What is recorded is their names, and for
+//! Node which directories they are: whatever installs, updates or removes one changes that, and
+//! running a program does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use salve_core::event::Digest;
+
+use super::tree::{Rel, show};
+
+/// What tools put among packages while they run.
+const CACHES: [&str; 6] = [".cache", ".vite", ".vite-temp", ".vitest", ".tmp", "__pycache__"];
+
+/// The directories of packages, each with a hash that tells one state from another.
+pub(super) type Packages = BTreeMap<Rel, Digest>;
+
+/// Looks at the directories of packages among what git ignores.
+pub(super) fn look(root: &Path, hidden: &BTreeSet<Rel>) -> Packages {
+    let state = |path: &Rel| Some((path.clone(), state(&root.join(path))?));
+    hidden.iter().filter_map(state).collect()
+}
+
+/// Returns the directories whose packages are not those of before, for people.
+pub(super) fn differing(before: &Packages, now: &Packages) -> Vec<String> {
+    let all: BTreeSet<&Rel> = before.keys().chain(now.keys()).collect();
+    let differs = |path: &&Rel| before.get(*path) != now.get(*path);
+    all.into_iter().filter(differs).map(|path| show(path)).collect()
+}
+
+fn state(dir: &Path) -> Option<Digest> {
+    let mut parts: Vec<Vec<u8>> = Vec::new();
+    if dir.file_name() == Some(OsStr::new("node_modules")) {
+        list(dir, &mut parts);
+    } else if dir.join("pyvenv.cfg").is_file() {
+        for version in names(&dir.join("lib")) {
+            let packages = dir.join("lib").join(version).join("site-packages");
+            parts.extend(names(&packages).iter().map(|name| name.as_bytes().to_vec()));
+        }
+    } else {
+        return None;
+    }
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    Some(Digest::of(&parts))
+}
+
+fn list(dir: &Path, parts: &mut Vec<Vec<u8>>) {
+    for name in names(dir) {
+        let path = dir.join(&name);
+        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+        parts.push(name.as_bytes().to_vec());
+        if meta.is_dir() {
+            parts.push(meta.ino().to_le_bytes().to_vec());
+        }
+        if meta.is_dir() && (name.as_bytes().starts_with(b"@") || name == ".pnpm") {
+            list(&path, parts);
+        }
+    }
+}
+
+/// Returns the names in a directory, in order, but for caches.
+fn names(dir: &Path) -> BTreeSet<Rel> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name());
+    names.filter(|name| !CACHES.iter().any(|cache| name == cache)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::tests::{Place, name};
+
+    #[test]
+    fn an_installation_shows_and_running_programs_does_not() {
+        let place = Place::new();
+        place.write("node_modules/a/index.js", "1");
+        place.write("node_modules/@x/b/index.js", "1");
+        place.write(".venv/pyvenv.cfg", "");
+        place.write(".venv/lib/python3.12/site-packages/p-1.0.dist-info/METADATA", "");
+        let before = place.open().snapshot(name(1)).unwrap();
+        let drifted = || {
+            let workspace = place.open();
+            let kept = workspace.load(name(1)).unwrap().unwrap();
+            assert_eq!(kept.tree.packages, before.tree.packages);
+            let now = workspace.snapshot(name(2)).unwrap();
+            differing(&kept.tree.packages, &now.tree.packages)
+        };
+        place.write("node_modules/.vite/results.json", "1");
+        place.write("node_modules/a/.cache/x", "1");
+        place.write(".venv/lib/python3.12/site-packages/__pycache__/x.pyc", "");
+        assert_eq!(drifted(), [""; 0]);
+        place.write("node_modules/@x/new/index.js", "1");
+        assert_eq!(drifted(), ["node_modules"]);
+        fs::rename(
+            place.root().join(".venv/lib/python3.12/site-packages/p-1.0.dist-info"),
+            place.root().join(".venv/lib/python3.12/site-packages/p-1.1.dist-info"),
+        )
+        .unwrap();
+        assert_eq!(drifted(), [".venv", "node_modules"]);
+    }
+}
