@@ -66,6 +66,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
 
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let project = locate(out)?;
+    super::heal::mend_git(&project, out)?;
     let config = super::config::in_force(out)?;
     let store = Store::open(&project)?;
     tell_mended(&store, out);

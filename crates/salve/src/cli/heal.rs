@@ -82,6 +82,7 @@ pub(super) fn care(
 ) -> Result<ExitCode, CliError> {
     let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
         .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))?;
+    mend_git(&project, out)?;
     let plans: Vec<CheckPlan> =
         wanted.iter().map(|one| plan(one, (&project, config), &scrubber)).collect();
     let store = Store::open(&project)?;
@@ -138,6 +139,14 @@ pub(super) fn care(
         }
     }
     Ok(worst.into())
+}
+
+/// Gives back what an agent of a killed run broke in the repository.
+pub(super) fn mend_git(project: &Project, out: &Output) -> Result<(), CliError> {
+    for text in crate::workspace::mend_git(project)? {
+        out.remark(text);
+    }
+    Ok(())
 }
 
 /// Returns what an ending means to the shell; a signal ends everything.

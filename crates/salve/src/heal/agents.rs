@@ -13,11 +13,14 @@ use salve_core::incident::Run as Effecting;
 use salve_core::repair::agent_title;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
+use super::files::with_causes;
 use super::millis;
 use crate::agent::{self, Agent, AgentEvent, End, Ending, Mcp, Profile, Task};
 use crate::config::{Live, Reload};
 use crate::process::{self, Care};
+use crate::project::Project;
 use crate::store::{Filter, Store, StoreError};
+use crate::workspace::{GitGuard, GitPart, Workspace, WorkspaceError};
 
 /// How long an agent has to end by itself once it said that it has finished.
 const PARTING: Duration = Duration::from_secs(10);
@@ -50,6 +53,8 @@ pub struct Agents<'a> {
     pub plan: AgentPlan,
     /// The settings, which are held while one runs.
     pub live: Live<'a>,
+    /// The project, whose repository is kept while one runs.
+    pub project: Project,
 }
 
 /// An agent of ours at work.
@@ -64,9 +69,29 @@ pub struct Minder {
     pub guard: u64,
     /// Whether it was told to stop.
     stopped: bool,
+    /// The user's repository as it was.
+    repository: Option<GitGuard>,
 }
 
 impl Minder {
+    /// Gives back what the agent broke in the user's repository, and what makes git run programs;
+    /// returns what a person should know.
+    pub fn mend_repository(&self) -> Vec<String> {
+        let Some(kept) = &self.repository else { return Vec::new() };
+        let mended = || -> Result<Vec<String>, WorkspaceError> {
+            let mut told = kept.mend()?;
+            let (runs, rest): (Vec<_>, Vec<_>) =
+                kept.changes()?.into_iter().partition(|change| runs_programs(change.part));
+            kept.put_back(&runs)?;
+            told.extend(runs.iter().map(|change| format!("{}; it was put back", change.text)));
+            told.extend(rest.into_iter().map(|change| change.text));
+            Ok(told)
+        };
+        mended().unwrap_or_else(|error| {
+            vec![format!("the repository could not be looked at: {}", with_causes(&error))]
+        })
+    }
+
     /// Returns the agent, for those who have to wait for its end.
     pub fn agent(&self) -> Arc<Agent> {
         Arc::clone(&self.agent)
@@ -122,6 +147,9 @@ impl Agents<'_> {
     ) -> Result<Launched, StoreError> {
         let Call { incident, effect, ref task, now } = *call;
         let guard = self.live.agent_starts(now)?;
+        // Without a repository, or where it cannot be kept, the files are kept all the same.
+        let workspace = Workspace::open(&self.project);
+        let repository = workspace.and_then(|workspace| workspace.guard_git()).ok().flatten();
         match agent::start(care, &self.plan.profile, task, scrubber, on) {
             Ok(agent) => {
                 let launched = Event::AgentLaunched {
@@ -132,7 +160,7 @@ impl Agents<'_> {
                     limit_ms: millis(task.bounds.wall.saturating_add(ENDING)),
                 };
                 let agent = Arc::new(agent);
-                let minder = Minder { agent, incident, effect, guard, stopped: false };
+                let minder = Minder { agent, incident, effect, guard, stopped: false, repository };
                 Ok(Launched::Works(minder, launched))
             }
             Err(error) => {
@@ -157,6 +185,19 @@ impl Agents<'_> {
             }
             Reload::Rejected(error) => Some(format!("the settings are wrong now: {error}")),
         })
+    }
+}
+
+/// Returns whether a part of a repository makes git run programs.
+fn runs_programs(part: GitPart) -> bool {
+    match part {
+        GitPart::Settings | GitPart::Hooks => true,
+        GitPart::Repository
+        | GitPart::Head
+        | GitPart::Refs
+        | GitPart::Index
+        | GitPart::Operation
+        | GitPart::Lock => false,
     }
 }
 

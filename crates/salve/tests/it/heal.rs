@@ -285,3 +285,20 @@ fn the_example_heals_three_projects_with_known_fixes() {
     visit.expect(0, &["known patch of calc.py", "npm run build", "cargo metadata", "All three"]);
     assert_eq!(visit.said.matches("proven: ").count(), 3, "{}", visit.said);
 }
+
+#[test]
+fn an_agent_that_breaks_the_repository_or_leaves_a_hook_does_no_lasting_harm() {
+    for harm in ["rm -rf .git", "printf x > .git/HEAD; rm -rf .git/refs .git/objects"] {
+        let ward = Ward::new().agent(&format!("{harm}; printf 6 > sum.txt"));
+        ward.heal(&[]).expect(3, &["needs you"]);
+        assert_eq!(ward.read("sum.txt"), "4", "{harm}");
+        ward.assert_users_work_is_intact();
+    }
+    let hook = "printf '#!/bin/sh\\ntouch ../pwned\\n' > .git/hooks/post-checkout; \
+                chmod +x .git/hooks/post-checkout; git config core.fsmonitor 'touch ../pwned'";
+    let ward = Ward::new().agent(&format!("{hook}; printf 5 > sum.txt"));
+    ward.heal(&[]).expect(0, &["put back"]);
+    assert_eq!(git(&ward.project, &["config", "core.fsmonitor"]), "");
+    assert!(!ward.project.dir().join(".git/hooks/post-checkout").exists());
+    assert!(!ward.project.dir().join("../pwned").exists(), "nothing of it ran");
+}

@@ -53,7 +53,7 @@ pub(in crate::cli) fn for_checks<'s>(
             CliError::usage("the settings are wrong").because(error)
         }
     })?;
-    Ok(Some(Agents { plan, live }))
+    Ok(Some(Agents { plan, live, project: project.clone() }))
 }
 
 /// Returns what an agent is called: a command by its program.

@@ -170,7 +170,7 @@ impl Checkup<'_, '_> {
         let Some(agents) = &mut self.clinic.agents else { return Ok(()) };
         let left = agents.release(minder.guard, now)?;
         let name = agents.plan.name.clone();
-        if let Some(text) = left {
+        for text in minder.mend_repository().into_iter().chain(left) {
             self.note(&text);
         }
         self.note(&words(&self.clinic.desk.scrubber.scrub(&name), ending));
