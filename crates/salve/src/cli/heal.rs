@@ -21,10 +21,13 @@ use super::{CliError, Exit, Output};
 use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
 use crate::heal::Desk;
 use crate::heal::right::{Right, RunLock};
-use crate::process::{Capture, Care, Look, Outlet, keeper};
+use crate::process::{Capture, Care, Look, Outlet, keeper, strays};
 use crate::project::Project;
 use crate::store::Store;
 use crate::subjects::check::{CheckPlan, Clinic, Ending, HealPlan, Input, Presence, Records};
+
+/// How long what a killed run left may take to end by itself.
+const STRAYS: Duration = Duration::from_secs(2);
 
 /// Arguments of `salve heal`.
 #[derive(Debug, clap::Args)]
@@ -88,15 +91,18 @@ pub(super) fn care(
     let store = Store::open(&project)?;
     tell_mended(&store, out);
     let desk = Desk::new(&store, scrubber.clone());
-    let _right = RunLock::take(&project, Right::Checks, &desk.me).map_err(|error| {
+    let run = Uuid::new_v4();
+    let right = RunLock::take_for(&project, Right::Checks, &desk.me, run).map_err(|error| {
         CliError::failed("the checks of this project are being healed")
             .because(error)
             .hint("wait until it is done: salve status")
     })?;
+    // What a run that was killed left must not go on writing while this one heals.
+    strays::end(right.run_before().as_slice(), &[], STRAYS);
     for path in crate::playbook::give_back(project.root(), &scrubber) {
         out.remark(format!("gave back {path}, which an interrupted repair had moved away"));
     }
-    let care = Care::start(Uuid::new_v4())
+    let care = Care::start(run)
         .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
     let outlet = Arc::new(if out.json() { super::dev::errors_only() } else { Outlet::standard() });
     let mut voice = Voice {

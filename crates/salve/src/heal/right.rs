@@ -13,6 +13,7 @@ use salve_core::event::Process;
 use salve_core::id::IncidentId;
 use salve_core::scrub::Scrubber;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::process;
 use crate::project::Project;
@@ -39,6 +40,9 @@ pub struct Holder {
     pub started: u64,
     /// The host it runs on.
     pub host: String,
+    /// The run of Salve, by which all it started is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Uuid>,
 }
 
 impl Holder {
@@ -50,6 +54,7 @@ impl Holder {
             pid: process.pid,
             started: process.started,
             host: process.host.to_string(),
+            run: None,
         }
     }
 
@@ -90,6 +95,7 @@ impl fmt::Display for Right<'_> {
 #[derive(Debug)]
 pub struct RunLock {
     _file: File,
+    before: Option<Holder>,
 }
 
 /// Why a right was not given.
@@ -117,6 +123,25 @@ pub enum NotGiven {
 impl RunLock {
     /// Takes a right; of several who try at once, one gets it.
     pub fn take(project: &Project, right: Right<'_>, me: &Process) -> Result<Self, NotGiven> {
+        Self::take_as(project, right, &Holder::of(me, None))
+    }
+
+    /// Takes a right for a run, by which whoever comes next knows what it left if it was killed.
+    pub fn take_for(
+        project: &Project,
+        right: Right<'_>,
+        me: &Process,
+        run: Uuid,
+    ) -> Result<Self, NotGiven> {
+        Self::take_as(project, right, &Holder { run: Some(run), ..Holder::of(me, None) })
+    }
+
+    /// Returns the run that had the right before.
+    pub fn run_before(&self) -> Option<Uuid> {
+        self.before.as_ref()?.run
+    }
+
+    fn take_as(project: &Project, right: Right<'_>, me: &Holder) -> Result<Self, NotGiven> {
         let path = right.path(project);
         let system = |source| NotGiven::System { path: path.clone(), source };
         fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(system)?;
@@ -143,11 +168,12 @@ impl RunLock {
                 Err(error) => return Err(system(error.into())),
             }
         }
-        let text = serde_json::to_vec(&Holder::of(me, None)).unwrap_or_default();
+        let before = holder(&mut file);
+        let text = serde_json::to_vec(me).unwrap_or_default();
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
         written.map_err(system)?;
-        Ok(Self { _file: file })
+        Ok(Self { _file: file, before })
     }
 }
 

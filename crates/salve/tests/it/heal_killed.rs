@@ -1,0 +1,74 @@
+//! `salve heal` killed at every entry of its journal, with all that watches it, and run again.
+
+use std::process::Child;
+
+use salve_core::event::{Entry, Event, Outcome};
+use salve_core::incident::{Incident, Phase};
+
+use crate::heal::Ward;
+use crate::support::{is_alive, wait_for};
+
+/// An agent that takes a moment, says who it is, and mends.
+const AGENT: &str = "echo $$ >> ../agents; sleep 0.3; printf 5 > sum.txt; echo done >> ../done";
+
+/// Returns how many entries the journal has.
+fn written(ward: &Ward) -> usize {
+    let path = ward.project.dir().join(".salve/events.jsonl");
+    std::fs::read_to_string(path).unwrap_or_default().lines().count()
+}
+
+/// Kills the keeper and its worker at once.
+fn kill(salve: &mut Child) {
+    let signal = |name: &str, pid: u32| {
+        let _ = std::process::Command::new("kill").args(["-s", name, &pid.to_string()]).status();
+    };
+    signal("STOP", salve.id());
+    let children = format!("/proc/{0}/task/{0}/children", salve.id());
+    let children = std::fs::read_to_string(&children).unwrap_or_default();
+    let workers: Vec<u32> =
+        children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    workers.iter().for_each(|worker| signal("KILL", *worker));
+    signal("KILL", salve.id());
+    salve.wait().unwrap();
+    wait_for("the worker's end", || !workers.iter().any(|worker| is_alive(*worker)));
+}
+
+/// Returns how each incident stands.
+fn phases(ward: &Ward) -> Vec<Phase> {
+    let project = salve::project::Project::at(&ward.project.dir()).unwrap();
+    let store = salve::store::Store::open(&project).unwrap();
+    let entries: Vec<Entry> =
+        store.journal().read(0, &salve::store::Filter::default(), usize::MAX).unwrap();
+    let opened = entries.iter().filter(|entry| matches!(entry.event, Event::Opened { .. }));
+    let ids: Vec<_> = opened.filter_map(|entry| entry.incident).collect();
+    let of = |id| entries.iter().filter(move |entry| entry.incident == Some(id));
+    ids.into_iter().map(|id| Incident::replay(of(id)).unwrap().phase()).collect()
+}
+
+#[test]
+fn a_heal_goes_on_wherever_salve_was_killed() {
+    // A whole heal writes some twenty entries; whatever stands in the journal, the next run ends
+    // it rightly.
+    for entries in (1..=22).step_by(3) {
+        let ward = Ward::new().agent(AGENT);
+        let mut salve = ward.command(&[]).spawn().unwrap();
+        wait_for("the entries", || {
+            written(&ward) >= entries || salve.try_wait().unwrap().is_some()
+        });
+        kill(&mut salve);
+        ward.heal(&[]).expect(0, &[]);
+        assert_eq!(ward.read("sum.txt"), "5", "killed after {entries} entries");
+        ward.assert_users_work_is_intact();
+        let agents = std::fs::read_to_string(ward.project.dir().join("../agents"));
+        let pids = agents.unwrap_or_default();
+        let alive = pids.lines().filter(|pid| is_alive(pid.parse().unwrap())).count();
+        assert_eq!(alive, 0, "an agent of a killed run outlived it");
+        for phase in phases(&ward) {
+            let good = matches!(
+                phase,
+                Phase::Closed(Outcome::Recovered(_) | Outcome::Resolved | Outcome::Aborted)
+            );
+            assert!(good, "killed after {entries} entries: {phase:?}");
+        }
+    }
+}
