@@ -15,8 +15,8 @@ use salve_core::event::Digest;
 
 use super::tree::{Rel, show};
 
-/// What tools put among packages while they run.
-const CACHES: [&str; 6] = [".cache", ".vite", ".vite-temp", ".vitest", ".tmp", "__pycache__"];
+/// Hidden directories that belong to the packages; tools keep in others what they like.
+const HIDDEN: [&str; 5] = [".bin", ".pnpm", ".prisma", ".store", ".bun"];
 
 /// The directories of packages, each with a hash that tells one state from another.
 pub(super) type Packages = BTreeMap<Rel, Digest>;
@@ -64,11 +64,16 @@ fn list(dir: &Path, parts: &mut Vec<Vec<u8>>) {
     }
 }
 
+/// Returns whether something among packages is none, but what tools keep there.
+pub(super) fn is_cache(name: &OsStr) -> bool {
+    let is_hidden = name.as_bytes().starts_with(b".") && !HIDDEN.iter().any(|known| name == *known);
+    is_hidden || name == "__pycache__"
+}
+
 /// Returns the names in a directory, in order, but for caches.
 fn names(dir: &Path) -> BTreeSet<Rel> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name());
-    names.filter(|name| !CACHES.iter().any(|cache| name == cache)).collect()
+    entries.map(|entry| entry.file_name()).filter(|name| !is_cache(name)).collect()
 }
 
 #[cfg(test)]
@@ -92,6 +97,7 @@ mod tests {
             differing(&kept.tree.packages, &now.tree.packages)
         };
         place.write("node_modules/.vite/results.json", "1");
+        place.write("node_modules/.run-state-v1/x", "1");
         place.write("node_modules/a/.cache/x", "1");
         place.write(".venv/lib/python3.12/site-packages/__pycache__/x.pyc", "");
         assert_eq!(drifted(), [""; 0]);

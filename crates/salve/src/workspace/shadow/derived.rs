@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::{Ground, link_text};
+use super::{Ground, link_text, packages};
 
 /// Directories of packages, shown by links.
 const PACKAGES: [&str; 4] = ["node_modules", "bower_components", "vendor", ".yarn"];
@@ -137,7 +137,7 @@ impl<'a> Bringer<'a> {
             let meta = fs::symlink_metadata(&from)?;
             let is_group = name.as_encoded_bytes().starts_with(b"@") || name == ".bin";
             match meta.is_dir() {
-                _ if is_cache(&from) => Ok(()),
+                true if packages::is_cache(&name) => Ok(()),
                 true if is_group || is_dir(&to) => self.show(&from, &to),
                 // Its files name the project's by their own place.
                 true if name == "composer" => self.copy(&from, &to),

@@ -113,6 +113,7 @@ fn packages_are_shared_and_what_is_written_stays_in_the_shadow() {
     place.write("node_modules/@scope/dep/index.js", "scoped\n");
     place.write("node_modules/.bin/tool", "#!/bin/sh\necho tool\n");
     place.write("node_modules/.vite/results.json", "cached\n");
+    place.write("node_modules/.run-state-v1/last", "cached\n");
     symlink("../packages/own", place.root().join("node_modules/own")).unwrap();
     let real_own = place.root().join("packages/own");
     symlink(&real_own, place.root().join("node_modules/@scope/own")).unwrap();
@@ -128,7 +129,7 @@ fn packages_are_shared_and_what_is_written_stays_in_the_shadow() {
     let told = run(
         &shadow,
         "cd node_modules; cat dep/index.js @scope/dep/index.js own/index.js @scope/own/index.js
-         sh .bin/tool; ls .vite; cat ../.env ../dist/out.js ../dist/node_modules/inner/index.js
+         sh .bin/tool; ls .vite .run-state-v1; cat ../.env ../dist/out.js ../dist/node_modules/inner/index.js
          test -f ../.venv/pyvenv.cfg && echo venv",
     );
     let lines: Vec<&str> = told.lines().collect();
