@@ -1,6 +1,6 @@
 //! `salve heal`: runs checks and heals them until they are green, or says honestly why not.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -19,6 +19,7 @@ use super::project::{speaker, tell_mended, user_name};
 use super::voice::Voice;
 use super::{CliError, Exit, Output};
 use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
+use crate::detect;
 use crate::heal::Desk;
 use crate::heal::right::{Right, RunLock};
 use crate::process::{Capture, Care, Look, Outlet, keeper, strays};
@@ -32,7 +33,7 @@ const STRAYS: Duration = Duration::from_secs(2);
 /// Arguments of `salve heal`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Checks of salve.toml to run [default: all]
+    /// Checks to run, of salve.toml or as the project's own files name them [default: all]
     #[arg(value_name = "CHECK", conflicts_with = "command")]
     checks: Vec<String>,
     /// Agent for this run: a command that gets the task on stdin, or claude, codex or gemini
@@ -64,6 +65,9 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let mut config = super::config::in_force(out)?;
     if let Some(agent) = &args.agent {
         use_agent(&mut config, agent);
+    }
+    if args.command.is_empty() && config.settings.checks.is_empty() {
+        config.settings.checks = found(&project);
     }
     let plans = plans(args, &config)?;
     care(project, &config, plans, out)
@@ -187,6 +191,15 @@ fn presence() -> Presence {
         true => Presence::Attended,
         false => Presence::Unattended,
     }
+}
+
+/// Returns the checks that the project's own files name.
+fn found(project: &Project) -> BTreeMap<String, CheckEntry> {
+    let entry = |found: detect::Detected| {
+        let command = Some(CommandLine::Line(found.command));
+        (found.name, CheckEntry { command, ..CheckEntry::default() })
+    };
+    detect::checks(project.root()).into_iter().map(entry).collect()
 }
 
 /// Returns the checks that are to run.

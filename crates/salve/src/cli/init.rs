@@ -113,8 +113,9 @@ fn init(args: &Args, root: &Path, out: &Output) -> Result<Exit, CliError> {
         return Err(CliError::usage(format!("there is a {name} already"))
             .hint("edit it; `salve init --dry-run` shows what would be written"));
     }
-    if findings.servers.is_empty() {
-        return Err(CliError::failed(format!("found no dev server in {}", root.display())).hint(
+    if findings.servers.is_empty() && findings.checks.is_empty() {
+        let what = format!("found no dev server and no check in {}", root.display());
+        return Err(CliError::failed(what).hint(
             "start one with `salve dev -- COMMAND`, or write [servers.NAME] into salve.toml",
         ));
     }
@@ -147,14 +148,15 @@ fn tell(
             })
         };
         let servers: Vec<_> = findings.servers.iter().map(server).collect();
+        let checks: Vec<_> = findings.checks.iter().map(server).collect();
         out.fact(&serde_json::json!({
-            "servers": servers, "services": findings.services, "written": !args.dry_run,
+            "servers": servers, "checks": checks, "services": findings.services, "written": !args.dry_run,
             "gitignore": ignores, "text": text,
         }))?;
         return Ok(Exit::Well);
     }
     let mut stdout = out.stdout();
-    for found in &findings.servers {
+    for found in findings.servers.iter().chain(&findings.checks) {
         let framework = found.framework.map(|name| format!(" ({name})")).unwrap_or_default();
         writeln!(stdout, "found {}{framework}: {}", found.name, found.command)?;
         writeln!(stdout, "      because of {}", found.why.join(", "))?;
@@ -173,7 +175,12 @@ fn tell(
             writeln!(stdout, "      printf '{lines}\\n' >> .gitignore")?;
         }
     }
-    writeln!(stdout, "next: salve dev")?;
+    let next = match (findings.servers.is_empty(), findings.checks.is_empty()) {
+        (true, _) => "salve heal",
+        (false, true) => "salve dev",
+        (false, false) => "salve dev, salve heal",
+    };
+    writeln!(stdout, "next: {next}")?;
     Ok(Exit::Well)
 }
 

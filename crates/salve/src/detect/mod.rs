@@ -1,8 +1,9 @@
-//! Finds out from a project's own files what its dev servers are.
+//! Finds out from a project's own files what its dev servers and its checks are.
 //!
 //! Manifests and lockfiles say which package manager is used, dependencies which framework, and
 //! scripts what starts it. Nothing is run, and no port is guessed: servers say where they listen.
 
+mod checks;
 mod node;
 mod others;
 #[cfg(test)]
@@ -16,17 +17,18 @@ use serde::Deserialize;
 
 use crate::config::{PROCFILES, procfile};
 
+pub use checks::checks;
 pub use write::{missing_ignores, settings_text, with_ignores};
 
 /// A file longer than this is no manifest.
 const LONGEST: u64 = 4 << 20;
 
-/// A dev server that was found.
+/// A dev server or a check that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detected {
     /// What it is called in the settings.
     pub name: String,
-    /// What starts it, as a line for the shell.
+    /// What runs it, as a line for the shell.
     pub command: String,
     /// Where, if not in the project's own directory.
     pub dir: Option<String>,
@@ -41,6 +43,8 @@ pub struct Detected {
 pub struct Findings {
     /// The dev servers.
     pub servers: Vec<Detected>,
+    /// The checks: tests, types, lint, build.
+    pub checks: Vec<Detected>,
     /// Services of a compose file, which are somebody else's to start.
     pub services: Vec<String>,
 }
@@ -59,7 +63,7 @@ pub fn detect(root: &Path) -> Findings {
     }
     servers.sort_by(|a, b| a.name.cmp(&b.name));
     servers.dedup_by(|a, b| a.name == b.name);
-    Findings { servers, services: services(root) }
+    Findings { servers, checks: checks(root), services: services(root) }
 }
 
 /// Returns the servers of one directory: the first source that has any is the one that is meant.

@@ -10,12 +10,19 @@ use super::{Detected, has, read};
 /// The parts of a package.json that matter here.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Package {
-    scripts: BTreeMap<String, String>,
+pub(super) struct Package {
+    pub(super) scripts: BTreeMap<String, String>,
     dependencies: BTreeMap<String, serde_json::Value>,
     dev_dependencies: BTreeMap<String, serde_json::Value>,
     package_manager: Option<String>,
     main: Option<String>,
+}
+
+impl Package {
+    /// Returns whether it depends on a package.
+    pub(super) fn uses(&self, name: &str) -> bool {
+        self.dependencies.contains_key(name) || self.dev_dependencies.contains_key(name)
+    }
 }
 
 /// Frameworks by their package, the most telling first, with what starts them without a script.
@@ -40,10 +47,7 @@ const SCRIPTS: [&str; 5] = ["dev", "start:dev", "develop", "serve", "start"];
 
 pub(super) fn detect(dir: &Path) -> Option<Detected> {
     let package: Package = serde_json::from_str(&read(dir, "package.json")?).ok()?;
-    let uses = |name: &str| {
-        package.dependencies.contains_key(name) || package.dev_dependencies.contains_key(name)
-    };
-    let framework = FRAMEWORKS.iter().find(|(name, ..)| uses(name));
+    let framework = FRAMEWORKS.iter().find(|(name, ..)| package.uses(name));
     let (manager, told) = manager(dir, &package);
     let mut why = Vec::new();
     let command = if let Some(script) =
@@ -75,7 +79,7 @@ pub(super) fn detect(dir: &Path) -> Option<Detected> {
 }
 
 /// Returns the package manager and what told us.
-fn manager(dir: &Path, package: &Package) -> (&'static str, String) {
+pub(super) fn manager(dir: &Path, package: &Package) -> (&'static str, String) {
     let known = ["npm", "pnpm", "yarn", "bun"];
     let said = package.package_manager.as_deref().unwrap_or_default();
     let said = said.split('@').next().unwrap_or_default();

@@ -49,7 +49,7 @@ pub(super) fn python(dir: &Path) -> Option<Detected> {
 }
 
 /// Returns what stands before `python`, and what told us.
-fn runner(dir: &Path) -> (&'static str, String) {
+pub(super) fn runner(dir: &Path) -> (&'static str, String) {
     if has(dir, "uv.lock") {
         return ("uv run ", "uv.lock, so uv".to_owned());
     }

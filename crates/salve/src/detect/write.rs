@@ -11,10 +11,13 @@ const IGNORED: [&str; 2] = [".dev-crash*.log", ".dev-repair.lock"];
 pub fn settings_text(findings: &Findings) -> String {
     let mut text =
         "# Settings of Salve for this project; `salve config show` lists all there are.\n\
-         # Start with `salve dev`.\n"
+         # Start with `salve dev` and `salve heal`.\n"
             .to_owned();
     for server in &findings.servers {
-        text.push_str(&section(server));
+        text.push_str(&section("servers", server));
+    }
+    for check in &findings.checks {
+        text.push_str(&section("checks", check));
     }
     if !findings.services.is_empty() {
         let names: Vec<_> = findings.services.iter().map(|name| plain(name)).collect();
@@ -35,13 +38,13 @@ pub fn settings_text(findings: &Findings) -> String {
     text
 }
 
-fn section(server: &Detected) -> String {
+fn section(table: &str, server: &Detected) -> String {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let framework = server.framework.map(|name| format!("{name}: "));
     let why: Vec<_> = server.why.iter().map(|why| plain(why)).collect();
     let dir = server.dir.as_deref().map(|dir| format!("dir = {}\n", quoted(dir)));
     format!(
-        "\n# {}{}\n[servers.{}]\ncommand = {}\n{}",
+        "\n# {}{}\n[{table}.{}]\ncommand = {}\n{}",
         framework.unwrap_or_default(),
         why.join(", "),
         server.name,
@@ -92,7 +95,11 @@ mod tests {
             let name = "web".to_owned();
             let framework = Some("Vite");
             let server = Detected { name, command, dir, framework, why: vec![why] };
-            let findings = Findings { servers: vec![server.clone()], services: vec![service] };
+            let findings = Findings {
+                servers: vec![server.clone()],
+                checks: vec![server.clone()],
+                services: vec![service],
+            };
             let text = settings_text(&findings);
             let config = crate::config::load_file(Path::new("salve.toml"), text).unwrap();
             let read = &config.settings.servers["web"];

@@ -231,6 +231,20 @@ fn a_known_patch_that_does_not_fit_is_not_tried() {
 }
 
 #[test]
+fn without_settings_the_projects_own_checks_are_run() {
+    let ward = Ward::new();
+    let none = |visit: &Visit| visit.expect(2, &["there is no check to run", "salve heal -- "]);
+    let bare =
+        || Visit::of(&ward.project.command(&["heal"]).stdin(Stdio::null()).output().unwrap());
+    none(&bare());
+    ward.project.write("package.json", r#"{"scripts":{"test":"sh check.sh"}}"#);
+    ward.project.write("sum.txt", "5");
+    bare().expect(0, &["green", "`test`"]);
+    let init = ward.salve(&["init", "--dry-run"]);
+    assert!(init.contains("[checks.test]") && init.contains("npm test"), "{init}");
+}
+
+#[test]
 fn a_loop_ends_when_it_is_green_and_when_it_gets_nowhere() {
     let ward = Ward::new();
     ward.project.write("../agent.sh", "echo x >> ../turns; printf 6 > sum.txt");
