@@ -1,4 +1,4 @@
-//! Names for things: incidents and signatures.
+//! Names for things: incidents, issues and signatures.
 //!
 //! Ids are made at the edge, where randomness is; core only carries them.
 
@@ -33,6 +33,24 @@ impl FromStr for IncidentId {
 
     fn from_str(text: &str) -> Result<Self, uuid::Error> {
         text.parse().map(Self)
+    }
+}
+
+/// The id of an issue that somebody reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct IssueId(pub Uuid);
+
+impl IssueId {
+    /// Returns the first eight hex digits, as used on screen.
+    pub fn short(self) -> String {
+        IncidentId(self.0).short()
+    }
+}
+
+impl fmt::Display for IssueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -18,5 +18,6 @@ pub mod playbook;
 pub mod repair;
 pub mod scrub;
 pub mod server;
+pub mod team;
 pub mod watch;
 pub mod widen;

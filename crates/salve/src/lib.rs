@@ -21,4 +21,5 @@ pub mod register;
 pub mod scrub;
 pub mod store;
 pub mod subjects;
+pub mod team;
 pub mod workspace;

@@ -132,6 +132,10 @@ kinds! {
     ServerOrdered "server_ordered" 1 false;
     AgentAttached "agent_attached" 1 false;
     AgentDetached "agent_detached" 1 false;
+    IssueReported "issue_reported" 1 true;
+    IssueSettled "issue_settled" 1 true;
+    FixWanted "fix_wanted" 1 false;
+    FixProposed "fix_proposed" 1 false;
     Noted "noted" 1 false;
 }
 

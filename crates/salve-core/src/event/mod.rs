@@ -11,6 +11,7 @@ mod actor;
 mod changed;
 mod code;
 mod digest;
+mod team;
 mod terms;
 mod words;
 
@@ -18,6 +19,7 @@ pub use actor::{Actor, Process};
 pub use changed::ChangedFile;
 pub use code::{DecodeError, Encoded, Foreign};
 pub use digest::{BadDigest, Digest};
+pub use team::{Fix, FixKind, Settled};
 pub use terms::{Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Resource};
 pub use words::{
     Acted, Authority, Breaker, Change, Effect, Exit, Judgement, Mark, Order, Origin, Outcome,
@@ -28,7 +30,7 @@ pub use words::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{IncidentId, Signature};
+use crate::id::{IncidentId, IssueId, Signature};
 use crate::playbook::{Finding, Nature};
 use crate::scrub::Scrubbed;
 use crate::widen::Rules;
@@ -333,6 +335,48 @@ pub enum Event {
     AgentDetached {
         /// The process that served the session.
         process: Process,
+    },
+    /// Somebody reported an issue.
+    IssueReported {
+        /// The issue.
+        issue: IssueId,
+        /// What is wrong.
+        text: Scrubbed,
+        /// The check that shows it, if one does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        check: Option<Scrubbed>,
+        /// The files it is about, below the project's root.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<Scrubbed>,
+        /// Whether Salve may act on it.
+        auto_fix: bool,
+    },
+    /// An issue is no longer one.
+    IssueSettled {
+        /// The issue.
+        issue: IssueId,
+        /// What settled it.
+        how: Settled,
+    },
+    /// Proposals are wanted from everybody: for this issue, or for the incident it belongs to.
+    FixWanted {
+        /// The issue, if it is not for an incident.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        issue: Option<IssueId>,
+        /// What those who are asked should know.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<Scrubbed>,
+    },
+    /// Somebody proposed a fix: for this issue, or for the incident it belongs to.
+    FixProposed {
+        /// The issue, if it is not for an incident.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        issue: Option<IssueId>,
+        /// What is to be tried.
+        fix: Fix,
+        /// Why it should help.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<Scrubbed>,
     },
     /// A remark for people.
     Noted {

@@ -52,7 +52,7 @@ fn policy() -> Box<Policy> {
     })
 }
 
-/// One event of every kind, in the order of [`Event::KINDS`].
+/// One event of every kind up to those of a team, in the order of [`Event::KINDS`].
 fn one_of_each() -> Vec<Event> {
     let digest = Digest::of(&[b"x"]);
     let terms = [Term::Flag(true), Term::Number(3), Term::List(vec![text("npm ci")]), Term::Unset];
@@ -118,13 +118,34 @@ fn one_of_each() -> Vec<Event> {
         Event::ServerOrdered { server: text("web"), order: ServerOrder::Restart },
         Event::AgentAttached { process: process.clone() },
         Event::AgentDetached { process },
+    ]
+}
+
+/// One event of every kind that follows.
+fn of_a_team() -> Vec<Event> {
+    let issue = IssueId(uuid::Uuid::from_u128(9));
+    vec![
+        Event::IssueReported {
+            issue,
+            text: text("login is broken"),
+            check: Some(text("test")),
+            files: vec![text("src/login.ts")],
+            auto_fix: true,
+        },
+        Event::IssueSettled { issue, how: Settled::Green { check: text("test"), incident: None } },
+        Event::FixWanted { issue: Some(issue), note: None },
+        Event::FixProposed {
+            issue: None,
+            fix: Fix { kind: FixKind::Instruction, text: text("look at the cache first") },
+            why: Some(text("it was stale before")),
+        },
         Event::Noted { text: text("hello") },
     ]
 }
 
 #[test]
 fn every_kind_comes_back_as_it_was() {
-    let events = one_of_each();
+    let events = [one_of_each(), of_a_team()].concat();
     let kinds: Vec<&str> = events.iter().map(Event::kind).collect();
     assert_eq!(kinds, Event::KINDS);
     for event in events {

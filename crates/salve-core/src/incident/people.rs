@@ -38,6 +38,8 @@ impl Incident {
             | Event::Tripped { .. }
             | Event::Charged { .. }
             | Event::Ended { .. } => Err(Ignored::NotOwner),
+            // It is on record; what becomes of it is the owner's to choose.
+            Event::FixProposed { .. } | Event::FixWanted { .. } => Ok(None),
             // The rest is no part of an incident's life.
             _ => Err(Ignored::NoNews),
         }

@@ -143,6 +143,8 @@ impl Incident {
                 Event::Marked { attempt, mark, reported, .. } => {
                     self.marked(*attempt, *mark, *reported)
                 }
+                // It is on record; what becomes of it is the owner's to choose.
+                Event::FixProposed { .. } | Event::FixWanted { .. } => Ok(None),
                 _ => Err(Ignored::NotAPerson),
             },
         }
@@ -181,7 +183,7 @@ impl Incident {
             | Event::Ordered { .. }
             | Event::Refilled { .. } => Err(Ignored::NotAPerson),
             Event::Claimed { .. } => Err(Ignored::Held),
-            Event::Noted { .. } | Event::FilesChanged { .. } => Ok(None),
+            Event::Noted { .. } | Event::FilesChanged { .. } | Event::FixWanted { .. } => Ok(None),
             // The rest is no part of an incident's life.
             _ => Err(Ignored::NoNews),
         }

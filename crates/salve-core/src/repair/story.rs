@@ -178,6 +178,8 @@ fn of_people_and_ends(event: &Event) -> String {
         Event::Ordered { order } => ordered(*order).into(),
         Event::Ended { outcome } => ended(*outcome).into(),
         Event::Noted { text } => text.to_string(),
+        Event::FixWanted { note, .. } => noted("asks everybody for proposals", note.as_ref()),
+        Event::FixProposed { fix, why, .. } => noted(&crate::team::proposed(fix), why.as_ref()),
         other => other.kind().replace('_', " "),
     }
 }

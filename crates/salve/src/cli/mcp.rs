@@ -5,7 +5,7 @@ mod install;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::config::ServerSettings;
+use crate::config::{ServerSettings, Sources};
 use crate::mcp::{HttpError, Place, Ready, serve_http, serve_stdio};
 use crate::project::{Project, ProjectError};
 
@@ -55,7 +55,9 @@ fn place(project: Project, out: &Output) -> Place {
     let own = settings.as_ref().and_then(|own| crate::scrub::scrubber_with(&own.scrub).ok());
     let servers = settings.map(|settings| settings.servers_in_order()).unwrap_or_default();
     let url = |server: ServerSettings| Some((server.name, server.url?.to_string()));
+    let sources = Sources::of_process(Some(&project), &out.global().set);
     Place {
+        sources,
         project,
         scrubber: own.unwrap_or_else(project::scrubber),
         urls: servers.into_iter().filter_map(url).collect(),

@@ -24,6 +24,7 @@ mod mcp;
 mod memory;
 mod output;
 mod project;
+mod report;
 mod scrub;
 mod servers;
 mod show;
@@ -124,6 +125,8 @@ enum Command {
     Abort(answer::To),
     /// Grant an incident more attempts, tokens or time
     Refill(answer::Refill),
+    /// Tell Salve of an issue, or show what is open
+    Report(report::Args),
     /// Say what an error is, and which rule says so
     Explain(explain::Args),
     /// Serve the repair tools to an agent over the Model Context Protocol
@@ -208,6 +211,7 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Resume(to) => answer::order(to, Order::Resume, &out),
         Command::Abort(to) => answer::order(to, Order::Abort, &out),
         Command::Refill(args) => answer::refill(args, &out),
+        Command::Report(args) => report::run(args, &out),
         Command::Explain(args) => explain::run(args, &out),
         Command::Mcp(args) => mcp::run(args, &out),
         Command::Undo(args) => undo::run(args, &out),

@@ -4,6 +4,7 @@ use salve_core::id::IncidentId;
 use salve_core::repair::Refusal;
 
 use crate::store::StoreError;
+use crate::team::TeamError;
 
 /// Why a question could not be answered.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,9 @@ pub enum RoomError {
     /// The report does not fit.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// What a team says is not taken.
+    #[error(transparent)]
+    Team(#[from] TeamError),
     /// Others kept writing to the incident.
     #[error("the repair keeps changing")]
     Restless,
@@ -43,6 +47,7 @@ impl RoomError {
             }
             Self::Ambiguous(_) => "Give the whole repairId.".into(),
             Self::Refused(refusal) => refusal.advice(),
+            Self::Team(error) => error.advice(),
             Self::Restless => "Call it again.".into(),
             Self::Store(error) => error.advice(),
         }

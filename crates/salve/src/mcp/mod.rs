@@ -14,6 +14,7 @@ mod news;
 mod resource;
 mod room;
 mod session;
+mod team;
 mod tool;
 
 pub use error::RoomError;

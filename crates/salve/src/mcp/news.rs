@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use salve_core::event::{Entry, Event};
 use salve_core::id::IncidentId;
+use salve_core::team::KINDS;
 
 use super::desk::Desk;
 use crate::project::Project;
@@ -19,8 +20,10 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) struct News {
     /// The incidents that have new entries.
     pub(super) changed: BTreeSet<IncidentId>,
-    /// Whether incidents were opened.
+    /// Whether everybody should look: incidents were opened, issues reported, proposals wanted.
     pub(super) opened: bool,
+    /// Whether what is open for the team changed.
+    pub(super) team: bool,
 }
 
 /// Follows the journal for as long as the process lives.
@@ -58,6 +61,13 @@ fn follow_store(project: &Project, desk: &Desk, known: &mut Option<u64>) -> Resu
 
 fn news(entries: &[Entry]) -> Option<News> {
     let changed: BTreeSet<_> = entries.iter().filter_map(|entry| entry.incident).collect();
-    let opened = entries.iter().any(|entry| matches!(entry.event, Event::Opened { .. }));
-    (!changed.is_empty()).then_some(News { changed, opened })
+    let opened = entries.iter().any(|entry| {
+        matches!(
+            entry.event,
+            Event::Opened { .. } | Event::IssueReported { .. } | Event::FixWanted { .. }
+        )
+    });
+    let is_teams = |entry: &Entry| KINDS.contains(&entry.event.kind());
+    let team = opened || entries.iter().any(is_teams);
+    (team || !changed.is_empty()).then_some(News { changed, opened, team })
 }

@@ -9,6 +9,7 @@ use salve_core::event::SubjectKind;
 use salve_core::id::IncidentId;
 use salve_core::repair;
 
+use super::news::News;
 use super::{Room, RoomError};
 
 /// The most of a crash log that is read, from its end.
@@ -21,11 +22,19 @@ pub(super) enum Address {
     CrashLog(IncidentId),
     /// An incident's story.
     Incident(IncidentId),
+    /// What is open for the team.
+    Issues,
 }
+
+/// The address of what is open for the team.
+const ISSUES: &str = "salve://issues";
 
 impl Address {
     /// Reads an address.
     pub(super) fn parse(uri: &str) -> Option<Self> {
+        if uri == ISSUES {
+            return Some(Self::Issues);
+        }
         let rest = uri.strip_prefix("salve://")?;
         let (kind, id) = rest.split_once('/')?;
         let id = id.parse().ok()?;
@@ -36,9 +45,11 @@ impl Address {
         }
     }
 
-    /// Returns the addresses that an incident has.
-    pub(super) fn of(id: IncidentId) -> [String; 2] {
-        [repair::crash_log_uri(id), repair::incident_uri(id)]
+    /// Returns the addresses of what changed.
+    pub(super) fn changed(news: &News) -> Vec<String> {
+        let of = |id: &IncidentId| [repair::crash_log_uri(*id), repair::incident_uri(*id)];
+        let issues = news.team.then(|| ISSUES.to_owned());
+        news.changed.iter().flat_map(of).chain(issues).collect()
     }
 }
 
@@ -59,6 +70,15 @@ pub(super) enum ReadError {
 /// Returns what there is to read, the newest first.
 pub(super) fn list(room: &mut Room) -> Result<Vec<Resource>, RoomError> {
     let mut list = Vec::new();
+    let open = room.open()?;
+    if !open.issues.is_empty() || !open.incidents.is_empty() {
+        list.push(
+            Resource::new(ISSUES, "issues")
+                .with_title("Open issues")
+                .with_description("Red checks and reported issues, and what is proposed for each")
+                .with_mime_type("application/json"),
+        );
+    }
     for (id, kind, name) in room.incidents()? {
         let short = id.short();
         let title = format!("Incident {short} of {name}");
@@ -106,6 +126,11 @@ pub(super) fn read(room: &mut Room, uri: &str) -> Result<ResourceContents, ReadE
             let story = known(room.story(&id.to_string()))?;
             // A story has string keys only, so there is no failing path.
             let text = serde_json::to_string_pretty(&story).unwrap_or_default();
+            Ok(ResourceContents::text(text, uri).with_mime_type("application/json"))
+        }
+        Address::Issues => {
+            // It has string keys only, so there is no failing path.
+            let text = serde_json::to_string_pretty(&room.open()?).unwrap_or_default();
             Ok(ResourceContents::text(text, uri).with_mime_type("application/json"))
         }
         Address::CrashLog(id) => {

@@ -11,6 +11,7 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 use serde::Serialize;
 
 use super::error::RoomError;
+use crate::config::Sources;
 use crate::process;
 use crate::project::Project;
 use crate::store::{Appended, Filter, Store, StoreError, Unless};
@@ -39,6 +40,8 @@ pub struct Place {
     pub scrubber: Scrubber,
     /// Where servers answer by the settings, by their names.
     pub urls: BTreeMap<String, String>,
+    /// Where the settings are.
+    pub sources: Sources,
 }
 
 /// What is answered to a report that was taken.
@@ -107,13 +110,20 @@ impl Room {
         &self.place.project
     }
 
+    /// Returns the names of the checks in the settings as they are now.
+    pub(super) fn checks(&self) -> Vec<String> {
+        // Mistakes in the settings are told by those who run by them.
+        let config = crate::config::load(&self.place.sources);
+        config.map(|config| config.settings.checks.into_keys().collect()).unwrap_or_default()
+    }
+
     /// Returns the scrubber.
     pub fn scrubber(&self) -> &Scrubber {
         &self.place.scrubber
     }
 
     /// Returns the store if there is one by now.
-    fn store(&mut self) -> Result<Option<&Store>, StoreError> {
+    pub(super) fn store(&mut self) -> Result<Option<&Store>, StoreError> {
         if self.store.is_none() {
             self.store = Store::open_existing(&self.place.project)?;
         }
@@ -172,7 +182,7 @@ impl Room {
     }
 
     /// Returns an agent's name as it is kept.
-    fn agent_name(&self, name: &str) -> Scrubbed {
+    pub(super) fn agent_name(&self, name: &str) -> Scrubbed {
         let cut: String = name.chars().take(NAME).collect();
         let name = if cut.trim().is_empty() { "agent" } else { cut.trim() };
         self.place.scrubber.scrub(name)

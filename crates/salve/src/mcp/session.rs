@@ -27,10 +27,11 @@ use super::{Room, RoomError};
 /// The most resources a client may listen to.
 const MOST_WATCHED: usize = 1_000;
 
-const INSTRUCTIONS: &str = "Salve keeps this project's dev servers alive. When a server crashes, \
+const INSTRUCTIONS: &str = "Salve keeps this project's dev servers and checks alive. When a server crashes, \
     call canvas_get_repair_task: if `pending` is true, read the crash log, apply a minimal fix \
     with your file tools, and report with canvas_mark_repair_step. Salve restarts the server and \
-    verifies it; do not restart it yourself. Questions to a person are answered by the user with \
+    verifies it; do not restart it yourself. Tell of other trouble with heal_report_issue; what is \
+    open and where your proposal is wanted, heal_get_open_issues tells. Questions to a person are answered by the user with \
     `salve approve` and the like, never by you.";
 
 /// Whether clients keep a session.
@@ -107,6 +108,9 @@ impl Session {
             Call::Errors(server) => {
                 Ok(result(self.desk.ask(move |room| room.errors(server.as_deref())).await?))
             }
+            Call::Team(call) => {
+                Ok(result(self.desk.ask(move |room| room.team(&client, &call)).await?))
+            }
         }
     }
 
@@ -153,7 +157,7 @@ async fn tell(
     loop {
         let (opened, changed) = match news.recv().await {
             Ok(news) => {
-                let uris: Vec<_> = news.changed.into_iter().flat_map(Address::of).collect();
+                let uris = Address::changed(&news);
                 let watched = lock(&watched);
                 (news.opened, uris.into_iter().filter(|uri| watched.contains(uri)).collect())
             }
@@ -310,7 +314,7 @@ impl ServerHandler for Session {
             };
             let (opened, changed) = match news {
                 Ok(news) => {
-                    let uris: Vec<_> = news.changed.into_iter().flat_map(Address::of).collect();
+                    let uris = Address::changed(&news);
                     (news.opened, uris.into_iter().filter(|uri| wanted.contains(uri)).collect())
                 }
                 Err(RecvError::Lagged(_)) => (true, wanted.clone()),

@@ -1,4 +1,4 @@
-//! The four tools: what they are called, what they take, and how that is read.
+//! The tools for servers: what they are called, what they take, and how that is read.
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use salve_core::event::Change;
@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::room::Report;
+use super::team;
 
 /// A call of one of the tools.
 #[derive(Clone, Debug)]
@@ -18,13 +19,15 @@ pub(super) enum Call {
     Status(Option<String>),
     /// `canvas_get_errors`.
     Errors(Option<String>),
+    /// One of the team's.
+    Team(team::Call),
 }
 
 /// Why a call cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadCall {
     /// There is no such tool.
-    #[error("there is no tool of this name; the tools are {}", NAMES.join(", "))]
+    #[error("there is no tool of this name; the tools are {}, {}", NAMES.join(", "), team::NAMES.join(", "))]
     NoTool,
     /// The arguments are not what the tool takes.
     #[error("wrong arguments: {0}")]
@@ -78,12 +81,18 @@ pub(super) fn parse(name: &str, arguments: Option<JsonObject>) -> Result<Call, B
             let Step { repair_id, phase, message, attempt, .. } = step;
             Ok(Call::Mark(Report { repair_id, phase, attempt, change, message }))
         }
-        _ => Err(BadCall::NoTool),
+        _ => team::parse(name, arguments).map_err(bad)?.map(Call::Team).ok_or(BadCall::NoTool),
     }
 }
 
 /// Returns the tools as clients are told of them.
 pub(super) fn tools() -> Vec<Tool> {
+    let mut tools = of_servers();
+    tools.extend(team::tools());
+    tools
+}
+
+fn of_servers() -> Vec<Tool> {
     vec![
         tool(
             NAMES[0],
@@ -114,7 +123,8 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-fn tool(
+/// Returns a tool that destroys nothing.
+pub(super) fn tool(
     name: &'static str,
     description: &'static str,
     (schema, hints): (Value, ToolAnnotations),

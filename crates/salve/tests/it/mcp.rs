@@ -136,6 +136,10 @@ fn an_agent_takes_up_a_repair_and_what_it_reports_reaches_the_journal() {
         "canvas_mark_repair_step",
         "canvas_get_repair_status",
         "canvas_get_errors",
+        "heal_report_issue",
+        "heal_get_open_issues",
+        "heal_propose_fix",
+        "heal_broadcast",
     ];
     assert_eq!(names, want);
     assert_eq!(tools[1]["inputSchema"]["required"], json!(["repairId", "phase"]));
