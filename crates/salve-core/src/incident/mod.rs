@@ -29,6 +29,7 @@ mod change;
 mod choose;
 mod follow;
 mod history;
+mod marks;
 mod names;
 mod people;
 mod phase;

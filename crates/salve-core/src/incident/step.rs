@@ -1,9 +1,8 @@
 //! Taking journal entries in: who may say what, and when.
 
-use super::{Incident, Launched, Marks, NotOpened, Phase, Reach, Then, Told, later};
+use super::{Incident, Marks, NotOpened, Phase, Reach, Then, Told, later};
 use crate::event::{
-    Actor, Amounts, Change, Effect, Entry, Event, Mark, Outcome, Process, Question, RemedyKind,
-    Resource, Symptom,
+    Actor, Amounts, Effect, Entry, Event, Outcome, Process, Question, RemedyKind, Resource, Symptom,
 };
 use crate::playbook::Finding;
 
@@ -303,7 +302,7 @@ impl Incident {
         self.ledger.count(amounts);
     }
 
-    fn is_running(&self, effect: u32) -> bool {
+    pub(super) fn is_running(&self, effect: u32) -> bool {
         match self.phase {
             Phase::Doing { effect: running, .. }
             | Phase::Asking { told: Told::Telling(running), .. } => running == effect,
@@ -314,45 +313,6 @@ impl Incident {
             | Phase::Ending { .. }
             | Phase::Closed(_) => false,
         }
-    }
-
-    fn marked(&mut self, attempt: u32, mark: Mark, reported: Change) -> Taken {
-        if attempt != self.attempt() {
-            return Err(Ignored::Stale);
-        }
-        if self.marks.attempt != attempt {
-            self.marks = Marks { attempt, ..Marks::default() };
-        }
-        if self.marks.wrote {
-            return Err(Ignored::NoNews);
-        }
-        self.marks.engaged.get_or_insert(self.clock);
-        self.marks.reported = Change {
-            files: self.marks.reported.files.max(reported.files),
-            lines: self.marks.reported.lines.max(reported.lines),
-        };
-        self.marks.wrote = mark == Mark::WroteFiles;
-        if self.is_written() {
-            self.applied();
-        }
-        Ok(None)
-    }
-
-    /// Takes in that an agent was started for the effect that runs.
-    fn launched(&mut self, effect: u32, limit_ms: u64) -> Taken {
-        if self.agent_deadline().is_none() || !self.is_running(effect) {
-            return Err(Ignored::Stale);
-        }
-        if self.launched.is_some_and(|launched| launched.effect == effect) {
-            return Err(Ignored::NoNews);
-        }
-        self.launched = Some(Launched { effect, until: later(self.clock, limit_ms) });
-        Ok(None)
-    }
-
-    /// Tells whether the agent that is waited for has finished.
-    fn is_written(&self) -> bool {
-        self.agent_deadline().is_some() && self.marks.wrote && self.marks.attempt == self.attempt()
     }
 
     fn charged(&mut self, effect: u32, spent: Amounts) -> Taken {
