@@ -42,14 +42,16 @@ pub enum Owner {
 
 /// Returns where any process of each of these families listens.
 pub fn listeners(families: &[Vec<u32>]) -> Vec<Vec<SocketAddr>> {
-    let table = table();
-    let places = |pids: &Vec<u32>| {
-        let inodes: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets(*pid)).collect();
+    let inodes: Vec<BTreeSet<u64>> =
+        families.iter().map(|pids| pids.iter().flat_map(|pid| sockets(*pid)).collect()).collect();
+    // The system takes its time to tell of all sockets; mostly there are none of ours.
+    let table = if inodes.iter().all(BTreeSet::is_empty) { Vec::new() } else { table() };
+    let places = |inodes: &BTreeSet<u64>| {
         let ours = table.iter().filter(|listener| inodes.contains(&listener.inode));
         let addresses: BTreeSet<SocketAddr> = ours.map(|listener| listener.address).collect();
         addresses.into_iter().collect()
     };
-    families.iter().map(places).collect()
+    inodes.iter().map(places).collect()
 }
 
 /// Returns who takes connections to an address on this machine, where `family` are our processes.

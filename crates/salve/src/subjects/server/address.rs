@@ -16,6 +16,9 @@ use crate::probe;
 use crate::process::Running;
 use crate::store::StoreError;
 
+/// How long a server is left alone at first: it cannot answer yet, and may crash at once.
+pub(super) const FIRST_LOOK: Duration = Duration::from_millis(50);
+
 /// How often a server that has not said where it answers is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 

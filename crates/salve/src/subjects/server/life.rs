@@ -6,6 +6,7 @@ use salve_core::event::{Digest, Event, Exit, Mode, Report, Stage};
 use salve_core::incident::Run as Effecting;
 use salve_core::watch::{Address, Ailment, Answer, Due, Seen, Strictness, Turn, Watch};
 
+use super::address::FIRST_LOOK;
 use super::fleet::Fleet;
 use super::heed::Heed;
 use super::{Ailing, Failing, Input, Life, Remark, Server, ServerPlan, Source, State, Then};
@@ -55,7 +56,7 @@ impl Fleet<'_> {
             running,
             since,
             watch: Watch::new(terms, known),
-            look_at: address.is_none().then_some(since),
+            look_at: address.is_none().then(|| since + FIRST_LOOK),
             source: Source::Set,
             heed: Heed::new(since),
             address,
