@@ -14,6 +14,15 @@ use crate::store::{Filter, Store};
 /// How long after a first signal to end a second one is still the same.
 const ONCE: Duration = Duration::from_millis(500);
 
+/// How long the journal is gathered before it is read again.
+const GATHER: Duration = Duration::from_millis(5);
+/// How long nothing is written before the journal's copy is brought up to date.
+const SETTLED: Duration = Duration::from_millis(50);
+/// How long the copy may lag behind a journal that is written without a pause.
+const BEHIND: Duration = Duration::from_millis(500);
+/// How long to wait for what may never come.
+const LONG: Duration = Duration::from_secs(3_600);
+
 /// Something that came from outside.
 #[derive(Debug)]
 pub(super) enum Heard {
@@ -33,16 +42,8 @@ pub(super) fn listen<T: From<Heard> + Send + 'static>(
     others: &'static [i32],
 ) -> Result<(), CliError> {
     let after = store.journal().last_seq()?;
-    let (project, to) = (project.clone(), post.clone());
-    let follow = move || {
-        let Ok(store) = Store::open(&project) else { return };
-        let mut follower = store.journal().follow(after, Filter::default());
-        while let Ok(entries) = follower.next(Duration::from_secs(3_600)) {
-            if !entries.is_empty() && to.send(Heard::Journal(entries).into()).is_err() {
-                return;
-            }
-        }
-    };
+    let (own, to) = (Store::open(project)?, post.clone());
+    let follow = move || follow(&own, after, &to);
     let known = [SIGINT, SIGTERM, SIGHUP].iter().chain(others);
     let mut signals = signal_hook::iterator::Signals::new(known)
         .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
@@ -81,4 +82,32 @@ pub(super) fn listen<T: From<Heard> + Send + 'static>(
             .map_err(|error| CliError::failed("cannot start a thread").because(error))?;
     }
     Ok(())
+}
+
+/// Hands on what is written to the journal, and keeps its copy up to date.
+fn follow<T: From<Heard>>(store: &Store, after: u64, to: &Sender<T>) {
+    let journal = store.journal();
+    let mut follower = journal.follow(after, Filter::default());
+    let mut behind: Option<Instant> = None;
+    loop {
+        let Ok(entries) = follower.next(if behind.is_some() { SETTLED } else { LONG }) else {
+            return;
+        };
+        let is_quiet = entries.is_empty();
+        if !is_quiet {
+            behind = behind.or_else(|| Some(Instant::now()));
+            if to.send(Heard::Journal(entries).into()).is_err() {
+                return;
+            }
+        }
+        if behind.is_some_and(|since| is_quiet || since.elapsed() >= BEHIND) {
+            // The next one mends what could not be written.
+            let _ = journal.export();
+            behind = None;
+        }
+        if !is_quiet {
+            // Several entries come at once; most of them are our own.
+            std::thread::sleep(GATHER);
+        }
+    }
 }
