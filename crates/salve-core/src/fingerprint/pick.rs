@@ -122,6 +122,12 @@ impl Scratch {
     }
 }
 
+/// Tells whether a line only says that a text follows, as YAML writes `error: |-`.
+fn opens_block(body: &str) -> bool {
+    let sign = body.trim_end().rsplit_once(": ").map_or("", |(_, sign)| sign);
+    matches!(sign, "|" | "|-" | "|+" | ">" | ">-" | ">+")
+}
+
 /// Judges one line: every anchor that matches it, or else what its words say.
 fn judge(
     rules: &Rules,
@@ -131,7 +137,7 @@ fn judge(
     found: &mut Vec<Candidate>,
 ) {
     let peeled = peel(text.line(number));
-    if frames::is_frame(peeled.body) {
+    if frames::is_frame(peeled.body) || opens_block(peeled.body) {
         return;
     }
     scratch.look(rules, text.line(number), &peeled);

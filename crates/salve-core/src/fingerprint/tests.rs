@@ -103,6 +103,19 @@ fn exits_without_words_are_classified_by_evidence_only() {
 }
 
 #[test]
+fn a_line_that_only_announces_a_text_names_nothing() {
+    let tap = |test: &str| {
+        format!(
+            "TAP version 13\nnot ok 1 - {test}\n  ---\n  failureType: 'testCodeFailure'\n  \
+             error: |-\n    Expected values to be strictly equal:\n    2 !== 3\n  \
+             name: 'AssertionError'\n  ...\n"
+        )
+    };
+    assert_eq!(print(&tap("adds")).key_line, "not ok 1 - adds");
+    assert_ne!(print(&tap("adds")).signature, print(&tap("takes away")).signature);
+}
+
+#[test]
 fn hints_do_not_change_the_signature_of_an_output() {
     let hints = Hints { exit_code: Some(1), signal: Some("TERM".into()), tool: Some("npm".into()) };
     let text = "TypeError: basket.total is not a function";
