@@ -124,6 +124,8 @@ pub enum Ground {
     OnlyChangedVerifier,
     /// The verifier was changed, and the previous one could not be asked.
     VerifierNotAsked(Scrubbed),
+    /// The check passes though its own output names failed tests; this many.
+    GreenInSpiteOf(u32),
     /// Fewer tests ran than before; `None` if it is no longer known how many.
     FewerTests {
         /// How many ran before.
@@ -162,6 +164,9 @@ impl fmt::Display for Ground {
                 f,
                 "the repair changed what judges it, which could not be run as it was before: {why}"
             ),
+            Ground::GreenInSpiteOf(failed) => {
+                write!(f, "the check passes, though its output names {failed} failed tests")
+            }
             Ground::FewerTests { before, after: Some(after) } => {
                 write!(f, "only {after} tests run where {before} did before")
             }
@@ -211,6 +216,10 @@ pub fn judge(evidence: &Evidence<'_>) -> Judged {
 
 /// Returns why the check only looks green, if it does.
 fn mask(evidence: &Evidence<'_>) -> Option<Ground> {
+    // Whatever turned the exit code, no verifier that counts failures is content with them.
+    if let Some(failed) = evidence.counts_after.failed.filter(|failed| *failed > 0) {
+        return Some(Ground::GreenInSpiteOf(failed));
+    }
     match &evidence.old_verifier {
         // The verifier as it was is content: whatever was done to it did not make it so.
         OldVerifier::Green => None,

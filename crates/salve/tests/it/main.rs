@@ -17,6 +17,7 @@ mod heal;
 mod heal_killed;
 mod heal_proof;
 mod heal_records;
+mod heal_tamper;
 mod heal_team;
 mod incident;
 mod init;

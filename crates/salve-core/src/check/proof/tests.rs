@@ -77,6 +77,15 @@ fn each_row_of_the_table() {
 }
 
 #[test]
+fn a_green_exit_does_not_outweigh_failed_tests() {
+    let counts_after = Counts { failed: Some(1), ..counts(Some(4)) };
+    for old_verifier in [OldVerifier::Untouched, OldVerifier::Green] {
+        let evidence = Evidence { counts_after, old_verifier, ..proven() };
+        check(&evidence, Proof::Masked, Ground::GreenInSpiteOf(1), Keep::Nothing);
+    }
+}
+
+#[test]
 fn a_skipped_test_is_a_lost_test() {
     let before = Counts { passed: Some(3), failed: Some(1), skipped: Some(0), ..counts(None) };
     let after = Counts { passed: Some(3), failed: Some(0), skipped: Some(1), ..counts(Some(4)) };

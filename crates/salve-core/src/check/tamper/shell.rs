@@ -34,7 +34,7 @@ const LAX: [(&str, &str); 26] = [
 ];
 
 /// What checks; the names stand as whole words.
-const TOOLS: [&str; 20] = [
+const TOOLS: [&str; 28] = [
     "pytest",
     "unittest",
     "jest",
@@ -55,6 +55,14 @@ const TOOLS: [&str; 20] = [
     "golangci-lint",
     "playwright",
     "npm test",
+    "node --test",
+    "deno test",
+    "bun test",
+    "rspec",
+    "phpunit",
+    "ctest",
+    "mvn",
+    "gradle",
 ];
 
 /// Returns how a script does less than before.
