@@ -148,11 +148,11 @@ impl Team {
         self.proposals.iter().filter(move |proposal| proposal.about == about)
     }
 
-    /// Returns what is proposed for an incident of a check, in the order in which it is tried.
-    pub fn ranked(&self, incident: IncidentId, check: &str) -> Vec<&Proposal> {
+    /// Returns what is proposed for these incidents of a check, in the order in which it is tried.
+    pub fn ranked(&self, incidents: &[IncidentId], check: &str) -> Vec<&Proposal> {
         let issues: Vec<&Issue> = self.of_check(check).collect();
         let is_meant = |proposal: &&Proposal| match proposal.about {
-            About::Incident(id) => id == incident,
+            About::Incident(id) => incidents.contains(&id),
             About::Issue(id) => issues.iter().any(|issue| issue.id == id),
         };
         let is_reporters = |by: &Actor| issues.iter().any(|issue| issue.by == *by);

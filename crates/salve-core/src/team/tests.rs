@@ -180,7 +180,7 @@ fn the_reporters_proposal_comes_first_then_the_cheapest_then_the_oldest() {
     journal.fix(&agent("kim"), other, Command, "for another incident");
     let team = Team::of(&journal.0);
     let order = |check| -> Vec<String> {
-        team.ranked(incident(1), check).iter().map(|one| one.fix.text.to_string()).collect()
+        team.ranked(&[incident(1)], check).iter().map(|one| one.fix.text.to_string()).collect()
     };
     let want = ["kim's patch", "kim's words", "eve's command", "bob's command", "bob's patch"];
     assert_eq!(order("test"), [&want[..], &["bob's words"]].concat());

@@ -14,6 +14,7 @@ use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
 use super::dev::{agents, locate, shelf};
+use super::events::visible;
 use super::listen::{Heard, listen};
 use super::project::{speaker, tell_mended, user_name};
 use super::voice::Voice;
@@ -70,7 +71,22 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         config.settings.checks = found(&project);
     }
     let plans = plans(args, &config)?;
+    if args.command.is_empty() && args.checks.is_empty() {
+        tell_waiting(&project, out)?;
+    }
     care(project, &config, plans, out)
+}
+
+/// Says which reported issues no check heals.
+fn tell_waiting(project: &Project, out: &Output) -> Result<(), CliError> {
+    let Some(store) = Store::open_existing(project)? else { return Ok(()) };
+    for issue in crate::team::open(&store)?.issues {
+        if issue.check.is_none() || !issue.auto_fix {
+            let (id, text) = (issue.issue_id.short(), visible(issue.text.head(200).as_str()));
+            out.remark(format_args!("issue-{id}  {text}\n  {}", issue.standing));
+        }
+    }
+    Ok(())
 }
 
 /// A check as it is asked for.

@@ -15,6 +15,7 @@ pub mod cause;
 pub mod failure_log;
 pub mod files;
 pub mod patches;
+pub mod proposals;
 pub mod right;
 pub mod shelf;
 

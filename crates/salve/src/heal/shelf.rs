@@ -23,7 +23,7 @@ use crate::project::Project;
 use crate::store::{Store, StoreError};
 
 /// How sure the first of several prescriptions is, in thousandths; each next one is less so.
-const SURE: u16 = 999;
+pub(super) const SURE: u16 = 999;
 
 /// What a remedy would do.
 #[derive(Clone, Debug)]
@@ -52,6 +52,8 @@ pub enum What {
     Playbook(Action),
     /// An agent's turn.
     Agent,
+    /// An agent's turn, with what somebody wants it to do.
+    Instruction(Scrubbed),
 }
 
 impl What {
@@ -61,7 +63,7 @@ impl What {
         match self {
             What::Known { .. } | What::Patch(_) => true,
             What::Playbook(action) => action.is_lasting(),
-            What::Again | What::Agent => false,
+            What::Again | What::Agent | What::Instruction(_) => false,
         }
     }
 }
@@ -151,8 +153,19 @@ impl<'a> Shelf<'a> {
     }
 
     fn offer_known(&self, known: &Ranked, scrubber: &Scrubber) -> Option<Offer> {
-        let request =
-            Request::new(known.remedy.text.as_str(), ".", DEFAULT_TIMEOUT_SECONDS).ok()?;
+        let confidence = (known.confidence.share() * 1_000.0).round() as u16;
+        self.offer_command(&known.remedy.text, (known.origin, confidence), scrubber)
+    }
+
+    /// Returns a command with what the gate says about it; one that cannot even be asked about is
+    /// none.
+    pub fn offer_command(
+        &self,
+        text: &Scrubbed,
+        (origin, confidence): (Origin, u16),
+        scrubber: &Scrubber,
+    ) -> Option<Offer> {
+        let request = Request::new(text.as_str(), ".", DEFAULT_TIMEOUT_SECONDS).ok()?;
         let state = State {
             auto_recoveries_this_run: self.auto.count,
             seconds_since_last_auto: self.auto.last.map(|last| last.elapsed().as_secs_f64()),
@@ -166,8 +179,8 @@ impl<'a> Shelf<'a> {
         };
         let remedy = Remedy {
             kind: RemedyKind::Command,
-            origin: known.origin,
-            text: known.remedy.text.clone(),
+            origin,
+            text: text.clone(),
             digest: Digest::of_command(&command, ".", seconds.saturating_mul(1_000)),
             undo: Undo::Snapshot,
             repeat: Repeat::Unsafe,
@@ -177,7 +190,6 @@ impl<'a> Shelf<'a> {
             rule: scrubber.scrub(&judged.verdict.rule().to_string()),
             reason: scrubber.scrub(judged.verdict.reason()),
         };
-        let confidence = (known.confidence.share() * 1_000.0).round() as u16;
         let what = What::Known { command, seconds };
         Some(Offer { candidate: Candidate { remedy, confidence }, judgement, what })
     }
@@ -243,7 +255,7 @@ pub fn beside(known: Vec<Offer>, diagnosis: &Diagnosis) -> impl Iterator<Item = 
 /// Returns one of Salve's own resorts; `again` is what running the subject again is called.
 pub fn resort(what: What, again: &'static str) -> Offer {
     let (kind, text, rule, reason, undo) = match what {
-        What::Agent => (
+        What::Agent | What::Instruction(_) => (
             RemedyKind::Agent,
             "repair by an agent",
             "agent.repair",

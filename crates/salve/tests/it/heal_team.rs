@@ -146,3 +146,128 @@ fn where_salve_was_never_used_a_report_leaves_no_traces() {
     let answer = kim.call("heal_report_issue", json!({ "text": "odd", "check": "sum" }));
     assert_eq!(answer["ok"], true, "the settings are read as they are now: {answer}");
 }
+
+/// Proposes a fix for what is open, as an agent.
+fn propose(ward: &Ward, kind: &str, text: &str) {
+    let id = open(ward)["incidents"][0]["incidentId"].clone();
+    let mut kim = Client::hello(&ward.project, "kim");
+    let answer = kim.call("heal_propose_fix", json!({ "id": id, "kind": kind, "text": text }));
+    assert_eq!(answer["ok"], true, "{answer}");
+}
+
+/// Reports an issue of the check as an agent, and returns its id.
+fn report(ward: &Ward, text: &str) -> String {
+    let mut kim = Client::hello(&ward.project, "kim");
+    let issue = json!({ "text": text, "check": "sum", "files": ["sum.txt"], "auto_fix": true });
+    kim.call("heal_report_issue", issue)["id"].as_str().unwrap().to_owned()
+}
+
+/// Proposes a fix for an issue, as an agent.
+fn propose_for(ward: &Ward, issue: &str, kind: &str, text: &str) {
+    let mut kim = Client::hello(&ward.project, "kim");
+    let fix = json!({ "id": issue, "kind": kind, "text": text });
+    assert_eq!(kim.call("heal_propose_fix", fix)["ok"], true);
+}
+
+const PATCH: &str = "--- a/sum.txt\n+++ b/sum.txt\n@@ -1 +1 @@\n-4\n\\ No newline at end of file\n\
+                     +5\n\\ No newline at end of file\n";
+
+#[test]
+fn a_reported_issue_is_told_to_the_agent_and_settled_by_the_green_check() {
+    let ward = ward().agent("cat > ../task; printf 5 > sum.txt");
+    let issue = report(&ward, "the sum is wrong since the refactoring");
+    ward.salve(&["report", "--auto-fix", "the docs are odd"]);
+    let settled = format!("issue-{} is settled", &issue[..8]);
+    let mut heal = ward.project.command(&["heal", "--agent", "sh ../agent.sh"]);
+    let visit = Visit::of(&heal.stdin(std::process::Stdio::null()).output().unwrap());
+    visit.expect(0, &["the docs are odd", "it names no check", "proven", &settled]);
+    let task = ward.read("../task");
+    assert!(task.contains("the sum is wrong since the refactoring (about sum.txt)"), "{task}");
+    let left = open(&ward)["issues"].clone();
+    assert_eq!(left.as_array().unwrap().len(), 1, "the other one is nobody's to settle: {left}");
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
+fn an_issue_of_a_green_check_is_settled_and_one_of_a_red_check_is_not() {
+    let ward = ward();
+    report(&ward, "the sum is wrong");
+    ward.heal(&["sum"]).expect(3, &["is red"]);
+    assert_eq!(open(&ward)["issues"].as_array().unwrap().len(), 1);
+    ward.project.write("sum.txt", "5");
+    ward.heal(&["sum"]).expect(0, &["is settled: the check is green"]);
+    assert_eq!(open(&ward)["issues"], json!([]));
+}
+
+#[test]
+fn a_proposed_patch_is_tried_before_an_agent_and_proven_like_any_other() {
+    let ward = ward().agent("echo x >> ../turns");
+    let issue = report(&ward, "the sum is wrong");
+    propose_for(&ward, &issue, "patch", PATCH);
+    propose_for(&ward, &issue, "patch", "this is no patch");
+    propose_for(&ward, &issue, "patch", &PATCH.replace("sum.txt", "../sum.txt"));
+    ward.heal(&["sum"]).expect(0, &["patch of sum.txt by kim", "proven"]);
+    assert_eq!(ward.read("sum.txt"), "5");
+    assert!(!ward.project.dir().join("../turns").exists(), "no agent was needed");
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
+fn a_proposed_patch_that_weakens_the_check_or_widens_the_settings_is_seen_through() {
+    let ward = ward().agent("true");
+    ward.project.write("salve.toml", SETTINGS);
+    let issue = report(&ward, "the sum is wrong");
+    let check = ward.read("check.sh");
+    let weak = format!(
+        "--- a/check.sh\n+++ b/check.sh\n@@ -1 +1 @@\n-{check}\n\\ No newline at end of file\n+exit 0\n"
+    );
+    propose_for(&ward, &issue, "patch", &weak);
+    let first = SETTINGS.lines().next().unwrap();
+    let wide = format!(
+        "--- a/salve.toml\n+++ b/salve.toml\n@@ -1,2 +1,3 @@\n+recovery.on_unknown = \"allow\"\n {first}\n {}\n",
+        SETTINGS.lines().nth(1).unwrap()
+    );
+    propose_for(&ward, &issue, "patch", &wide);
+    ward.heal(&["sum"]).expect(3, &["masked", "denied", "what may run unattended"]);
+    assert_eq!(ward.read("check.sh"), check, "it was undone");
+    assert_eq!(ward.read("salve.toml"), SETTINGS);
+    assert_eq!(open(&ward)["issues"].as_array().unwrap().len(), 1, "it is not settled");
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
+fn a_proposed_command_passes_the_gate_or_waits_for_a_person() {
+    let ward = ward();
+    ward.project.write("fixed.txt", "5");
+    ward.heal(&["sum"]).expect(3, &["is red"]);
+    propose(&ward, "command", "cp fixed.txt sum.txt");
+    let off = ["--set", "recovery.enabled=false", "sum"];
+    ward.heal(&off).expect(3, &["proposed and denied: `cp fixed.txt sum.txt`"]);
+    ward.heal(&["sum"]).expect(3, &["cp fixed.txt sum.txt"]);
+    assert_eq!(ward.read("sum.txt"), "4", "nobody said yes");
+    let id = open(&ward)["incidents"][0]["incidentId"].as_str().unwrap().to_owned();
+    ward.salve(&["approve", &id]);
+    ward.heal(&["sum"]).expect(0, &["cp fixed.txt sum.txt", "healed"]);
+    assert_eq!(ward.read("sum.txt"), "5");
+
+    let allowed = Ward::new();
+    let gate = "[recovery]\nauto_approve = [\"cp fixed.txt sum.txt\"]\nrequire_human = []\n";
+    allowed.project.write("salve.toml", format!("{gate}{SETTINGS}"));
+    allowed.project.write("fixed.txt", "5");
+    let issue = report(&allowed, "the sum is wrong");
+    propose_for(&allowed, &issue, "command", "cp fixed.txt sum.txt");
+    allowed.heal(&["sum"]).expect(0, &["cp fixed.txt sum.txt", "proven"]);
+}
+
+#[test]
+fn a_proposed_instruction_is_an_agents_turn() {
+    let ward = ward().agent(
+        "echo x >> ../turns; cat > ../task; if grep -q 'write five' ../task; then printf 5 > sum.txt; fi",
+    );
+    let issue = report(&ward, "the sum is wrong");
+    propose_for(&ward, &issue, "instruction", "write five into sum.txt");
+    ward.heal(&["sum"]).expect(0, &["proven"]);
+    let story = ward.salve(&["show"]);
+    assert!(story.contains("repair by an agent as kim says"), "{story}");
+    assert_eq!(ward.read("../turns").lines().count(), 1, "it came before a turn without");
+}

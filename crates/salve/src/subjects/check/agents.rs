@@ -23,9 +23,15 @@ const REMEMBERED: usize = 50;
 const EXCERPT: usize = 80;
 
 impl Checkup<'_, '_> {
-    /// Starts an agent for the present attempt.
-    pub(super) fn call_agent(&mut self, effect: Effecting) -> Result<(), StoreError> {
-        let Some(task) = self.task()? else { return self.finish(effect, Report::NoAgent) };
+    /// Starts an agent for the present attempt, with what somebody wants it to do.
+    pub(super) fn call_agent(
+        &mut self,
+        effect: Effecting,
+        instruction: Option<Scrubbed>,
+    ) -> Result<(), StoreError> {
+        let Some(task) = self.task(instruction)? else {
+            return self.finish(effect, Report::NoAgent);
+        };
         let Some(incident) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
         let (now, post) = (self.clinic.desk.now(), self.clinic.inbox.0.clone());
         let on = Box::new(move |event| {
@@ -50,11 +56,12 @@ impl Checkup<'_, '_> {
     }
 
     /// Returns what the agent is to do.
-    fn task(&self) -> Result<Option<Task>, StoreError> {
+    fn task(&self, instruction: Option<Scrubbed>) -> Result<Option<Task>, StoreError> {
         let (Some(incident), Some(agents)) = (&self.incident, &self.clinic.agents) else {
             return Ok(None);
         };
         let Some(brief) = self.brief(incident)? else { return Ok(None) };
+        let brief = Brief { instruction, ..brief };
         let plan = &agents.plan;
         let tier = self.clinic.heal.tiers.terms(incident.tier());
         let left = |resource| incident.ledger().left(resource);
@@ -99,6 +106,8 @@ impl Checkup<'_, '_> {
             tier,
             strategy: terms.strategy.clone(),
             specialty: None,
+            instruction: None,
+            reports: self.reports()?,
             findings: incident.findings().to_vec(),
             failed: reader.failed(&results),
             excerpt: excerpt(&seen.output, &desk.scrubber),

@@ -39,6 +39,8 @@ pub(super) struct Checkup<'c, 'a> {
     /// The run of the check that is under way.
     pub(super) running: Option<Stopper>,
     ending: Option<Ending>,
+    /// The last incident that is over.
+    healed: Option<IncidentId>,
     pub(super) stopping: Option<i32>,
 }
 
@@ -73,6 +75,8 @@ pub(super) struct Case {
     pub(super) green: Option<Results>,
     /// How long the last run that was red took.
     pub(super) took: Duration,
+    /// The proposals of which it was said that the gate denies them.
+    pub(super) denied: Vec<Digest>,
     /// Why something could not be kept, so that it is said once.
     pub(super) complaint: Option<String>,
 }
@@ -80,6 +84,8 @@ pub(super) struct Case {
 impl Clinic<'_> {
     /// Takes one check to its end: green, healed, or a person's.
     pub fn heal(&mut self, plan: CheckPlan, capture: Arc<Capture>) -> Result<Ending, StoreError> {
+        let name = plan.name.clone();
+        let issues = self.issues(&name)?;
         let mut checkup = Checkup {
             clinic: self,
             plan,
@@ -89,12 +95,15 @@ impl Clinic<'_> {
             minder: None,
             running: None,
             ending: None,
+            healed: None,
             stopping: None,
         };
         let ending = checkup.live();
         let left = checkup.leave();
-        let ending = ending?;
-        left.map(|()| ending)
+        let (ending, healed) = (ending?, checkup.healed);
+        left?;
+        self.settle(&name, &issues, (ending, healed))?;
+        Ok(ending)
     }
 }
 
@@ -397,6 +406,7 @@ impl Checkup<'_, '_> {
     fn closed(&mut self) {
         let Some(incident) = self.incident.take() else { return };
         let Phase::Closed(outcome) = incident.phase() else { return };
+        self.healed = Some(incident.id());
         self.clinic.spent = self.clinic.spent.plus(incident.ledger().spent());
         self.case = Case::default();
         match outcome {

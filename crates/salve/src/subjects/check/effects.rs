@@ -152,12 +152,14 @@ impl Checkup<'_, '_> {
         if !self.case.cures.iter().any(|cure| cure.digest == digest) {
             // An earlier run of Salve chose it: choosing again finds out what it would do.
             self.choose()?;
+            self.recall_cure(digest)?;
         }
         self.case.changed = false;
         let cure = self.case.cures.iter().find(|cure| cure.digest == digest).cloned();
         let (care, scrubber) = (self.clinic.care.clone(), self.clinic.desk.scrubber.clone());
         match cure.map(|cure| cure.what) {
-            Some(What::Agent) => return self.call_agent(effect),
+            Some(What::Agent) => return self.call_agent(effect, None),
+            Some(What::Instruction(words)) => return self.call_agent(effect, Some(words)),
             Some(What::Known { command, seconds }) => {
                 self.clinic.shelf.count_auto();
                 let dir = self.clinic.project.root().to_path_buf();

@@ -15,6 +15,7 @@ mod prove;
 mod records;
 mod remedies;
 mod run;
+mod team;
 mod trials;
 
 use std::sync::mpsc::{Receiver, Sender};

@@ -68,7 +68,8 @@ impl Checkup<'_, '_> {
             Some(What::Again) => earlier.push(Colour::Green),
             // The cause was seen in the project's own state, so it would have failed again.
             Some(What::Playbook(_)) => earlier.push(Colour::Red),
-            Some(What::Known { .. } | What::Patch(_) | What::Agent) | None => {}
+            Some(What::Known { .. } | What::Patch(_) | What::Agent | What::Instruction(_))
+            | None => {}
         }
         let judged = proof::judge(&Evidence {
             now: Colour::Green,

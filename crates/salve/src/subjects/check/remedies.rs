@@ -71,12 +71,14 @@ impl Checkup<'_, '_> {
     /// Returns everything that fits the present failure, as far as its cause is known.
     fn offers(&mut self) -> Result<Vec<Offer>, StoreError> {
         let diagnosis = self.case.diagnosis.clone().unwrap_or_else(Diagnosis::unknown);
+        let proposed = self.proposed()?;
         let (mode, scrubber) = (self.clinic.heal.mode, &self.clinic.desk.scrubber);
         let shelf = &self.clinic.shelf;
         let mut offers = shelf.prescribed(&diagnosis, &self.case.failed, mode, scrubber);
         if self.may_be_flaky(&diagnosis) {
             offers.push(shelf::resort(What::Again, AGAIN));
         }
+        offers.extend(proposed);
         if diagnosis.nature == Nature::Transient {
             return Ok(offers);
         }

@@ -172,7 +172,7 @@ impl Fleet<'_> {
         match cure.map(|cure| cure.what) {
             // An agent that listens is waited for, its marks come by the journal; where there is
             // none, one is started.
-            Some(What::Agent) => self.tend_agent(at).map(drop),
+            Some(What::Agent | What::Instruction(_)) => self.tend_agent(at).map(drop),
             Some(What::Known { command, seconds }) => {
                 self.shelf.count_auto();
                 let (care, scrubber) = (self.care.clone(), self.desk.scrubber.clone());

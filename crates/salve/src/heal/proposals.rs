@@ -1,0 +1,147 @@
+//! What a team proposes, as remedies like all others: judged, tried, verified, undone.
+//!
+//! **Invariant:** a proposal has no more rights than what memory knows: a command passes the gate,
+//! a patch fits and does not touch Salve's own settings, an instruction is an agent's turn.
+
+use salve_core::event::{
+    Digest, FixKind, Judgement, Mode, Origin, Remedy, RemedyKind, Repeat, Undo, Verdict,
+};
+use salve_core::gate::DEFAULT_TIMEOUT_SECONDS;
+use salve_core::incident::Candidate;
+use salve_core::memory::{Kind, Ranked};
+use salve_core::repair::who;
+use salve_core::scrub::{Scrubbed, Scrubber};
+use salve_core::team::Proposal;
+
+use super::shelf::{Offer, SURE, Shelf, What};
+use crate::project::Project;
+use crate::workspace::{FileChange, Workspace};
+
+/// The files by which a project says what may run unattended.
+const SETTINGS: [&str; 2] = ["salve.toml", "salve.json"];
+
+/// What proposals are judged by.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// The project.
+    pub project: &'a Project,
+    /// Whether agents may repair it.
+    pub mode: Mode,
+    /// What is known not to help.
+    pub failed: &'a [Ranked],
+    /// What takes secrets out.
+    pub scrubber: &'a Scrubber,
+}
+
+/// Returns what each proposal would do, in the order in which they are to be tried.
+///
+/// Left out are those that failed before, patches that do not fit, and instructions where no agent
+/// may repair.
+pub fn offers(proposals: &[&Proposal], shelf: &Shelf<'_>, bench: &Bench<'_>) -> Vec<Offer> {
+    let mut workspace = None;
+    let mut offers = Vec::new();
+    for (place, proposal) in proposals.iter().enumerate() {
+        if has_failed(proposal, bench.failed) {
+            continue;
+        }
+        let confidence = SURE.saturating_sub(u16::try_from(place).unwrap_or(SURE));
+        let text = &proposal.fix.text;
+        offers.extend(match proposal.fix.kind {
+            FixKind::Command => {
+                shelf.offer_command(text, (Origin::Proposal, confidence), bench.scrubber)
+            }
+            FixKind::Patch => {
+                if workspace.is_none() {
+                    workspace = Workspace::open(bench.project).ok();
+                }
+                let fits = workspace.as_ref().map(|there| there.fits(text.as_str().as_bytes()));
+                let files = fits.and_then(Result::ok);
+                files.map(|files| patch(proposal, &files, confidence, bench))
+            }
+            FixKind::Instruction => match bench.mode {
+                Mode::Agent => Some(instruction(proposal, confidence, bench.scrubber)),
+                Mode::Legacy => None,
+            },
+        });
+    }
+    offers
+}
+
+/// Returns what a remedy that an earlier run of Salve chose would do, by its hash.
+pub fn recall(remedy: &Remedy, proposals: &[Proposal]) -> Option<What> {
+    let millis = DEFAULT_TIMEOUT_SECONDS.saturating_mul(1_000);
+    let command = remedy.text.as_str();
+    if remedy.kind == RemedyKind::Command
+        && Digest::of_command(command, ".", millis) == remedy.digest
+    {
+        let command = command.to_owned();
+        return Some(What::Known { command, seconds: DEFAULT_TIMEOUT_SECONDS });
+    }
+    proposals.iter().find_map(|proposal| {
+        let text = &proposal.fix.text;
+        let (digest, what) = match proposal.fix.kind {
+            FixKind::Command => return None,
+            FixKind::Patch => (of_patch(text), What::Patch(text.as_str().as_bytes().to_vec())),
+            FixKind::Instruction => (of_instruction(text), What::Instruction(text.clone())),
+        };
+        (digest == remedy.digest).then_some(what)
+    })
+}
+
+fn of_patch(text: &Scrubbed) -> Digest {
+    Digest::of(&[b"patch", text.as_str().as_bytes()])
+}
+
+fn of_instruction(text: &Scrubbed) -> Digest {
+    Digest::of(&[b"instruction", text.as_str().as_bytes()])
+}
+
+fn has_failed(proposal: &Proposal, failed: &[Ranked]) -> bool {
+    let kind = match proposal.fix.kind {
+        FixKind::Command => Kind::Command,
+        FixKind::Patch => Kind::Patch,
+        FixKind::Instruction => return false,
+    };
+    failed.iter().any(|known| known.remedy.kind == kind && known.remedy.text == proposal.fix.text)
+}
+
+fn patch(proposal: &Proposal, files: &[FileChange], confidence: u16, bench: &Bench<'_>) -> Offer {
+    let bytes = proposal.fix.text.as_str().as_bytes().to_vec();
+    let is_setting = |file: &FileChange| SETTINGS.iter().any(|name| file.path.ends_with(name));
+    let (verdict, reason) = match (files.iter().any(is_setting), bench.mode) {
+        (true, _) => (Verdict::Deny, "it changes what may run unattended"),
+        (false, Mode::Agent) => (Verdict::Allow, "agents may repair this project, and it fits"),
+        (false, Mode::Legacy) => (Verdict::Ask, "no agent may repair this project"),
+    };
+    let named = files.first().map(|file| file.path.as_str()).unwrap_or_default();
+    let more = match files.len() {
+        0 | 1 => String::new(),
+        all => format!(" and {} more", all - 1),
+    };
+    let text = format!("patch of {named}{more} by {}", who(&proposal.by));
+    let digest = of_patch(&proposal.fix.text);
+    let remedy = remedy(RemedyKind::Patch, bench.scrubber.scrub(&text), digest);
+    let judgement = judgement(verdict, "proposal.patch", reason);
+    let candidate = Candidate { remedy, confidence };
+    Offer { candidate, judgement, what: What::Patch(bytes) }
+}
+
+fn instruction(proposal: &Proposal, confidence: u16, scrubber: &Scrubber) -> Offer {
+    let text = &proposal.fix.text;
+    let name = format!("repair by an agent as {} says", who(&proposal.by));
+    let digest = of_instruction(text);
+    let remedy = remedy(RemedyKind::Agent, scrubber.scrub(&name), digest);
+    let judgement =
+        judgement(Verdict::Allow, "proposal.instruction", "an agent may repair this project");
+    let candidate = Candidate { remedy, confidence };
+    Offer { candidate, judgement, what: What::Instruction(text.clone()) }
+}
+
+fn remedy(kind: RemedyKind, text: Scrubbed, digest: Digest) -> Remedy {
+    let (origin, undo, repeat) = (Origin::Proposal, Undo::Snapshot, Repeat::Unsafe);
+    Remedy { kind, origin, text, digest, undo, repeat }
+}
+
+fn judgement(verdict: Verdict, rule: &'static str, reason: &'static str) -> Judgement {
+    Judgement { verdict, rule: Scrubbed::literal(rule), reason: Scrubbed::literal(reason) }
+}
