@@ -107,6 +107,15 @@ fn tests_beside_the_code_and_the_checks_own_script_cannot_be_silenced() {
 }
 
 #[test]
+fn what_judges_is_guarded_even_where_proof_is_off() {
+    let agent = "sed -i 's/, 3)/, 4)/' test_cart.py";
+    let ward = ward(&PYTHON, agent);
+    let off = ["--set", "heal.proof=false", "--", "python3", "-B", "-m", "unittest"];
+    ward.heal(&off).expect(3, &["masked", "expects something else"]);
+    assert_eq!(ward.read("test_cart.py"), PYTHON[1].1, "the test is as it was");
+}
+
+#[test]
 fn an_honest_repair_beside_its_tests_is_proven_whatever_else_it_adds() {
     let agent = "sed -i 's/ + 1//' cart.py; \
                  printf '\\n    def test_none(self):\\n        self.assertEqual(cart.total([]), 0)\\n' >> test_cart.py";

@@ -13,7 +13,7 @@ use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
 use super::checkup::Checkup;
-use super::trials::{Question, Trial, Trials, lay};
+use super::trials::{Extent, Question, Trial, Trials, lay};
 use super::{Input, Ran, Remark};
 use crate::heal::files::has_changed;
 use crate::heal::shelf::{Cure, What};
@@ -25,8 +25,7 @@ impl Checkup<'_, '_> {
     pub(super) fn prove(&mut self, effect: Effecting, ran: &Ran) -> Result<(), StoreError> {
         let touched = self.touched();
         let green = self.results(&ran.output);
-        let wanted = touched == Touched::Tree && self.clinic.heal.proof;
-        let (Some(before), true) = (self.name(Scope::Attempt), wanted) else {
+        let (Some(before), Touched::Tree) = (self.name(Scope::Attempt), touched) else {
             return self.judge(effect, touched, green, None);
         };
         let question = Question {
@@ -36,6 +35,7 @@ impl Checkup<'_, '_> {
             before,
             results: self.first_results(),
             took: ran.took,
+            extent: if self.clinic.heal.proof { Extent::Full } else { Extent::Verifier },
         };
         self.case.green = Some(green);
         let post = self.clinic.inbox.0.clone();
@@ -76,7 +76,9 @@ impl Checkup<'_, '_> {
             confirmed: None,
             touched,
             earlier: &earlier,
-            before: trials.map_or(Before::Off, |trials| self.before(&trials.before)),
+            before: trials
+                .and_then(|trials| trials.before.as_ref())
+                .map_or(Before::Off, |trial| self.before(trial)),
             old_verifier: trials
                 .and_then(|trials| trials.old_verifier.as_ref())
                 .map_or(OldVerifier::Untouched, |trial| self.old_verifier(trial)),

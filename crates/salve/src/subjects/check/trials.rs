@@ -32,6 +32,17 @@ pub(super) struct Question {
     pub(super) results: Results,
     /// How long the check took when it was green.
     pub(super) took: Duration,
+    /// What is to be run.
+    pub(super) extent: Extent,
+}
+
+/// What a proof runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// The state before the repair, and what follows.
+    Full,
+    /// Only the repaired state under the verifier as it was, which is never left out.
+    Verifier,
 }
 
 /// What came of one run.
@@ -46,8 +57,8 @@ pub enum Trial {
 /// What came of all runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trials {
-    /// The state before the repair.
-    pub before: Trial,
+    /// The state before the repair, if it was to be run.
+    pub before: Option<Trial>,
     /// The repaired state under the verifier as it was, if the repair touched that.
     pub old_verifier: Option<Trial>,
     /// How the repair weakened the verifier.
@@ -84,9 +95,11 @@ impl Question {
                 let run = || self.try_old_verifier(&states, &previous);
                 thread("old verifier").spawn_scoped(scope, run)
             });
-            let run = || self.try_before(&states.shadow);
-            let before = thread("before").spawn_scoped(scope, run);
-            let (before, old_verifier) = (join(before), old.map(join));
+            let before = (self.extent == Extent::Full).then(|| {
+                let run = || self.try_before(&states.shadow);
+                thread("before").spawn_scoped(scope, run)
+            });
+            let (before, old_verifier) = (before.map(join), old.map(join));
             let previous = previous.clone().unwrap_or_default();
             Trials { before, old_verifier, weakenings: examined.weakenings.clone(), previous }
         })
@@ -218,7 +231,8 @@ impl Trials {
     /// Returns that nothing could be run, and why.
     fn none(why: &str) -> Self {
         let (weakenings, previous) = Default::default();
-        Self { before: Trial::NotRun(why.to_owned()), old_verifier: None, weakenings, previous }
+        let before = Some(Trial::NotRun(why.to_owned()));
+        Self { before, old_verifier: None, weakenings, previous }
     }
 }
 
