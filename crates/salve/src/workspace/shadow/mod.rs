@@ -77,7 +77,10 @@ impl Workspace {
         let (scanner, tree) = (&self.scanner, &of.tree);
         let top = top(&scanner.git)?.filter(|top| scanner.root.starts_with(top));
         let real_top = top.unwrap_or_else(|| scanner.root.clone());
-        let lair = Lair::make(&base(&self.shadows, &real_top)?)?;
+        let base = base(&self.shadows, &real_top)?;
+        let lair = Lair::claim(&base)?;
+        // A large one takes long to remove; what is not gone when this process ends, the next removes.
+        std::thread::spawn(move || drop(Lair::left(&base)));
         let name = real_top.file_name().unwrap_or_else(|| OsStr::new("root"));
         let rest = scanner.root.strip_prefix(&real_top).unwrap_or(Path::new(""));
         let top = lair.dir().join(name);
