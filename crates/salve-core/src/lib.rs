@@ -7,6 +7,7 @@
 pub mod agent;
 pub mod check;
 pub mod class;
+pub mod control;
 pub mod event;
 pub mod fingerprint;
 pub mod gate;

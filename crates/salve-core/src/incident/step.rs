@@ -2,7 +2,8 @@
 
 use super::{Incident, Marks, NotOpened, Phase, Reach, Then, Told, later};
 use crate::event::{
-    Actor, Amounts, Effect, Entry, Event, Outcome, Process, Question, RemedyKind, Resource, Symptom,
+    Actor, Amounts, Effect, Entry, Event, Order, Outcome, Process, Question, RemedyKind, Resource,
+    Symptom,
 };
 use crate::playbook::Finding;
 
@@ -155,6 +156,11 @@ impl Incident {
         }
         if let (Event::Ended { outcome: Outcome::Aborted }, None) = (event, &self.owner) {
             return self.called_off();
+        }
+        if let Event::Ordered { order: Order::Pause } = event {
+            // A breaker holds everything; only a person lets it go on.
+            self.paused = Some(self.policy.person.clone());
+            return Ok(None);
         }
         if self.owner.as_ref() != Some(process) {
             return Err(Ignored::NotOwner);

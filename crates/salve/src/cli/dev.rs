@@ -24,8 +24,8 @@ use super::voice::Voice;
 use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::dirs;
-use crate::heal::Desk;
 use crate::heal::shelf::Shelf;
+use crate::heal::{Desk, control};
 use crate::process::{Capture, Care, Logs, Look, Outlet, Terminal, keeper, strays};
 use crate::project::{Project, ProjectError};
 use crate::store::{Filter, Store};
@@ -96,6 +96,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         }
         (_, false) => {}
     }
+    heed_control(&store, &scrubber, &post);
     let complaints = post.clone();
     let repair = repair_plan(&config, &scrubber);
     let desk = Desk::new(&store, scrubber.clone());
@@ -133,6 +134,17 @@ fn code_of(ending: Ending) -> ExitCode {
         Ending::Stopped(SIGINT) => Exit::Interrupted.into(),
         Ending::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
     }
+}
+
+/// Begins to heed what a person writes to CONTROL.md; what is there already counts at once.
+fn heed_control(store: &Store, scrubber: &Scrubber, post: &Sender<Input>) {
+    let person = scrubber.scrub(&user_name());
+    let mut watch = control::Watch::new(store.project(), person, scrubber);
+    let post = post.clone();
+    // Nobody is left to tell when the fleet is gone.
+    let tell = move |text| drop(post.send(Input::Note { server: 0, text }));
+    watch.look(store).into_iter().for_each(&tell);
+    watch.go_on(tell);
 }
 
 fn presence() -> Presence {

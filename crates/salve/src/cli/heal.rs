@@ -21,8 +21,8 @@ use super::voice::Voice;
 use super::{CliError, Exit, Output};
 use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
 use crate::detect;
-use crate::heal::Desk;
 use crate::heal::right::{Right, RunLock};
+use crate::heal::{Desk, control};
 use crate::process::{Capture, Care, Look, Outlet, keeper, strays};
 use crate::project::Project;
 use crate::store::Store;
@@ -152,6 +152,7 @@ pub(super) fn care(
         presence: presence(),
         spent: Default::default(),
     };
+    heed_control(&mut clinic);
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX).max(2_000);
     let mut worst = Exit::Well;
     for plan in plans {
@@ -173,6 +174,17 @@ pub(super) fn mend_git(project: &Project, out: &Output) -> Result<(), CliError> 
         out.remark(text);
     }
     Ok(())
+}
+
+/// Begins to heed what a person writes to CONTROL.md; what is there already counts at once.
+fn heed_control(clinic: &mut Clinic<'_>) {
+    let (person, scrubber) = (clinic.heal.person.clone(), &clinic.desk.scrubber);
+    let mut watch = control::Watch::new(&clinic.project, person, scrubber);
+    let post = clinic.inbox.0.clone();
+    // Nobody is left to tell when all checks are done.
+    let tell = move |text| drop(post.send(Input::Note(text)));
+    watch.look(clinic.desk.store).into_iter().for_each(&tell);
+    watch.go_on(tell);
 }
 
 /// Returns what an ending means to the shell; a signal ends everything.

@@ -12,6 +12,7 @@
 
 pub mod agents;
 pub mod cause;
+pub mod control;
 pub mod failure_log;
 pub mod files;
 pub mod patches;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{
-    Actor, Digest, Draft, Entry, Event, Outcome, Policy, Process, Proof, Subject, Symptom,
+    Actor, Digest, Draft, Entry, Event, Order, Outcome, Policy, Process, Proof, Subject, Symptom,
 };
 use salve_core::fingerprint::Fingerprint;
 use salve_core::id::IncidentId;
@@ -133,7 +134,16 @@ impl<'s> Desk<'s> {
             Event::Opened { subject, policy: Box::new(policy), symptom: Box::new(symptom) };
         let mut drafts: Vec<Draft> =
             before.into_iter().map(|event| self.draft(None, event)).collect();
+        let pause = match &then {
+            Event::Claimed { .. } => control::pause(self.store)?,
+            // Nobody will work on it.
+            _ => None,
+        };
         drafts.extend([opened, then].map(|event| self.draft(Some(id), event)));
+        drafts.extend(pause.map(|by| Draft {
+            by,
+            ..self.draft(Some(id), Event::Ordered { order: Order::Pause })
+        }));
         let entries = self.store.journal().append_all(drafts)?;
         let own: Vec<Entry> =
             entries.into_iter().filter(|entry| entry.incident == Some(id)).collect();

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
-use salve_core::event::{Effect, Event, RemedyKind, Report, SubjectKind, Undo, Verdict};
+use salve_core::event::{Effect, Event, Order, RemedyKind, Report, SubjectKind, Undo, Verdict};
 use salve_core::repair::{self, Notice, Tale, evidence_path};
 
 /// How grave a line is.
@@ -76,7 +76,24 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
         Event::Finished { report: Report::Failed { reason }, .. } => {
             news("failed", reason.to_string())
         }
+        Event::Ordered { order } => ordered(tale, *order),
         _ => None,
+    }
+}
+
+/// Returns what to say about an order that holds healing or lets it go on.
+fn ordered(tale: &Tale<'_>, order: Order) -> Option<Line> {
+    let by = tale.lines().last().map(|line| repair::who(&line.entry.by))?;
+    let id = tale.id().short();
+    let go_on = "write RESUME to .salve/CONTROL.md";
+    match order {
+        Order::Pause => {
+            let text = format!("by {by}\n{go_on}, or salve resume heal-{id}");
+            Some(Line::new(Grade::Grave, "paused", text))
+        }
+        Order::Resume => Some(Line::new(Grade::News, "resumed", format!("by {by}"))),
+        Order::Skip => Some(Line::new(Grade::News, "skipped", format!("by {by}"))),
+        Order::Retry | Order::Abort | Order::Escalate => None,
     }
 }
 

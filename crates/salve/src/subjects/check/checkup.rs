@@ -162,6 +162,10 @@ impl Checkup<'_, '_> {
                 self.heed_orders();
                 Ok(())
             }
+            Input::Note(text) => {
+                self.note(&text);
+                Ok(())
+            }
             Input::Stop(signal) => {
                 self.stopping = Some(signal);
                 self.end_what_runs();

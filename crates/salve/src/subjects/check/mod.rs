@@ -80,6 +80,8 @@ pub enum Input {
     },
     /// Entries that appeared in the journal.
     Journal(Vec<Entry>),
+    /// Something that a person should know.
+    Note(String),
     /// The user wants it to end, by this signal.
     Stop(i32),
 }

@@ -1,0 +1,340 @@
+//! `CONTROL.md`: words that a person writes there for every healing in a project.
+//!
+//! A word counts where it stands alone on its line, in capitals; everything else in the file is
+//! the person's own. Quoted lines (`> …`) are Salve's answers.
+//!
+//! **Invariant:** a word acts when it appears, once; taking other words away makes none act again.
+
+use std::fmt;
+
+use crate::event::Order;
+use crate::repair::Tale;
+
+/// What a line of Salve's own below a word begins with.
+const ANSWER: &str = "> ";
+
+/// What stands below a word that Salve wrote itself.
+const OWN: &str = "> written by Salve";
+
+/// What a person may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Word {
+    /// Start nothing new, until RESUME.
+    Pause,
+    /// Go on after a pause.
+    Resume,
+    /// Leave out what is being tried.
+    Skip,
+    /// Stop, undo what is unproven, and close.
+    Abort,
+    /// Write below the word how things stand.
+    Status,
+    /// Stop trying and ask a person.
+    Escalate,
+}
+
+impl Word {
+    /// Every word.
+    pub const ALL: [Self; 6] =
+        [Self::Pause, Self::Resume, Self::Skip, Self::Abort, Self::Status, Self::Escalate];
+
+    /// Returns the word as it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Word::Pause => "PAUSE",
+            Word::Resume => "RESUME",
+            Word::Skip => "SKIP",
+            Word::Abort => "ABORT",
+            Word::Status => "STATUS",
+            Word::Escalate => "ESCALATE",
+        }
+    }
+
+    /// Returns what it orders incidents to do.
+    pub fn order(self) -> Option<Order> {
+        match self {
+            Word::Pause => Some(Order::Pause),
+            Word::Resume => Some(Order::Resume),
+            Word::Skip => Some(Order::Skip),
+            Word::Abort => Some(Order::Abort),
+            Word::Escalate => Some(Order::Escalate),
+            Word::Status => None,
+        }
+    }
+
+    /// Tells whether more may run because of it, so that only a person may say it.
+    pub fn widens(self) -> bool {
+        match self {
+            Word::Resume | Word::Skip => true,
+            Word::Pause | Word::Abort | Word::Status | Word::Escalate => false,
+        }
+    }
+
+    /// Reads a word as it is written.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|word| word.as_str() == text)
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The word.
+    pub word: Word,
+    /// Its line, from 1.
+    pub line: usize,
+    /// What stands below it.
+    pub below: Below,
+}
+
+/// What stands below a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Below {
+    /// Nothing of Salve's.
+    Nothing,
+    /// An answer.
+    Answer,
+    /// That Salve wrote the word itself.
+    Own,
+}
+
+/// A line that looks like a word and is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// The line, from 1.
+    pub line: usize,
+    /// What it says.
+    pub text: String,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = Word::ALL.map(Word::as_str).join(", ");
+        let Self { line, text } = self;
+        write!(f, "CONTROL.md:{line}: `{text}` is none of its words, which are {words}")
+    }
+}
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// The words, in their order.
+    pub said: Vec<Said>,
+    /// Lines that look like words and are none.
+    pub unknown: Vec<Unknown>,
+}
+
+impl Control {
+    /// Returns the words.
+    pub fn words(&self) -> Vec<Word> {
+        self.said.iter().map(|said| said.word).collect()
+    }
+}
+
+/// Reads the file.
+pub fn read(text: &str) -> Control {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut control = Control::default();
+    let mut fenced = false;
+    for (at, line) in lines.iter().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let bare = bare(line);
+        if fenced || line.starts_with('>') || !is_one_word(bare) {
+            continue;
+        }
+        let line = at + 1;
+        match Word::parse(bare) {
+            Some(word) => {
+                let below = lines.get(line).map_or(Below::Nothing, |next| below(next));
+                control.said.push(Said { word, line, below });
+            }
+            None if looks_like_one(bare) => {
+                control.unknown.push(Unknown { line, text: bare.chars().take(40).collect() });
+            }
+            None => {}
+        }
+    }
+    control
+}
+
+/// Returns a line without what marks it up.
+fn bare(line: &str) -> &str {
+    line.trim()
+        .trim_matches(|c: char| "#*-+_`[]() \t".contains(c))
+        .trim_end_matches(['.', '!', ':'])
+}
+
+fn is_one_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphabetic())
+}
+
+fn looks_like_one(text: &str) -> bool {
+    let in_capitals = text.len() >= 3 && text.chars().all(|c| c.is_ascii_uppercase());
+    in_capitals || Word::parse(&text.to_ascii_uppercase()).is_some()
+}
+
+fn below(line: &str) -> Below {
+    match line {
+        _ if line.starts_with(OWN) => Below::Own,
+        _ if line.starts_with(ANSWER) => Below::Answer,
+        _ => Below::Nothing,
+    }
+}
+
+/// What is new in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// The words that appeared.
+    pub said: Vec<Said>,
+    /// Whether a PAUSE was taken away, and nothing put in its place.
+    pub lifted: bool,
+}
+
+/// Returns what is new since the file said `before`.
+pub fn news(before: &[Word], now: &Control) -> News {
+    let words = now.words();
+    let same = before.iter().zip(&words).take_while(|(old, new)| old == new).count();
+    let (old, new) = (&before[same..], &words[same..]);
+    let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
+    let said = now.said[same..now.said.len() - tail].to_vec();
+    let holds = |words: &[Word]| {
+        words.iter().rev().find(|word| matches!(word, Word::Pause | Word::Resume)).copied()
+    };
+    let lifted = holds(before) == Some(Word::Pause) && holds(&words).is_none();
+    News { said, lifted }
+}
+
+/// Returns the file with an answer below the word in this line.
+pub fn with_answer(text: &str, line: usize, answer: &[String]) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let quoted = answer.iter().map(|line| format!("{ANSWER}{}", plain(line)));
+    lines.splice(line.min(lines.len())..line.min(lines.len()), quoted);
+    lines.join("\n") + "\n"
+}
+
+/// Returns the file with a PAUSE of Salve's own at its end.
+pub fn with_pause(text: &str, why: &str) -> String {
+    let break_before = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let why = plain(why);
+    format!("{text}{break_before}PAUSE\n{OWN}: {why}; write RESUME below once that is settled\n")
+}
+
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Returns how the healings of a project stand, a line each.
+pub fn status(tales: &[Tale<'_>], paused: Option<&str>) -> Vec<String> {
+    let mut lines: Vec<String> = paused.map(|by| format!("paused by {by}")).into_iter().collect();
+    if tales.is_empty() {
+        lines.push("nothing is being healed".into());
+    }
+    lines.extend(tales.iter().map(|tale| {
+        let (subject, symptom) = (tale.subject(), tale.incident().symptom());
+        let (attempt, most) = (tale.attempt(), tale.max_attempts());
+        format!(
+            "heal-{} {}: {}, attempt {attempt} of {most}: {}",
+            tale.id().short(),
+            subject.name,
+            tale.phase(),
+            symptom.key_line
+        )
+    }));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use Word::*;
+
+    #[track_caller]
+    fn check(text: &str, words: &[Word], unknown: &[usize]) {
+        let control = read(text);
+        assert_eq!(control.words(), words, "{text:?}");
+        let lines: Vec<_> = control.unknown.iter().map(|one| one.line).collect();
+        assert_eq!(lines, unknown, "{text:?}");
+    }
+
+    #[test]
+    fn a_word_stands_alone_on_its_line_in_capitals() {
+        check("PAUSE", &[Pause], &[]);
+        check(
+            "# Notes\n\n  - **PAUSE**\nplease\n`RESUME`\r\nSTATUS:\n",
+            &[Pause, Resume, Status],
+            &[],
+        );
+        check("SKIP\nABORT\nESCALATE\n", &[Skip, Abort, Escalate], &[]);
+        check("please PAUSE it\nPAUSED for now\nPAUSE RESUME\n", &[], &[]);
+        check("> PAUSE\n```\nPAUSE\n```\n", &[], &[]);
+        check("", &[], &[]);
+    }
+
+    #[test]
+    fn what_looks_like_a_word_and_is_none_is_told() {
+        check("PAUES\npause\nTODO\nok\nNotes\n", &[], &[1, 2, 3]);
+        let told = read("x\nSTOP").unknown[0].to_string();
+        let want = "CONTROL.md:2: `STOP` is none of its words, which are \
+                    PAUSE, RESUME, SKIP, ABORT, STATUS, ESCALATE";
+        assert_eq!(told, want);
+    }
+
+    #[track_caller]
+    fn check_news(before: &[Word], text: &str, want: &[Word], lifted: bool) {
+        let news = news(before, &read(text));
+        let said: Vec<_> = news.said.iter().map(|said| said.word).collect();
+        assert_eq!((said.as_slice(), news.lifted), (want, lifted), "{before:?}, {text:?}");
+    }
+
+    #[test]
+    fn a_word_acts_once_wherever_it_appears() {
+        check_news(&[], "PAUSE", &[Pause], false);
+        check_news(&[Pause], "PAUSE", &[], false);
+        check_news(&[Pause], "PAUSE\nRESUME", &[Resume], false);
+        check_news(&[Pause], "RESUME\nPAUSE", &[Resume], false);
+        check_news(&[Pause], "RESUME", &[Resume], false);
+        check_news(&[Pause, Resume], "RESUME", &[], false);
+        check_news(&[Abort], "ABORT\nABORT", &[Abort], false);
+        check_news(&[Abort, Pause], "PAUSE", &[], false);
+        check_news(&[Pause], "", &[], true);
+        check_news(&[Pause, Abort], "ABORT", &[], true);
+        check_news(&[Pause, Resume], "", &[], false);
+    }
+
+    #[test]
+    fn an_answer_is_quoted_below_its_word_and_a_pause_of_salves_own_is_marked() {
+        let text = "notes\nSTATUS\nmore\n";
+        let answered = with_answer(text, 2, &["one".into(), "two\u{1b}".into()]);
+        assert_eq!(answered, "notes\nSTATUS\n> one\n> two \nmore\n");
+        assert_eq!(read(&answered).said[0].below, Below::Answer);
+        assert_eq!(read(text).said[0].below, Below::Nothing);
+        let paused = with_pause("notes", "3 processes were left");
+        assert!(paused.starts_with("notes\nPAUSE\n> written by Salve: 3 processes"), "{paused}");
+        assert_eq!(read(&paused).said[0].below, Below::Own);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_and_says_nothing_new_twice(text in "(?s).{0,200}", cut in 0_usize..8) {
+            let control = read(&text);
+            let words = control.words();
+            prop_assert_eq!(news(&words, &control), News::default());
+            let fewer: Vec<Word> = words.iter().copied().skip(cut).collect();
+            prop_assert!(news(&fewer, &control).said.len() <= words.len());
+            for said in &control.said {
+                let answered = with_answer(&text, said.line, &["fine".into()]);
+                prop_assert_eq!(read(&answered).words(), words.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! `.salve/CONTROL.md`: what a person writes there acts on every healing in the project.
+//!
+//! The file is looked at a few times a second. Each new word becomes an entry of the journal, for
+//! the project and for each incident that is not over; whoever owns one sees it there. Of several
+//! Salves the first to see a word takes it, and writes down that it did.
+//!
+//! **Invariant:** a word by which more may run is not taken from a file that was written while an
+//! agent of ours worked: it may be the agent's.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rustix::fs::{FlockOperation, flock};
+use salve_core::control::{self, Below, Control, News, Said, Word};
+use salve_core::event::{Actor, Draft, Entry, Event, Order};
+use salve_core::incident::{Incident, Phase};
+use salve_core::repair::{Tale, who};
+use salve_core::scrub::{Scrubbed, Scrubber};
+use serde::{Deserialize, Serialize};
+
+use super::{files::with_causes, spawn_thread};
+use crate::atomic::{self, WriteError};
+use crate::process;
+use crate::project::Project;
+use crate::store::{Filter, Store, StoreError};
+
+/// How often the file is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// The largest file that is read.
+const LARGEST: u64 = 64 << 10;
+/// How far two clocks of one system may differ.
+const SLACK: SignedDuration = SignedDuration::from_millis(100);
+/// How many entries back one looks for orders, guards and incidents.
+const LOOKED_BACK: usize = 1_000;
+
+/// Why the file could not be heeded.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The journal could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A file could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is no text, or too large to be one for this.
+    #[error("{} is {what}; nothing in it is heeded", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+}
+
+/// What was taken from the file, kept so that nothing is taken twice.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Taken {
+    version: u32,
+    words: Vec<String>,
+}
+
+/// Heeds the file of one project.
+#[derive(Debug)]
+pub struct Watch {
+    project: Project,
+    person: Scrubbed,
+    scrubber: Scrubber,
+    seen: Option<Stamp>,
+    told: Vec<String>,
+}
+
+/// What tells one state of a file from another.
+type Stamp = Option<(u64, i64, i64, u64)>;
+
+impl Watch {
+    /// Begins to heed the file in a person's name.
+    pub fn new(project: &Project, person: Scrubbed, scrubber: &Scrubber) -> Self {
+        let (project, scrubber) = (project.clone(), scrubber.clone());
+        Self { project, person, scrubber, seen: None, told: Vec::new() }
+    }
+
+    /// Goes on heeding the file for as long as this process lives; `tell` is told what a person
+    /// should know.
+    pub fn go_on(mut self, tell: impl Fn(String) + Send + 'static) {
+        spawn_thread("control", move || {
+            let Ok(store) = Store::open(&self.project) else { return };
+            loop {
+                std::thread::sleep(LOOK);
+                self.look(&store).into_iter().for_each(&tell);
+            }
+        });
+    }
+
+    /// Takes what is new in the file; returns what a person should know.
+    pub fn look(&mut self, store: &Store) -> Vec<String> {
+        let stamp = stamp(&path(&self.project));
+        if self.seen == Some(stamp) {
+            return Vec::new();
+        }
+        self.seen = Some(stamp);
+        let notes = self.take(store).unwrap_or_else(|error| vec![with_causes(&error)]);
+        let new: Vec<_> = notes.iter().filter(|note| !self.told.contains(note)).cloned().collect();
+        self.told = notes;
+        new
+    }
+
+    fn take(&mut self, store: &Store) -> Result<Vec<String>, ControlError> {
+        let path = path(&self.project);
+        let Some((text, meta)) = read(&path)? else {
+            return self.take_nothing(store);
+        };
+        let mut record = Record::open(&self.project)?;
+        let control = control::read(&text);
+        let mut notes: Vec<String> = control.unknown.iter().map(ToString::to_string).collect();
+        let news = control::news(&record.words, &control);
+        let by_agent = may_be_agents(store, (changed(&meta), changed(&meta)))?;
+        let mut refused = self.heed(store, &news, by_agent, &mut notes)?;
+        let written = record.written;
+        if news.lifted && self.lift(store, written, &mut notes)? == Lift::Refused {
+            refused.push(Word::Pause);
+        }
+        record.keep(&control, &refused, news.lifted)?;
+        self.answer(store, (&path, text), &control)?;
+        Ok(notes)
+    }
+
+    /// Takes in that there is no file.
+    fn take_nothing(&mut self, store: &Store) -> Result<Vec<String>, ControlError> {
+        let (mut notes, none) = (Vec::new(), Control::default());
+        if !self.project.has_state_dir().unwrap_or(false) {
+            return Ok(notes);
+        }
+        let mut record = Record::open(&self.project)?;
+        if control::news(&record.words, &none).lifted
+            && self.lift(store, record.written, &mut notes)? == Lift::Refused
+        {
+            return Ok(notes);
+        }
+        if !record.words.is_empty() {
+            record.keep(&none, &[], false)?;
+        }
+        Ok(notes)
+    }
+
+    /// Goes on because a PAUSE was taken away, unless an agent may have done that.
+    fn lift(
+        &self,
+        store: &Store,
+        since: Timestamp,
+        notes: &mut Vec<String>,
+    ) -> Result<Lift, ControlError> {
+        if may_be_agents(store, (since, Timestamp::now()))? {
+            notes.push(
+                "PAUSE was taken out of CONTROL.md while an agent worked and still holds: \
+                 write RESUME there"
+                    .into(),
+            );
+            return Ok(Lift::Refused);
+        }
+        self.order(store, Order::Resume, &self.speaker())?;
+        Ok(Lift::Taken)
+    }
+
+    /// Takes new words; returns those that were refused.
+    fn heed(
+        &self,
+        store: &Store,
+        news: &News,
+        by_agent: bool,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Word>, ControlError> {
+        let mut refused = Vec::new();
+        for Said { word, line, below } in &news.said {
+            let Some(order) = word.order() else { continue };
+            if word.widens() && by_agent {
+                notes.push(format!(
+                    "CONTROL.md:{line}: {word} was written while an agent worked and is not taken: \
+                     save the file once more now that it has ended"
+                ));
+                refused.push(*word);
+                continue;
+            }
+            let by = match (*word, *below, by_agent) {
+                (Word::Pause, Below::Own, _) => Actor::Salve(process::this(&self.scrubber)),
+                (_, _, true) => Actor::Person {
+                    name: Scrubbed::literal("somebody, in CONTROL.md while an agent worked"),
+                },
+                (_, _, false) => self.speaker(),
+            };
+            self.order(store, order, &by)?;
+        }
+        Ok(refused)
+    }
+
+    /// Returns who speaks through the file.
+    fn speaker(&self) -> Actor {
+        Actor::Person { name: self.person.clone() }
+    }
+
+    /// Gives an order to the project and to every incident that takes it.
+    fn order(&self, store: &Store, order: Order, by: &Actor) -> Result<(), ControlError> {
+        let at = Timestamp::now();
+        let draft =
+            |incident| Draft { at, by: by.clone(), incident, event: Event::Ordered { order } };
+        let mut drafts = vec![draft(None)];
+        for entries in open(store)? {
+            let Ok(mut incident) = Incident::replay(&entries) else { continue };
+            let draft = draft(Some(incident.id()));
+            if incident.step(&draft.clone().at_seq(incident.last_seq().saturating_add(1))).is_ok() {
+                drafts.push(draft);
+            }
+        }
+        store.journal().append_all(drafts)?;
+        Ok(())
+    }
+
+    /// Writes how things stand below each STATUS that has no answer.
+    fn answer(
+        &self,
+        store: &Store,
+        (path, text): (&Path, String),
+        control: &Control,
+    ) -> Result<(), ControlError> {
+        let asks = |said: &&Said| said.word == Word::Status && said.below == Below::Nothing;
+        let lines: Vec<usize> = control.said.iter().filter(asks).map(|said| said.line).collect();
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let open = open(store)?;
+        let tales: Vec<_> = open.iter().filter_map(|entries| Tale::of(entries).ok()).collect();
+        let paused = pause(store)?.map(|by| who(&by));
+        let mut status = control::status(&tales, paused.as_deref());
+        status.insert(0, format!("{:.0}", Timestamp::now()));
+        let mut new = text.clone();
+        // From the last one up, so that the lines above keep their numbers.
+        for line in lines.into_iter().rev() {
+            new = control::with_answer(&new, line, &status);
+        }
+        // What a person wrote meanwhile is not written over.
+        if fs::read(path).is_ok_and(|now| now == text.as_bytes()) {
+            atomic::write(path, new)?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lift {
+    Taken,
+    Refused,
+}
+
+/// Writes a PAUSE of Salve's own to the file, which then holds all healing in the project.
+pub fn write_pause(project: &Project, why: &str) -> Result<(), ControlError> {
+    let path = path(project);
+    let text = match read(&path) {
+        Ok(found) => found.map(|(text, _)| text).unwrap_or_default(),
+        // It is not written over.
+        Err(error) => return Err(error),
+    };
+    let news = control::with_pause(&text, why);
+    Ok(atomic::write(&path, news)?)
+}
+
+/// Returns who paused all healing in the project, if it is paused.
+pub fn pause(store: &Store) -> Result<Option<Actor>, StoreError> {
+    let told = store.journal().tail(&Filter::default().kind("ordered"), LOOKED_BACK)?;
+    for entry in told.into_iter().rev().filter(|entry| entry.incident.is_none()) {
+        match entry.event {
+            Event::Ordered { order: Order::Pause } => return Ok(Some(entry.by)),
+            Event::Ordered { order: Order::Resume } if entry.by.person().is_some() => {
+                return Ok(None);
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the file's path.
+pub fn path(project: &Project) -> PathBuf {
+    project.state_dir().join("CONTROL.md")
+}
+
+/// Returns the entries of each incident that is not over.
+fn open(store: &Store) -> Result<Vec<Vec<Entry>>, StoreError> {
+    let journal = store.journal();
+    let mut open = Vec::new();
+    for opened in journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)? {
+        let Some(id) = opened.incident else { continue };
+        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let is_open = Incident::replay(&entries)
+            .is_ok_and(|incident| !matches!(incident.phase(), Phase::Closed(_)));
+        if is_open {
+            open.push(entries);
+        }
+    }
+    Ok(open)
+}
+
+/// Returns whether an agent of ours worked at any moment of a time.
+fn may_be_agents(store: &Store, (from, to): (Timestamp, Timestamp)) -> Result<bool, StoreError> {
+    let kinds = ["config_guarded", "config_released"].map(str::to_owned).to_vec();
+    let told = store.journal().tail(&Filter { kinds, ..Filter::default() }, LOOKED_BACK)?;
+    let end_of = |guard: u64| {
+        let ended = |entry: &&Entry| entry.event == Event::ConfigReleased { guard };
+        told.iter().find(ended).map(|entry| entry.at)
+    };
+    let guards = told.iter().filter(|entry| matches!(entry.event, Event::ConfigGuarded { .. }));
+    Ok(guards.into_iter().any(|guard| {
+        // One that died with its Salve may have worked until the next one found out.
+        let end = end_of(guard.seq).and_then(|end| end.saturating_add(SLACK).ok());
+        let end = end.unwrap_or(Timestamp::MAX);
+        let begin = guard.at.saturating_sub(SLACK).unwrap_or(Timestamp::MIN);
+        begin <= to && from <= end
+    }))
+}
+
+/// Returns when a file's content or place last changed; nobody but the system can set that.
+fn changed(meta: &Metadata) -> Timestamp {
+    let nanos = i32::try_from(meta.ctime_nsec()).unwrap_or(0);
+    Timestamp::new(meta.ctime(), nanos).unwrap_or(Timestamp::MAX)
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let meta = fs::symlink_metadata(path).ok()?;
+    Some((meta.ino(), meta.ctime(), meta.ctime_nsec(), meta.len()))
+}
+
+/// Reads the file, if there is one.
+fn read(path: &Path) -> Result<Option<(String, Metadata)>, ControlError> {
+    let wrong = |source| ControlError::Read { path: path.to_path_buf(), source };
+    let malformed = |what| ControlError::Malformed { path: path.to_path_buf(), what };
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(wrong(error)),
+    };
+    if !meta.is_file() {
+        return Err(malformed("no ordinary file"));
+    }
+    if meta.len() > LARGEST {
+        return Err(malformed("too large"));
+    }
+    let bytes = fs::read(path).map_err(wrong)?;
+    let text = String::from_utf8(bytes).map_err(|_| malformed("no text"))?;
+    Ok(Some((text, meta)))
+}
+
+/// What was taken so far, held for one Salve at a time.
+struct Record {
+    file: File,
+    path: PathBuf,
+    words: Vec<Word>,
+    /// When it was written.
+    written: Timestamp,
+}
+
+impl Record {
+    fn open(project: &Project) -> Result<Self, ControlError> {
+        let path = project.state_dir().join("control.lock");
+        let wrong = |source: io::Error| ControlError::Read { path: path.clone(), source };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(&path).map_err(wrong)?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
+        let written = file.metadata().map_err(wrong).map(|meta| changed(&meta))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(wrong)?;
+        // What cannot be read is as good as nothing: words act again rather than never.
+        let taken: Taken = serde_json::from_str(&text).unwrap_or_default();
+        let words = taken.words.iter().filter_map(|word| Word::parse(word)).collect();
+        Ok(Self { file, path, words, written })
+    }
+
+    /// Writes down what was taken: all but what was refused.
+    fn keep(
+        &mut self,
+        control: &Control,
+        refused: &[Word],
+        lifted: bool,
+    ) -> Result<(), ControlError> {
+        let mut words = control.words();
+        for word in refused {
+            match lifted && *word == Word::Pause {
+                true => words.push(Word::Pause),
+                false => {
+                    if let Some(at) = words.iter().rposition(|known| known == word) {
+                        words.remove(at);
+                    }
+                }
+            }
+        }
+        if words == self.words {
+            return Ok(());
+        }
+        let taken = Taken { version: 1, words: words.iter().map(ToString::to_string).collect() };
+        let text = serde_json::to_vec(&taken).unwrap_or_default();
+        let file = &mut self.file;
+        let written =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
+        written.map_err(|source| WriteError::new(&self.path, source))?;
+        self.words = words;
+        Ok(())
+    }
+}

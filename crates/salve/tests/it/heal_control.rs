@@ -1,0 +1,134 @@
+//! `CONTROL.md`: a word that a person writes there acts on every healing in the project.
+
+use std::process::{Child, Stdio};
+
+use crate::heal::{Visit, Ward};
+use crate::support::wait_for;
+
+/// An agent that says that it began, and waits until it may go on.
+const SLOW: &str = "touch ../began; while [ ! -e ../go ]; do sleep 0.05; done; printf 5 > sum.txt";
+
+impl Ward {
+    fn start(&self) -> Healing {
+        let mut command = self.command(&[]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Healing(Some(command.spawn().unwrap()))
+    }
+
+    fn control(&self, text: &str) {
+        self.project.write(".salve/CONTROL.md", text);
+    }
+
+    #[track_caller]
+    fn await_file(&self, path: &str) {
+        wait_for(path, || self.project.dir().join(path).exists());
+    }
+
+    /// Waits until the journal has an order.
+    #[track_caller]
+    fn await_order(&self, order: &str) {
+        wait_for(order, || self.is_ordered(order));
+    }
+
+    fn is_ordered(&self, order: &str) -> bool {
+        let want = format!("\"order\":\"{order}\"");
+        self.salve(&["--json", "events", "--kind", "ordered"]).contains(&want)
+    }
+}
+
+/// A `salve heal` under way, which does not outlive its test.
+struct Healing(Option<Child>);
+
+impl Healing {
+    /// Waits for its end.
+    fn end(mut self) -> Visit {
+        let child = self.0.take().unwrap();
+        Visit::of(&child.wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Healing {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_pause_holds_what_comes_until_it_is_resumed() {
+    let ward = Ward::new().agent("touch ../began; printf 5 > sum.txt");
+    ward.control("# Notes of mine\n\nPAUSE\n");
+    let healing = ward.start();
+    ward.await_order("pause");
+    wait_for("the incident", || ward.salve(&["show"]).contains("paused it"));
+    assert!(!ward.project.dir().join("../began").exists(), "an agent worked in a pause");
+    ward.control("# Notes of mine\n\nPAUSE\nSTATUS\n");
+    wait_for("an answer", || ward.read(".salve/CONTROL.md").contains("\n> paused by ada\n"));
+    let text = ward.read(".salve/CONTROL.md");
+    assert!(text.starts_with("# Notes of mine\n\nPAUSE\nSTATUS\n> 2"), "{text}");
+    assert!(text.contains("> heal-"), "{text}");
+    ward.control("RESUME\n");
+    healing.end().expect(0, &["paused    by ada", "resumed", "healed"]);
+    assert_eq!(ward.read("sum.txt"), "5");
+    ward.assert_users_work_is_intact();
+    // The word was taken: it holds nothing the next time.
+    ward.project.write("sum.txt", "4");
+    ward.heal(&[]).expect(0, &["healed"]);
+}
+
+#[test]
+fn an_abort_ends_the_agent_and_undoes_what_it_did() {
+    let ward = Ward::new().agent(&format!("printf 7 > sum.txt; {SLOW}"));
+    let healing = ward.start();
+    ward.await_file("../began");
+    ward.control("ABORT\n");
+    healing.end().expect(1, &["called off"]);
+    assert_eq!(ward.read("sum.txt"), "4", "what was unproven is undone");
+    ward.assert_users_work_is_intact();
+    // An old word does not act again.
+    ward.project.write("../go", "");
+    ward.heal(&[]).expect(0, &["healed"]);
+}
+
+#[test]
+fn escalate_asks_a_person_and_a_wrong_word_is_told() {
+    let ward = Ward::new().agent(SLOW);
+    let healing = ward.start();
+    ward.await_file("../began");
+    ward.control("STOP\n");
+    ward.control("STOP\nESCALATE\n");
+    healing
+        .end()
+        .expect(3, &["CONTROL.md:1: `STOP` is none of its words", "A person wanted to be asked"]);
+    assert_eq!(ward.read(".salve/CONTROL.md"), "STOP\nESCALATE\n", "the file is the person's");
+}
+
+#[test]
+fn an_agent_cannot_resume_by_the_file() {
+    let ward = Ward::new().agent(
+        "touch ../began; while [ ! -e ../go ]; do sleep 0.05; done; \
+         echo RESUME > .salve/CONTROL.md; \
+         while [ ! -e ../end ]; do sleep 0.05; done; printf 6 > sum.txt",
+    );
+    let healing = ward.start();
+    ward.await_file("../began");
+    ward.control("PAUSE\n");
+    ward.await_order("pause");
+    ward.project.write("../go", "");
+    // What was taken is written down: the pause no longer, and the agent's word neither.
+    wait_for("the agent's word", || ward.read(".salve/control.lock").contains("\"words\":[]"));
+    ward.project.write("../end", "");
+    wait_for("the agent's end", || {
+        ward.salve(&["--json", "events", "--kind", "config_released"]).contains("config_released")
+    });
+    assert!(!ward.is_ordered("resume"), "an agent's word was taken");
+    wait_for("the person's word", || {
+        ward.control("RESUME\n\n");
+        ward.is_ordered("resume")
+    });
+    let visit = healing.end();
+    let refused = "was written while an agent worked and is not taken";
+    assert!(visit.said.contains(refused), "{}", visit.said);
+}
