@@ -7,6 +7,7 @@
 //! from the journal.
 
 pub mod attempt;
+pub mod breaker;
 mod brief;
 pub mod decisions;
 mod narrow;

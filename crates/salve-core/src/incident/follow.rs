@@ -3,8 +3,8 @@
 use super::step::{Ignored, Taken};
 use super::{Fate, Incident, Phase, Reach, Then, Told, Tried, change};
 use crate::event::{
-    Acted, AtALoss, Digest, Effect, OnFailure, Outcome, Proof, Question, RemedyKind, Repeat,
-    Report, Scope, Symptom, Undo,
+    Acted, AtALoss, Breaker, Digest, Effect, OnFailure, Outcome, Proof, Question, RemedyKind,
+    Repeat, Report, Scope, Symptom, Undo,
 };
 
 impl Incident {
@@ -192,8 +192,10 @@ impl Incident {
         let touched = self.trial.as_ref().is_some_and(|trial| {
             trial.remedy.undo == Undo::Snapshot && trial.reach != Reach::Untouched
         });
-        // A weakened judge never stays, whatever the policy keeps.
-        let keep = self.policy.on_failure == OnFailure::Keep && then != Then::Ask(Question::Masked);
+        // A weakened judge never stays, nor what broke other things, whatever the policy keeps.
+        let never_stays = [Question::Masked, Question::Tripped(Breaker::NewErrors)];
+        let is_kept = !never_stays.map(Then::Ask).contains(&then);
+        let keep = self.policy.on_failure == OnFailure::Keep && is_kept;
         let due = match scope {
             Scope::Attempt => touched && self.kept,
             Scope::Incident => self.kept,

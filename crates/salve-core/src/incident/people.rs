@@ -191,10 +191,10 @@ impl Incident {
     pub(super) fn stop_now(&mut self, then: Then) {
         match (self.phase, then) {
             (_, Then::End(Outcome::Resolved)) => self.proceed(then),
-            (Phase::Due { what: Effect::RollBack(_), .. }, _) => self.then = then,
             (_, Then::Ask(Question::Tripped(Breaker::NewErrors))) => {
                 self.undo(Scope::Incident, then)
             }
+            (Phase::Due { what: Effect::RollBack(_), .. }, _) => self.then = then,
             (_, _) => self.undo(Scope::Attempt, then),
         }
     }

@@ -94,6 +94,7 @@ impl Drive {
         read_lines(output, outbox.clone());
         read_complaints(errors, Arc::clone(&complaints));
         let cut = self.follow(&family, inbox, begun);
+        let left = if cut.is_some() { 0 } else { family.orphans() };
         // Whatever it left behind ends with it.
         family.end(if cut.is_some() { GRACE } else { Duration::ZERO });
         self.drain(inbox);
@@ -108,6 +109,7 @@ impl Drive {
             exit,
             took: begun.elapsed(),
             unknown: self.stream.unknown() + self.too_long,
+            left,
         };
         (self.on)(AgentEvent::Ended(Box::new(ending.clone())));
         ending

@@ -27,6 +27,9 @@ pub(super) struct Launch {
     pub(super) input: Option<PathBuf>,
 }
 
+/// How long what an agent started may outlive it.
+const MOMENT: Duration = Duration::from_millis(500);
+
 /// A process that was started.
 pub(super) struct Started {
     pub(super) family: Family,
@@ -98,6 +101,11 @@ impl Family {
     /// Waits until the process itself has ended, at most for `limit`.
     pub(super) fn wait(&self, limit: Duration) -> Option<Exit> {
         self.running.wait(limit).map(|ended| ended.exit)
+    }
+
+    /// Returns how many processes it left behind that do not end by themselves.
+    pub(super) fn orphans(&self) -> usize {
+        self.care.orphans(&self.running, MOMENT).len()
     }
 
     /// Ends all of it: asks, waits for `grace`, then kills.

@@ -114,6 +114,8 @@ pub struct Ending {
     pub took: Duration,
     /// Lines of its output that were not understood.
     pub unknown: u64,
+    /// Processes that it left behind when it ended by itself.
+    pub left: usize,
 }
 
 /// Why a run is over.

@@ -151,6 +151,7 @@ pub(super) fn care(
         face: &mut voice,
         presence: presence(),
         spent: Default::default(),
+        orphans: 0,
     };
     heed_control(&mut clinic);
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX).max(2_000);
@@ -328,6 +329,7 @@ fn heal_plan(config: &Config, has_agent: bool, scrubber: &Scrubber) -> HealPlan 
         max_files: repair.max_files,
         max_lines: repair.max_loc,
         on_failure: agent.on_failure.into(),
+        breakers: heal.breakers.clone(),
         tiers: heal.tiers.clone(),
         kept: Duration::from_secs(u64::from(heal.attempt_days) * 86_400),
     }

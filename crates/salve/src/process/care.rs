@@ -250,6 +250,18 @@ impl Care {
         }
     }
 
+    /// Returns what a process that has ended left behind, and that does not end within a moment.
+    pub fn orphans(&self, running: &Running, moment: Duration) -> Vec<Found> {
+        let deadline = Instant::now() + moment;
+        loop {
+            let left = self.leftovers(running);
+            if left.is_empty() || Instant::now() >= deadline {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Returns what lives of that server besides its main process.
     pub fn leftovers(&self, running: &Running) -> Vec<Found> {
         let members = family::members(&self.shared, &running.life);

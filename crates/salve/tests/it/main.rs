@@ -14,6 +14,7 @@ mod fingerprint;
 mod fleet;
 mod gate;
 mod heal;
+mod heal_breakers;
 mod heal_control;
 mod heal_killed;
 mod heal_proof;

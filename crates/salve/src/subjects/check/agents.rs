@@ -175,6 +175,7 @@ impl Checkup<'_, '_> {
     /// Takes in that an agent of ours has ended, with all it started.
     fn agent_ended(&mut self, ending: &Ending) -> Result<(), StoreError> {
         let Some(minder) = self.minder.take() else { return Ok(()) };
+        self.count_orphans(ending.left)?;
         let now = self.clinic.desk.now();
         let Some(agents) = &mut self.clinic.agents else { return Ok(()) };
         let left = agents.release(minder.guard, now)?;

@@ -5,8 +5,8 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use salve_core::check::Results;
 use salve_core::check::proof::Colour;
+use salve_core::check::{Results, breaker};
 use salve_core::event::{
     Acted, Actor, Digest, Event, Exit, Outcome, Proof, RemedyKind, Report, Symptom,
 };
@@ -42,6 +42,8 @@ pub(super) struct Checkup<'c, 'a> {
     /// The last incident that is over.
     healed: Option<IncidentId>,
     pub(super) stopping: Option<i32>,
+    /// The incident that a person settled, until the check has shown it.
+    settled: Option<IncidentId>,
 }
 
 /// What this process knows of the incident besides the journal.
@@ -97,6 +99,7 @@ impl Clinic<'_> {
             ending: None,
             healed: None,
             stopping: None,
+            settled: None,
         };
         let ending = checkup.live();
         let left = checkup.leave();
@@ -211,9 +214,11 @@ impl Checkup<'_, '_> {
         if self.stopping.is_some() {
             return Ok(());
         }
+        self.count_orphans(ran.left)?;
         match (verifies, ran.is_green()) {
             (None, true) => {
                 self.remark(&Remark::Green { took: ran.took });
+                self.tell_settled()?;
                 self.ending = Some(self.ending.unwrap_or(Ending::Green));
                 Ok(())
             }
@@ -231,6 +236,7 @@ impl Checkup<'_, '_> {
                 self.case.seen = Some(evidence);
                 self.case.took = ran.took;
                 self.keep_evidence();
+                self.stop_if_worse()?;
                 if self.case.is_again {
                     self.case.earlier.push(Colour::Red);
                 }
@@ -263,6 +269,8 @@ impl Checkup<'_, '_> {
                 self.incident = Some(incident);
                 self.keep_evidence();
                 self.tidy_records();
+                self.halt_if_systemic()?;
+                self.count_orphans(0)?;
                 self.keep_records()
             }
             Err(DeskError::Store(error)) => Err(error),
@@ -399,9 +407,18 @@ impl Checkup<'_, '_> {
         match self.clinic.by.clone().filter(|_| asks) {
             // What a person was asked about may be settled: the check itself tells.
             Some(person) => {
-                let note = Some(Scrubbed::literal("run again by hand"));
+                let note = Some(Scrubbed::literal(breaker::AGAIN));
                 self.say_as(&person, vec![Event::Resolved { note }]).map(drop)
             }
+            None => Ok(()),
+        }
+    }
+
+    /// Adds to an incident that a person settled that the check is green indeed.
+    fn tell_settled(&mut self) -> Result<(), StoreError> {
+        let text = Scrubbed::literal(breaker::GREEN);
+        match self.settled.take() {
+            Some(id) => self.append(id, Event::Noted { text }),
             None => Ok(()),
         }
     }
@@ -416,7 +433,10 @@ impl Checkup<'_, '_> {
         match outcome {
             Outcome::Recovered(proof) => self.ending = Some(Ending::Healed(proof)),
             // What a person settled is shown by the check itself.
-            Outcome::Resolved => self.start(None),
+            Outcome::Resolved => {
+                self.settled = Some(incident.id());
+                self.start(None);
+            }
             Outcome::Unhealed => self.ending = Some(Ending::NeedsPerson),
             Outcome::GivenUp | Outcome::Aborted => self.ending = Some(Ending::CalledOff),
         }

@@ -84,7 +84,9 @@ impl Checkup<'_, '_> {
             .iter()
             .map(|file| ChangedFile { path: scrubber.scrub(&file.path), lines: file.lines });
         let (files, more) = ChangedFile::some(named.collect());
-        self.append(incident, Event::FilesChanged { effect: effect.effect, files, more })
+        let changed = Event::FilesChanged { effect: effect.effect, files: files.clone(), more };
+        self.append(incident, changed)?;
+        self.stop_if_churned(&files)
     }
 
     /// Returns the snapshot from before a command that changes files, which nobody measures later.

@@ -6,6 +6,7 @@
 //! comes from core.
 
 mod agents;
+mod breakers;
 mod checkup;
 mod context;
 mod effects;
@@ -97,6 +98,8 @@ pub struct Ran {
     pub output: String,
     /// Whether it was ended because somebody wanted that.
     pub stopped: bool,
+    /// Processes that it left behind when it ended by itself.
+    pub left: usize,
 }
 
 impl Ran {
@@ -190,4 +193,6 @@ pub struct Clinic<'a> {
     pub by: Option<salve_core::event::Actor>,
     /// What all heals of this run have cost so far.
     pub spent: Amounts,
+    /// Processes that checks and agents of this run left behind.
+    pub orphans: usize,
 }

@@ -9,7 +9,7 @@ use salve_core::event::{
 };
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use crate::config::Tiers;
+use crate::config::{Breakers, Tiers};
 
 /// One check.
 #[derive(Clone, Debug)]
@@ -64,6 +64,8 @@ pub struct HealPlan {
     pub max_lines: u32,
     /// What becomes of a change that did not help.
     pub on_failure: OnFailure,
+    /// When healing stops by itself.
+    pub breakers: Breakers,
     /// What each attempt by an agent may take.
     pub tiers: Tiers,
     /// How long snapshots and attempts are kept.

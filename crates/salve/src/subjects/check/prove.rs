@@ -168,7 +168,7 @@ impl Checkup<'_, '_> {
         check::read(output).relative_to(&self.plan.dir.to_string_lossy())
     }
 
-    fn first_results(&self) -> Results {
+    pub(super) fn first_results(&self) -> Results {
         let first = self.case.first.as_ref();
         first.map(|first| self.results(first.output.as_str())).unwrap_or_default()
     }

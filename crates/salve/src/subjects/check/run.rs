@@ -14,6 +14,9 @@ use crate::process::{Capture, Care, Ended, Input, Spec, Terminal};
 /// How long a check that is ended may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long what a check started may outlive it.
+const MOMENT: Duration = Duration::from_millis(300);
+
 /// What reaches the thread that waits for a check.
 enum News {
     Ended(Ended),
@@ -85,16 +88,21 @@ fn run(
         Ok(running) => running,
         Err(error) => {
             let output = with_causes(&error);
-            return Ran { exit: Exit::Code(127), took: since.elapsed(), output, stopped: false };
+            let (exit, took) = (Exit::Code(127), since.elapsed());
+            return Ran { exit, took, output, stopped: false, left: 0 };
         }
     };
     let first = news.recv_timeout(plan.limit);
-    let grace = if let Ok(News::Ended(_)) = first { Duration::ZERO } else { GRACE };
+    let took = since.elapsed();
+    let (grace, left) = match first {
+        Ok(News::Ended(_)) => (Duration::ZERO, care.orphans(&running, MOMENT).len()),
+        Ok(News::Stop) | Err(_) => (GRACE, 0),
+    };
     care.end(&running, grace);
     let (exit, stopped) = match first {
         Ok(News::Ended(ended)) => (ended.exit, false),
         Ok(News::Stop) | Err(RecvTimeoutError::Disconnected) => (Exit::TimedOut, true),
         Err(RecvTimeoutError::Timeout) => (Exit::TimedOut, false),
     };
-    Ran { exit, took: since.elapsed(), output: spec.output.tail(), stopped }
+    Ran { exit, took, output: spec.output.tail(), stopped, left }
 }

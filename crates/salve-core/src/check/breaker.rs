@@ -1,0 +1,115 @@
+//! The breakers: when healing stops by itself, told from what happened.
+//!
+//! Tokens have no function of their own here: the incident's budget is that breaker.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::attempt::{Ended, attempts};
+use super::{Case, Results, Sort};
+use crate::event::{ChangedFile, Event, Outcome, Proof, SubjectKind};
+use crate::id::Signature;
+use crate::incident::Phase;
+use crate::repair::Tale;
+
+/// The remark by which an incident that a person settled is known to have been settled indeed.
+pub const GREEN: &str = "the check was green when it was run again";
+
+/// The remark of somebody who only ran a check again.
+pub const AGAIN: &str = "run again by hand";
+
+/// Returns how many incidents with this failure were not healed since it was last healed.
+///
+/// `past` are earlier incidents, oldest first. One that is healed each time is no systemic issue,
+/// and what was called off says nothing.
+pub fn unhealed(signature: Signature, past: &[Tale<'_>]) -> usize {
+    let mut count = 0;
+    for tale in past.iter().filter(|tale| is_of(tale, signature)) {
+        match came_out(tale) {
+            Fared::Healed => count = 0,
+            Fared::Unhealed => count += 1,
+            Fared::Unclear => {}
+        }
+    }
+    count
+}
+
+fn is_of(tale: &Tale<'_>, signature: Signature) -> bool {
+    let opened = tale.lines().first().map(|line| &line.entry.event);
+    let same =
+        matches!(opened, Some(Event::Opened { symptom, .. }) if symptom.signature == signature);
+    same && tale.subject().kind != SubjectKind::Server
+}
+
+/// How an incident fared.
+enum Fared {
+    Healed,
+    Unhealed,
+    Unclear,
+}
+
+fn came_out(tale: &Tale<'_>) -> Fared {
+    let Phase::Closed(outcome) = tale.incident().phase() else { return Fared::Unhealed };
+    match outcome {
+        Outcome::Recovered(Proof::Proven) => Fared::Healed,
+        Outcome::Recovered(Proof::Transient | Proof::Flaky) | Outcome::Aborted => Fared::Unclear,
+        Outcome::Recovered(Proof::Masked | Proof::Failed)
+        | Outcome::GivenUp
+        | Outcome::Unhealed => Fared::Unhealed,
+        Outcome::Resolved if was_only_run_again(tale) => Fared::Unhealed,
+        Outcome::Resolved => Fared::Healed,
+    }
+}
+
+/// Tells whether somebody only ran the check again, and it was still red.
+fn was_only_run_again(tale: &Tale<'_>) -> bool {
+    let events = || tale.lines().iter().map(|line| &line.entry.event);
+    let again = events().any(
+        |event| matches!(event, Event::Resolved { note: Some(note) } if note.as_str() == AGAIN),
+    );
+    let green = events().any(|event| matches!(event, Event::Noted { text } if *text == GREEN));
+    again && !green
+}
+
+/// Returns the files that, with this change, were changed by more than `limit` heals.
+pub fn churned(past: &[Tale<'_>], now: &[ChangedFile], limit: u32) -> Vec<String> {
+    let mut heals: BTreeMap<String, u32> = BTreeMap::new();
+    for tale in past {
+        let stayed = |end: Ended, back: bool| end == Ended::Success && !back;
+        let kept = attempts(tale).into_iter().filter(|a| stayed(a.result, a.rolled_back.is_some()));
+        let files: BTreeSet<String> =
+            kept.flat_map(|attempt| attempt.files).map(|file| file.path.to_string()).collect();
+        for file in files {
+            *heals.entry(file).or_default() += 1;
+        }
+    }
+    let paths = now.iter().map(|file| file.path.to_string());
+    paths.filter(|path| heals.get(path).copied().unwrap_or(0) >= limit).collect()
+}
+
+/// Returns what failed after a repair and did not before it, as far as the repair made it fail.
+///
+/// What was hidden by the first failure and came to light is none of its doing: tests that did
+/// not run before, and what a compiler gets to only once something else is mended.
+pub fn new_errors<'a>(before: &Results, after: &'a Results) -> Vec<&'a Case> {
+    let (Some(tool), false) = (after.tool, before.cut) else { return Vec::new() };
+    if before.tool != Some(tool) {
+        return Vec::new();
+    }
+    let new = after.new_since(before);
+    let known: BTreeSet<_> = before.files().into_iter().collect();
+    let elsewhere = |case: &&&Case| case.file.as_deref().is_some_and(|file| !known.contains(file));
+    match tool.sort() {
+        Sort::Test => match (before.counts.ran(), after.counts.ran()) {
+            (Some(then), Some(now)) if now <= then => new,
+            _ => Vec::new(),
+        },
+        Sort::Types | Sort::Lint => new.iter().filter(elsewhere).copied().collect(),
+        Sort::Build if before.new_since(after).is_empty() => {
+            new.iter().filter(elsewhere).copied().collect()
+        }
+        Sort::Build => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
