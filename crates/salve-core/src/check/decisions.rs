@@ -25,6 +25,16 @@ pub struct Decision {
     pub text: String,
 }
 
+/// What a catastrophic rollback is called in the log.
+pub const CATASTROPHE: &str = "CATASTROPHIC ROLLBACK";
+
+impl Decision {
+    /// Tells whether everything is undone because too many attempts failed in a row.
+    pub fn is_catastrophe(&self) -> bool {
+        self.text.starts_with("CATASTROPHIC ROLLBACK after ")
+    }
+}
+
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seq, at, incident, text } = self;
@@ -119,7 +129,7 @@ fn roll_back(tale: &Tale<'_>, scope: Scope, why: &str) -> String {
         }
         Scope::Incident => {
             let limit = tale.incident().policy().catastrophe_after.unwrap_or_default();
-            format!("CATASTROPHIC ROLLBACK after {limit} failures in a row: {why}")
+            format!("{CATASTROPHE} after {limit} failures in a row: {why}")
         }
     }
 }
@@ -165,6 +175,7 @@ fn words(event: &Event, person: &str) -> Option<String> {
         Event::Refilled { .. } => format!("REFILLED by {person}"),
         Event::Ordered { order } => format!("{} by {person}", order_word(*order)),
         Event::Ended { outcome } => format!("OUTCOME: {}", outcome_words(*outcome)),
+        Event::Noted { text } if text.as_str().starts_with(CATASTROPHE) => text.to_string(),
         _ => return None,
     })
 }

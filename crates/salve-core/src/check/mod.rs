@@ -14,6 +14,7 @@ mod narrow;
 pub mod proof;
 mod read;
 mod results;
+pub mod state;
 pub mod tamper;
 
 pub use brief::{Brief, Source, brief};

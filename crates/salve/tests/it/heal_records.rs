@@ -86,3 +86,80 @@ fn what_was_lost_of_the_records_is_written_again() {
     all.dedup();
     assert_eq!(all.len(), decided.lines().count(), "something was told twice:\n{decided}");
 }
+
+#[test]
+fn three_failures_in_a_row_undo_everything_and_reset_the_counters_but_not_the_budget() {
+    let ward = Ward::new().agent(
+        "echo x >> ../turns; \
+         if [ -e ../lost ]; then cat ../turns | wc -l > sum.txt; echo no > made.txt; \
+         else printf 5 > sum.txt; fi",
+    );
+    ward.heal(&[]).expect(0, &["healed"]);
+    let checkpoints =
+        |names: &[String]| names.iter().filter(|name| name.starts_with("checkpoint-")).count();
+    assert_eq!(checkpoints(&ward.kept()), 1);
+    ward.project.write("../lost", "");
+    ward.project.write("../turns", "six\nseven\neight\n");
+    ward.project.write("sum.txt", "9");
+    ward.heal(&[]).expect(3, &["exhausted"]);
+    assert_eq!(ward.read("../turns").lines().count(), 3 + 5, "the budget is not reset");
+    assert_eq!(ward.read("sum.txt"), "9");
+    assert!(!ward.project.dir().join("made.txt").exists());
+    ward.assert_users_work_is_intact();
+    let decided = ward.read(".salve/decisions.log");
+    assert!(decided.contains("CATASTROPHIC ROLLBACK after 3 failures in a row"), "{decided}");
+    assert!(decided.contains("CATASTROPHIC ROLLBACK: the state was kept in corrupted-state-"));
+    let names = ward.kept();
+    let aside = names.iter().find(|name| name.starts_with("corrupted-state-")).unwrap();
+    let read = |name: &str| -> Value {
+        serde_json::from_str(&ward.read(&format!(".salve/healing-attempts/{name}"))).unwrap()
+    };
+    assert_eq!(read(aside)["heal_attempts"], json!(4), "one heal and three failures");
+    let state = read("state.json");
+    assert_eq!(state["heal_attempts"], json!(2), "those since the roll-back");
+    assert_eq!(state["catastrophic_rollbacks"], json!(1));
+}
+
+#[test]
+fn a_state_that_was_altered_is_set_aside_and_the_checkpoint_holds() {
+    let ward = Ward::new().agent("printf 5 > sum.txt");
+    ward.heal(&[]).expect(0, &["healed"]);
+    let path = ".salve/healing-attempts/state.json";
+    let altered = ward.read(path).replace("\"heal_attempts\": 1", "\"heal_attempts\": 99");
+    ward.project.write(path, altered);
+    ward.heal(&[]).expect(0, &["green"]);
+    let state: Value = serde_json::from_str(&ward.read(path)).unwrap();
+    assert_eq!(state["heal_attempts"], json!(1));
+    assert!(ward.kept().iter().any(|name| name.starts_with("corrupted-state-")));
+}
+
+#[test]
+fn incidents_are_listed_and_one_is_shown_with_what_it_changed() {
+    let ward = Ward::new().agent(
+        "echo '{\"type\":\"spent\",\"tokens\":40,\"cost_usd\":0.01}'; \
+         echo 'key = ghp_0123456789abcdefghijABCDEFGHIJ012345' > made.txt; printf 5 > sum.txt",
+    );
+    assert!(ward.salve(&["incidents"]).contains("no incidents"));
+    ward.heal(&[]).expect(0, &["healed"]);
+    let listed = ward.salve(&["incidents"]);
+    for words in ["check sh check.sh", "proven", "AssertionError", "1 attempt, 40 tokens, $0.01"] {
+        assert!(listed.contains(words), "not listed: {words}\n{listed}");
+    }
+    for (args, is_there) in [
+        (&["incidents", "check"][..], true),
+        (&["incidents", "sh check.sh", "--state", "recovered"], true),
+        (&["incidents", "server"], false),
+        (&["incidents", "--state", "open"], false),
+    ] {
+        assert_eq!(ward.salve(args).contains("heal-"), is_there, "{args:?}");
+    }
+    let facts: Value = serde_json::from_str(&ward.salve(&["--json", "incidents"])).unwrap();
+    let fact = &facts["incidents"][0];
+    assert_eq!([&fact["proof"], &fact["tokens"]], [&json!("proven"), &json!(40)]);
+    let story = ward.salve(&["show", "--diff"]);
+    for words in ["found changed: made.txt, sum.txt", "40 tokens, $0.01", "+5", "-4", "+key = "] {
+        assert!(story.contains(words), "not shown: {words}\n{story}");
+    }
+    assert!(!story.contains("ghp_0123"), "a secret is shown");
+    assert!(!story.contains("server"), "a check is no server:\n{story}");
+}

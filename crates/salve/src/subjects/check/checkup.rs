@@ -219,6 +219,7 @@ impl Checkup<'_, '_> {
             (None, true) => {
                 self.remark(&Remark::Green { took: ran.took });
                 self.tell_settled()?;
+                self.keep_checkpoint();
                 self.ending = Some(self.ending.unwrap_or(Ending::Green));
                 Ok(())
             }
@@ -431,7 +432,10 @@ impl Checkup<'_, '_> {
         self.clinic.spent = self.clinic.spent.plus(incident.ledger().spent());
         self.case = Case::default();
         match outcome {
-            Outcome::Recovered(proof) => self.ending = Some(Ending::Healed(proof)),
+            Outcome::Recovered(proof) => {
+                self.keep_checkpoint();
+                self.ending = Some(Ending::Healed(proof));
+            }
             // What a person settled is shown by the check itself.
             Outcome::Resolved => {
                 self.settled = Some(incident.id());

@@ -9,14 +9,16 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use salve_core::check::attempt::{Attempt, attempts, file_name};
-use salve_core::check::decisions::{Decision, decisions, last_told};
-use salve_core::event::Entry;
+use salve_core::check::decisions::{CATASTROPHE, Decision, decisions, last_told};
+use salve_core::event::{Entry, Event};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
 use salve_core::repair::{Tale, evidence_path};
 
 use super::checkup::Checkup;
+use super::state::Counters;
 use crate::atomic::{self, WriteError};
 use crate::heal::failure_log::FailureLog;
 use crate::project::Project;
@@ -34,6 +36,8 @@ pub struct Records {
     written: HashMap<String, Vec<u8>>,
     /// The last entry of each incident that the log of decisions tells of.
     told: HashMap<IncidentId, u64>,
+    /// The counters, once they were needed.
+    counters: Option<Counters>,
 }
 
 /// Why something of a heal could not be kept.
@@ -54,7 +58,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         |source| Self::File { path, source }
     }
@@ -64,7 +68,33 @@ impl Records {
     /// Opens the records of a project, whose old files go after `kept`.
     pub fn new(project: &Project, kept: Duration) -> Self {
         let (written, told) = (HashMap::new(), HashMap::new());
-        Self { state_dir: project.state_dir(), kept, written, told }
+        Self { state_dir: project.state_dir(), kept, written, told, counters: None }
+    }
+
+    /// Returns the counters; where those on disk could not be trusted, says what holds instead.
+    fn counters(&mut self) -> Result<&mut Counters, RecordError> {
+        if self.counters.is_none() {
+            let (counters, restored) = Counters::open(self.dir()?)?;
+            if let Some(restored) = restored {
+                let at = Timestamp::now();
+                let text = format!("{at:.0} the state was not valid: {restored}\n");
+                self.log(&text)?;
+            }
+            self.counters = Some(counters);
+        }
+        match &mut self.counters {
+            Some(counters) => Ok(counters),
+            None => Err(RecordError::at(&self.state_dir)(io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    /// Keeps the counters as ones to go back to, if there are any.
+    fn checkpoint(&mut self, at: Timestamp) -> Result<(), RecordError> {
+        let state = self.state_dir.join("healing-attempts").join("state.json");
+        match self.counters.is_some() || state.exists() {
+            true => self.counters()?.checkpoint(at),
+            false => Ok(()),
+        }
     }
 
     /// Returns the directory of attempts, making it if need be.
@@ -80,15 +110,16 @@ impl Records {
         Ok(atomic::write(&root.join(evidence_path(log.kind, log.incident)), log.text())?)
     }
 
-    /// Keeps what an incident's entries tell.
-    fn keep(&mut self, entries: &[Entry]) -> Result<(), RecordError> {
-        let Ok(tale) = Tale::of(entries) else { return Ok(()) };
-        self.keep_decisions(tale.id(), decisions(&tale))?;
+    /// Keeps what an incident's entries tell; returns the decisions that are new.
+    fn keep(&mut self, entries: &[Entry]) -> Result<Vec<Decision>, RecordError> {
+        let Ok(tale) = Tale::of(entries) else { return Ok(Vec::new()) };
+        let new = self.keep_decisions(tale.id(), decisions(&tale))?;
         let dir = self.dir()?;
         for attempt in attempts(&tale) {
             self.keep_attempt(&dir, &attempt)?;
         }
-        Ok(())
+        self.counters()?.take_in(&tale)?;
+        Ok(new)
     }
 
     fn keep_attempt(&mut self, dir: &Path, attempt: &Attempt) -> Result<(), RecordError> {
@@ -106,7 +137,7 @@ impl Records {
         &mut self,
         incident: IncidentId,
         decisions: Vec<Decision>,
-    ) -> Result<(), RecordError> {
+    ) -> Result<Vec<Decision>, RecordError> {
         let path = self.state_dir.join("decisions.log");
         let aside = self.state_dir.join("decisions.1.log");
         let told = match self.told.get(&incident) {
@@ -116,20 +147,24 @@ impl Records {
                 [&aside, &path].map(|log| told_in(log, incident)).into_iter().max().unwrap_or(0)
             }
         };
-        let new: Vec<_> = decisions.iter().filter(|one| one.seq > told).collect();
-        let Some(last) = new.last() else { return Ok(()) };
-        let lines: String = new.iter().map(|one| format!("{one}\n")).collect();
+        let new: Vec<_> = decisions.into_iter().filter(|one| one.seq > told).collect();
+        if let Some(last) = new.last() {
+            self.log(&new.iter().map(|one| format!("{one}\n")).collect::<String>())?;
+            self.told.insert(incident, last.seq);
+        }
+        Ok(new)
+    }
+
+    /// Adds lines to the log of decisions; one that is full is set aside first.
+    fn log(&self, lines: &str) -> Result<(), RecordError> {
+        let path = self.state_dir.join("decisions.log");
         if fs::metadata(&path).is_ok_and(|meta| meta.len() > LARGEST_LOG) {
+            let aside = self.state_dir.join("decisions.1.log");
             fs::rename(&path, &aside).map_err(RecordError::at(&aside))?;
         }
-        let mut log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(RecordError::at(&path))?;
-        log.write_all(lines.as_bytes()).map_err(RecordError::at(&path))?;
-        self.told.insert(incident, last.seq);
-        Ok(())
+        let log = OpenOptions::new().create(true).append(true).open(&path);
+        let written = log.and_then(|mut log| log.write_all(lines.as_bytes()));
+        written.map_err(RecordError::at(&path))
     }
 
     /// Removes what is older than it is kept, except what is of an `open` incident.
@@ -192,10 +227,40 @@ impl Checkup<'_, '_> {
         let Some(id) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
         let journal = self.clinic.desk.store.journal();
         let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
-        if let Err(error) = self.clinic.records.keep(&entries) {
+        match self.clinic.records.keep(&entries) {
+            Ok(new) if new.iter().any(Decision::is_catastrophe) => self.roll_back_counters(id),
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.complain(&error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Goes back to the last valid counters, and says so in the journal.
+    fn roll_back_counters(&mut self, id: IncidentId) -> Result<(), StoreError> {
+        let at = self.clinic.desk.now();
+        let restored = self.clinic.records.counters().and_then(|counters| counters.roll_back(at));
+        match restored {
+            Ok(restored) => {
+                let text = format!("{CATASTROPHE}: {restored}");
+                let text = self.clinic.desk.scrubber.scrub(&text);
+                self.append(id, Event::Noted { text })?;
+                self.keep_records()
+            }
+            Err(error) => {
+                self.complain(&error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Keeps the counters as ones to go back to, now that the check is green.
+    pub(super) fn keep_checkpoint(&mut self) {
+        let at = self.clinic.desk.now();
+        if let Err(error) = self.clinic.records.checkpoint(at) {
             self.complain(&error);
         }
-        Ok(())
     }
 
     /// Lets old records go.
