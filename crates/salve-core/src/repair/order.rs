@@ -2,7 +2,7 @@
 
 use super::{Tale, evidence_path};
 use crate::agent::{Earlier, Repair};
-use crate::event::{Event, Mark, Proof, Report};
+use crate::event::{Event, Mark, Proof, Report, SubjectKind};
 use crate::scrub::Scrubbed;
 
 /// Returns the order for the present attempt; `command` starts the server.
@@ -52,7 +52,10 @@ fn earlier_one(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
     });
     let idle = work.is_some_and(|work| work.measured.and_then(|change| change.files) == Some(0));
     let what = match idle {
-        true => Scrubbed::literal("nothing was changed, the server was only restarted"),
+        true if tale.subject().kind == SubjectKind::Server => {
+            Scrubbed::literal("nothing was changed, the server was only restarted")
+        }
+        true => Scrubbed::literal("nothing was changed, it was only run again"),
         false => said.or(chosen)?,
     };
     Some(Earlier { attempt, what, seen })

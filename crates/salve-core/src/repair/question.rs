@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Tale;
 use super::notice::{resource_text, size};
-use crate::event::{Breaker, Digest, Question, Resource};
+use crate::event::{Breaker, Digest, Question, Resource, SubjectKind};
 use crate::incident::{Phase, larger};
 
 /// A question to a person, and what an answer is bound to.
@@ -60,8 +60,14 @@ fn words(tale: &Tale<'_>, question: Question) -> (String, Option<String>, &'stat
             )
         }
         Question::ChangeTooLarge => {
-            let yes = Some("the change stays and the server is restarted".to_owned());
-            (too_large(tale), yes, "the change is undone")
+            let yes = match tale.subject().kind {
+                SubjectKind::Server => "the change stays and the server is restarted",
+                SubjectKind::Check
+                | SubjectKind::Tool
+                | SubjectKind::Step
+                | SubjectKind::Iteration => "the change stays and it is run again",
+            };
+            (too_large(tale), Some(yes.to_owned()), "the change is undone")
         }
         Question::Exhausted(resource) => (exhausted(resource), None, CLOSE),
         Question::NothingLeft => (

@@ -244,7 +244,7 @@ fn told(entries: &[Entry], deserted: bool, out: &Output) -> Result<Exit, CliErro
     let (by, text) = (events::visible(&last.by), events::visible(&last.text));
     writeln!(out.stdout(), "{green}●{green:#} heal-{id}  {by} {text}")?;
     if deserted {
-        out.remark("  no `salve dev` runs here; it takes effect when one is started");
+        out.remark("  no salve cares for it now; it takes effect when one does again");
     }
     Ok(Exit::Well)
 }

@@ -14,6 +14,7 @@ mod explain;
 mod fingerprint;
 mod gate;
 mod heal;
+mod incidents;
 mod init;
 mod interrupt;
 mod iterate;
@@ -107,6 +108,8 @@ enum Command {
     Init(init::Args),
     /// Show the state of this project on one screen
     Status(status::Args),
+    /// List the incidents of this project, whatever fell ill
+    Incidents(incidents::Args),
     /// Show one incident's story and what to do next
     Show(show::Args),
     /// Say yes to what an incident asks
@@ -202,6 +205,7 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Doctor(args) => doctor::run(args, &out),
         Command::Init(args) => init::run(args, &out),
         Command::Status(args) => status::run(args, &out),
+        Command::Incidents(args) => incidents::run(&args, &out),
         Command::Show(args) => show::run(args, &out),
         Command::Approve(args) => answer::approve(args, &out),
         Command::Reject(args) => answer::reject(args, &out),

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
+use salve_core::event::{Amounts, SubjectKind};
+use salve_core::id::IncidentId;
 use salve_core::repair::{
     AgentPart, Ask, Moment, RepairState, Scene, Size, State, Story, Tale, incident_uri,
 };
@@ -13,12 +15,16 @@ use super::output::counted;
 use super::{CliError, Exit, Output, project};
 use crate::process;
 use crate::store::{Filter, Store};
+use crate::workspace::{self, Name, Workspace};
 
 /// Arguments of `salve show`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The incident's id; its first digits will do, with or without `heal-` [default: the latest]
     id: Option<String>,
+    /// Show what each attempt changed, without the secrets in it
+    #[arg(long)]
+    diff: bool,
 }
 
 /// Shows the story; exit code 3 if a person is needed.
@@ -47,6 +53,9 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         out.fact(&story)?;
     } else {
         print(&mut out.stdout(), &story, &TimeZone::system())?;
+    }
+    if args.diff && !out.json() {
+        print_diffs(&mut out.stdout(), &store, id)?;
     }
     Ok(if story.repair.state == State::NeedsHuman { Exit::NeedsPerson } else { Exit::Well })
 }
@@ -85,10 +94,14 @@ fn print(to: &mut impl Write, story: &Story, zone: &TimeZone) -> io::Result<()> 
     for tried in &repair.tried {
         writeln!(to, "  tried      {}", visible(tried))?;
     }
-    print_next(to, repair, short)
+    let Amounts { tokens, money_micros, .. } = story.spent;
+    if tokens > 0 || money_micros > 0 {
+        writeln!(to, "  cost       {tokens} tokens, ${:.2}", money_micros as f64 / 1e6)?;
+    }
+    print_next(to, story.subject, repair, short)
 }
 
-fn state(state: State) -> (&'static str, AnsiColor) {
+pub(super) fn state(state: State) -> (&'static str, AnsiColor) {
     match state {
         State::Healing => ("healing", AnsiColor::Yellow),
         State::AwaitingAgent => ("waits for an agent", AnsiColor::Yellow),
@@ -118,6 +131,28 @@ fn print_moment(to: &mut impl Write, moment: &Moment, zone: &TimeZone) -> io::Re
     writeln!(to)
 }
 
+/// Prints what each attempt changed, from the snapshots around it.
+fn print_diffs(to: &mut impl Write, store: &Store, id: IncidentId) -> Result<(), CliError> {
+    let scrubber = project::scrubber();
+    let kept = Workspace::open(store.project())?;
+    let names = kept.names(id)?;
+    let mut shown = false;
+    for after in names.iter().filter(|name| name.moment == workspace::Moment::After) {
+        let before = kept.load(Name::before(id, after.attempt))?;
+        let (Some(before), Some(after)) = (before, kept.load(*after)?) else { continue };
+        let patch = kept.diff(&before, &after)?;
+        writeln!(to, "\n  attempt {} changed\n", before.name().attempt)?;
+        for line in scrubber.scrub(&patch).as_str().lines() {
+            writeln!(to, "{}", visible(line))?;
+        }
+        shown = true;
+    }
+    if !shown {
+        writeln!(to, "\n  no change is kept: snapshots go after a while")?;
+    }
+    Ok(())
+}
+
 fn print_agent(to: &mut impl Write, part: &AgentPart) -> io::Result<()> {
     let size = |size: Size| {
         let number = |n: Option<u32>, one: &str, many: &str| match n {
@@ -140,12 +175,26 @@ fn print_agent(to: &mut impl Write, part: &AgentPart) -> io::Result<()> {
 }
 
 /// Says what can be done now, each as a command that can be pasted.
-fn print_next(to: &mut impl Write, repair: &RepairState, id: &str) -> io::Result<()> {
+fn print_next(
+    to: &mut impl Write,
+    subject: SubjectKind,
+    repair: &RepairState,
+    id: &str,
+) -> io::Result<()> {
     if let Some(ask) = &repair.question {
         return print_question(to, ask, id);
     }
     match repair.state {
-        State::Deserted => writeln!(to, "  next       salve dev    takes it up again"),
+        State::Deserted => {
+            let command = match subject {
+                SubjectKind::Server => "salve dev",
+                SubjectKind::Check => "salve heal",
+                SubjectKind::Tool => "salve proxy",
+                SubjectKind::Step => "salve run",
+                SubjectKind::Iteration => "salve loop",
+            };
+            writeln!(to, "  next       {command}    takes it up again")
+        }
         State::Cooldown => writeln!(to, "  next       salve refill {id} --attempts 1"),
         State::Healing | State::AwaitingAgent => {
             writeln!(to, "  next       salve pause {id}    salve abort {id}")

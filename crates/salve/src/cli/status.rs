@@ -201,7 +201,7 @@ fn print_line(to: &mut impl Write, line: &Line) -> std::io::Result<()> {
 }
 
 /// Says how long ago something was, roughly.
-fn ago(at: Timestamp) -> String {
+pub(super) fn ago(at: Timestamp) -> String {
     let passed = Timestamp::now().duration_since(at).max(SignedDuration::ZERO).as_secs();
     match passed {
         0..60 => format!("{passed} s ago"),

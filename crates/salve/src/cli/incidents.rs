@@ -1,0 +1,229 @@
+//! `salve incidents`: every incident of the project, whatever fell ill.
+
+use std::io::{self, Write};
+
+use anstyle::Style;
+use jiff::Timestamp;
+use salve_core::event::{Amounts, Proof, SubjectKind};
+use salve_core::id::{IncidentId, Signature};
+use salve_core::repair::{RepairState, Scene, State, Tale};
+use salve_core::scrub::Scrubber;
+use serde::Serialize;
+
+use super::events::visible;
+use super::show::state;
+use super::status::ago;
+use super::{CliError, Exit, Output, project};
+use crate::process;
+use crate::store::{Filter, Store};
+
+/// How many incidents are shown unless told otherwise.
+const SHOWN: usize = 20;
+
+/// Arguments of `salve incidents`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Only those of this kind (server, check, tool, step, iteration) or of this name
+    #[arg(value_name = "SUBJECT")]
+    subject: Option<String>,
+    /// Only those that stand so
+    #[arg(long, value_enum)]
+    state: Option<Wanted>,
+    /// How many to show at most, the newest first
+    #[arg(long, short = 'n', value_name = "N", default_value_t = SHOWN)]
+    limit: usize,
+}
+
+/// How incidents that are shown stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Wanted {
+    /// Not over
+    Open,
+    /// Over, however they ended
+    Over,
+    /// Waiting for a person
+    NeedsYou,
+    /// Healed
+    Recovered,
+    /// Over, and not healed
+    Unhealed,
+}
+
+impl Wanted {
+    fn is(self, state: State) -> bool {
+        let (over, healed) = match state {
+            State::Healing
+            | State::AwaitingAgent
+            | State::NeedsHuman
+            | State::Cooldown
+            | State::Deserted => (false, false),
+            State::Recovered => (true, true),
+            State::Resolved | State::GivenUp | State::Unhealed | State::Aborted => (true, false),
+        };
+        match self {
+            Wanted::Open => !over,
+            Wanted::Over => over,
+            Wanted::NeedsYou => state == State::NeedsHuman,
+            Wanted::Recovered => healed,
+            Wanted::Unhealed => over && !healed,
+        }
+    }
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report {
+    version: u32,
+    incidents: Vec<Row>,
+}
+
+/// One incident in a line.
+#[derive(Serialize)]
+struct Row {
+    id: IncidentId,
+    subject: SubjectKind,
+    name: String,
+    class: String,
+    signature: Signature,
+    key_line: String,
+    state: State,
+    proof: Option<Proof>,
+    opened: Timestamp,
+    updated: Timestamp,
+    attempts: u64,
+    tokens: u64,
+    cost_micros: u64,
+}
+
+/// Lists incidents, the newest first; exit code 3 if one of them needs a person.
+pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
+    let rows = match Store::open_existing(&project::locate(out)?)? {
+        Some(store) => {
+            project::tell_mended(&store, out);
+            rows(&store, args, &project::scrubber())?
+        }
+        None => Vec::new(),
+    };
+    let needed = rows.iter().any(|row| row.state == State::NeedsHuman);
+    if out.json() {
+        out.fact(&Report { version: 1, incidents: rows })?;
+    } else if rows.is_empty() {
+        out.remark("no incidents");
+    } else {
+        print(&mut out.stdout(), &rows)?;
+    }
+    Ok(if needed { Exit::NeedsPerson } else { Exit::Well })
+}
+
+fn rows(store: &Store, args: &Args, scrubber: &Scrubber) -> Result<Vec<Row>, CliError> {
+    let journal = store.journal();
+    let mut rows = Vec::new();
+    for opened in journal.tail(&Filter::default().kind("opened"), usize::MAX)?.iter().rev() {
+        if rows.len() >= args.limit {
+            break;
+        }
+        let Some(id) = opened.incident else { continue };
+        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        // An incident that a newer Salve opened is that Salve's to tell about.
+        let Ok(tale) = Tale::of(&entries) else { continue };
+        let row = row(&tale, scrubber);
+        let is_of = |wanted: &str| wanted == kind(row.subject) || wanted == row.name;
+        let is_wanted = args.subject.as_deref().is_none_or(is_of)
+            && args.state.is_none_or(|wanted| wanted.is(row.state));
+        if is_wanted {
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn row(tale: &Tale<'_>, scrubber: &Scrubber) -> Row {
+    let incident = tale.incident();
+    let deserted = incident.owner().filter(|owner| process::is_gone(owner, scrubber));
+    let deserted = deserted.map(|_| tale.id());
+    let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
+    let repair = RepairState::of(tale, &scene);
+    let Amounts { attempts, tokens, money_micros, .. } = incident.ledger().spent();
+    Row {
+        id: tale.id(),
+        subject: tale.subject().kind,
+        name: tale.subject().name.to_string(),
+        class: repair.class.to_string(),
+        signature: repair.signature,
+        key_line: repair.key_line,
+        state: repair.state,
+        proof: repair.proof,
+        opened: repair.started_at,
+        updated: repair.updated_at,
+        attempts,
+        tokens,
+        cost_micros: money_micros,
+    }
+}
+
+fn kind(kind: SubjectKind) -> &'static str {
+    match kind {
+        SubjectKind::Server => "server",
+        SubjectKind::Check => "check",
+        SubjectKind::Tool => "tool",
+        SubjectKind::Step => "step",
+        SubjectKind::Iteration => "iteration",
+    }
+}
+
+fn print(to: &mut impl Write, rows: &[Row]) -> io::Result<()> {
+    let shown = |text: &str, most: usize| visible(text).chars().take(most).collect::<String>();
+    let names: Vec<String> =
+        rows.iter().map(|row| shown(&format!("{} {}", kind(row.subject), row.name), 32)).collect();
+    let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
+    for (row, name) in rows.iter().zip(&names) {
+        let (word, colour) = state(row.state);
+        let word = match row.proof {
+            Some(proof) => salve_core::check::decisions::proof_word(proof),
+            None => word,
+        };
+        let style = Style::new().fg_color(Some(colour.into()));
+        let pad = " ".repeat(widest - name.chars().count());
+        let (when, class, line) = (ago(row.opened), &row.class, shown(&row.key_line, 60));
+        writeln!(
+            to,
+            "heal-{}  {name}{pad}  {style}{word:<12}{style:#}  {class} · {line} ({when}{})",
+            row.id.short(),
+            cost(row)
+        )?;
+    }
+    Ok(())
+}
+
+/// Says what an incident cost, if anything.
+fn cost(row: &Row) -> String {
+    let mut text = match row.attempts {
+        0 => String::new(),
+        1 => ", 1 attempt".to_owned(),
+        n => format!(", {n} attempts"),
+    };
+    if row.tokens > 0 {
+        text.push_str(&format!(", {} tokens", row.tokens));
+    }
+    if row.cost_micros > 0 {
+        text.push_str(&format!(", ${:.2}", row.cost_micros as f64 / 1e6));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_is_wanted_by_what_it_means() {
+        use State as S;
+        let all = [S::Healing, S::NeedsHuman, S::Recovered, S::Resolved, S::Unhealed, S::Aborted];
+        let of = |wanted: Wanted| all.map(|state| u8::from(wanted.is(state)));
+        assert_eq!(of(Wanted::Open), [1, 1, 0, 0, 0, 0]);
+        assert_eq!(of(Wanted::Over), [0, 0, 1, 1, 1, 1]);
+        assert_eq!(of(Wanted::NeedsYou), [0, 1, 0, 0, 0, 0]);
+        assert_eq!(of(Wanted::Recovered), [0, 0, 1, 0, 0, 0]);
+        assert_eq!(of(Wanted::Unhealed), [0, 0, 0, 1, 1, 1]);
+    }
+}
