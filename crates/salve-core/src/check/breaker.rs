@@ -50,8 +50,9 @@ enum Fared {
 fn came_out(tale: &Tale<'_>) -> Fared {
     let Phase::Closed(outcome) = tale.incident().phase() else { return Fared::Unhealed };
     match outcome {
-        Outcome::Recovered(Proof::Proven) => Fared::Healed,
-        Outcome::Recovered(Proof::Transient | Proof::Flaky) | Outcome::Aborted => Fared::Unclear,
+        // It was green, whoever did it.
+        Outcome::Recovered(Proof::Proven | Proof::Transient | Proof::Flaky) => Fared::Healed,
+        Outcome::Aborted => Fared::Unclear,
         Outcome::Recovered(Proof::Masked | Proof::Failed)
         | Outcome::GivenUp
         | Outcome::Unhealed => Fared::Unhealed,

@@ -25,6 +25,9 @@ pub struct Decision {
     pub text: String,
 }
 
+/// Why everything is undone though not too many attempts failed.
+const NEW_ERRORS: &str = "breaker new errors";
+
 /// What a catastrophic rollback is called in the log.
 pub const CATASTROPHE: &str = "CATASTROPHIC ROLLBACK";
 
@@ -47,11 +50,12 @@ impl fmt::Display for Decision {
 /// Returns what was decided in an incident, in its order.
 pub fn decisions(tale: &Tale<'_>) -> Vec<Decision> {
     let (mut why, mut asked) = (String::new(), String::new());
-    let mut undoing = None;
+    let (mut undoing, mut is_worse) = (None, false);
     let mut decided = Vec::new();
     for line in tale.lines().iter().filter(|line| line.ignored.is_none()) {
         let entry = &line.entry;
         note_reason(&entry.event, &mut why);
+        is_worse |= entry.event == Event::Tripped { breaker: Breaker::NewErrors };
         for notice in &line.notices {
             if matches!(notice.phase, "exhausted" | "failed_requires_human") {
                 asked = format!(": {}", notice.message);
@@ -60,7 +64,8 @@ pub fn decisions(tale: &Tale<'_>) -> Vec<Decision> {
         let text = match &entry.event {
             Event::Requested { effect, what: Effect::RollBack(scope) } => {
                 undoing = Some(*effect);
-                Some(roll_back(tale, *scope, &why))
+                let by_breaker = std::mem::take(&mut is_worse);
+                Some(roll_back(tale, *scope, if by_breaker { NEW_ERRORS } else { &why }))
             }
             Event::Finished { effect, report } if undoing == Some(*effect) => {
                 undoing = None;
@@ -124,9 +129,7 @@ fn note_reason(event: &Event, why: &mut String) {
 fn roll_back(tale: &Tale<'_>, scope: Scope, why: &str) -> String {
     match scope {
         Scope::Attempt => format!("ROLLBACK of the attempt: {why}"),
-        Scope::Incident if why == format!("breaker {}", breaker_word(Breaker::NewErrors)) => {
-            format!("ROLLBACK of everything: {why}")
-        }
+        Scope::Incident if why == NEW_ERRORS => format!("ROLLBACK of everything: {why}"),
         Scope::Incident => {
             let limit = tale.incident().policy().catastrophe_after.unwrap_or_default();
             format!("{CATASTROPHE} after {limit} failures in a row: {why}")

@@ -52,6 +52,15 @@ fn policy() -> Box<Policy> {
     })
 }
 
+fn launched(process: Process) -> Event {
+    let (agent, model) = (text("claude"), Some(text("haiku")));
+    Event::AgentLaunched { effect: 2, process, agent, model, limit_ms: 600_000 }
+}
+
+fn changed_file() -> ChangedFile {
+    ChangedFile { path: text("src/a.rs"), lines: Some(3) }
+}
+
 /// One event of every kind up to the servers', in the order of [`Event::KINDS`].
 fn one_of_each() -> Vec<Event> {
     let digest = Digest::of(&[b"x"]);
@@ -76,18 +85,8 @@ fn one_of_each() -> Vec<Event> {
         Event::Progressed { effect: 2, stage: Stage::HealthCheck },
         Event::Finished { effect: 2, report },
         Event::Marked { attempt: 1, mark: Mark::WroteFiles, reported: change, message: None },
-        Event::AgentLaunched {
-            effect: 2,
-            process: process.clone(),
-            agent: text("claude"),
-            model: Some(text("haiku")),
-            limit_ms: 600_000,
-        },
-        Event::FilesChanged {
-            effect: 2,
-            files: vec![ChangedFile { path: text("src/a.rs"), lines: Some(3) }],
-            more: 0,
-        },
+        launched(process.clone()),
+        Event::FilesChanged { effect: 2, files: vec![changed_file()], more: 0 },
         Event::Charged { effect: 2, spent: Amounts { tokens: 5, ..Amounts::default() } },
         Event::Refilled { granted: Amounts { attempts: 2, ..Amounts::default() } },
         Event::Exhausted { resource: Resource::MoneyMicros },

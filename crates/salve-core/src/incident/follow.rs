@@ -1,7 +1,7 @@
 //! What follows when an effect comes back, or never will.
 
-use super::step::{Ignored, Taken};
-use super::{Fate, Incident, Phase, Reach, Then, Told, Tried, change};
+use super::step::Taken;
+use super::{Fate, Ignored, Incident, Phase, Reach, Then, Told, Tried, change};
 use crate::event::{
     Acted, AtALoss, Breaker, Digest, Effect, OnFailure, Outcome, Proof, Question, RemedyKind,
     Repeat, Report, Scope, Symptom, Undo,

@@ -1,7 +1,7 @@
 //! What agents say about their work on an incident, and what is known of those that were started.
 
-use super::step::{Ignored, Taken};
-use super::{Incident, Launched, Marks, later};
+use super::step::Taken;
+use super::{Ignored, Incident, Launched, Marks, later};
 use crate::event::{Change, Mark};
 
 impl Incident {

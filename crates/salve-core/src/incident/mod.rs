@@ -29,6 +29,7 @@ mod change;
 mod choose;
 mod follow;
 mod history;
+mod ignored;
 mod marks;
 mod names;
 mod people;
@@ -47,9 +48,10 @@ pub use budget::Ledger;
 pub use change::{is_small, larger};
 pub use choose::{Candidate, Tier, choose};
 pub use history::History;
+pub use ignored::Ignored;
 pub use names::phase_names;
 pub use phase::{Fate, Phase, Reach, Told, Trial, Tried};
-pub use step::{Ignored, Run};
+pub use step::Run;
 
 pub(crate) use phase::{Launched, Marks, Then};
 

@@ -1,7 +1,7 @@
 //! What people say: answers, orders, refills. Nobody else can.
 
-use super::step::{Ignored, Taken};
-use super::{Fate, Incident, Phase, Then, Tried};
+use super::step::Taken;
+use super::{Fate, Ignored, Incident, Phase, Then, Tried};
 use crate::event::{
     Acted, Amounts, Authority, Breaker, Digest, Effect, Entry, Event, Order, Outcome, Question,
     Scope,

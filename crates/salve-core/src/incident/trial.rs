@@ -1,7 +1,7 @@
 //! Taking up a remedy: whether it may be tried, and on whose word.
 
-use super::step::{Ignored, Taken};
-use super::{Fate, Incident, Phase, Reach, Then, Trial, Tried};
+use super::step::Taken;
+use super::{Fate, Ignored, Incident, Phase, Reach, Then, Trial, Tried};
 use crate::event::{
     Authority, Effect, Judgement, Outcome, Question, Remedy, RemedyKind, Repeat, Resource, Undo,
     Verdict,

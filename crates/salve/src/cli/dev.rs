@@ -89,13 +89,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let (post, inbox) = mpsc::channel();
     ears::listen(&project, &store, &post)?;
     let by = Some(speaker(&scrubber)).filter(|by| matches!(by, Actor::Person { .. }));
-    match (&by, servers.iter().any(|server| server.pty)) {
-        (_, true) => ears::pass_keys(&post),
-        (Some(by), false) if presence() == Presence::Attended && !out.json() => {
-            Keys::new(&project, &outlet, &post, by).hear();
-        }
-        (_, false) => {}
-    }
+    hear_keys(&servers, by.as_ref(), |by| Keys::new(&project, &outlet, &post, by), (&post, out));
     heed_control(&store, &scrubber, &post);
     let complaints = post.clone();
     let repair = repair_plan(&config, &scrubber);
@@ -133,6 +127,20 @@ fn code_of(ending: Ending) -> ExitCode {
         Ending::NeedsPerson => Exit::NeedsPerson.into(),
         Ending::Stopped(SIGINT) => Exit::Interrupted.into(),
         Ending::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
+    }
+}
+
+/// Hands on what is typed: to the servers that have a terminal, or as a person's wishes.
+fn hear_keys(
+    servers: &[ServerSettings],
+    by: Option<&Actor>,
+    keys: impl FnOnce(&Actor) -> Keys,
+    (post, out): (&Sender<Input>, &Output),
+) {
+    match (by, servers.iter().any(|server| server.pty)) {
+        (_, true) => ears::pass_keys(post),
+        (Some(by), false) if presence() == Presence::Attended && !out.json() => keys(by).hear(),
+        (_, false) => {}
     }
 }
 

@@ -7,22 +7,24 @@
 //! **Invariant:** a word by which more may run is not taken from a file that was written while an
 //! agent of ours worked: it may be the agent's.
 
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+mod record;
+
+use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use rustix::fs::{FlockOperation, flock};
 use salve_core::control::{self, Below, Control, News, Said, Word};
 use salve_core::event::{Actor, Draft, Entry, Event, Order};
 use salve_core::incident::{Incident, Phase};
 use salve_core::repair::{Tale, who};
 use salve_core::scrub::{Scrubbed, Scrubber};
-use serde::{Deserialize, Serialize};
 
-use super::{files::with_causes, spawn_thread};
+use self::record::Record;
+use super::files::with_causes;
+use super::spawn_thread;
 use crate::atomic::{self, WriteError};
 use crate::process;
 use crate::project::Project;
@@ -63,13 +65,6 @@ pub enum ControlError {
         /// What it is.
         what: &'static str,
     },
-}
-
-/// What was taken from the file, kept so that nothing is taken twice.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Taken {
-    version: u32,
-    words: Vec<String>,
 }
 
 /// Heeds the file of one project.
@@ -358,62 +353,4 @@ fn read(path: &Path) -> Result<Option<(String, Metadata)>, ControlError> {
     let bytes = fs::read(path).map_err(wrong)?;
     let text = String::from_utf8(bytes).map_err(|_| malformed("no text"))?;
     Ok(Some((text, meta)))
-}
-
-/// What was taken so far, held for one Salve at a time.
-struct Record {
-    file: File,
-    path: PathBuf,
-    words: Vec<Word>,
-    /// When it was written.
-    written: Timestamp,
-}
-
-impl Record {
-    fn open(project: &Project) -> Result<Self, ControlError> {
-        let path = project.state_dir().join("control.lock");
-        let wrong = |source: io::Error| ControlError::Read { path: path.clone(), source };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(&path).map_err(wrong)?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
-        let written = file.metadata().map_err(wrong).map(|meta| changed(&meta))?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(wrong)?;
-        // What cannot be read is as good as nothing: words act again rather than never.
-        let taken: Taken = serde_json::from_str(&text).unwrap_or_default();
-        let words = taken.words.iter().filter_map(|word| Word::parse(word)).collect();
-        Ok(Self { file, path, words, written })
-    }
-
-    /// Writes down what was taken: all but what was refused.
-    fn keep(
-        &mut self,
-        control: &Control,
-        refused: &[Word],
-        lifted: bool,
-    ) -> Result<(), ControlError> {
-        let mut words = control.words();
-        for word in refused {
-            match lifted && *word == Word::Pause {
-                true => words.push(Word::Pause),
-                false => {
-                    if let Some(at) = words.iter().rposition(|known| known == word) {
-                        words.remove(at);
-                    }
-                }
-            }
-        }
-        if words == self.words {
-            return Ok(());
-        }
-        let taken = Taken { version: 1, words: words.iter().map(ToString::to_string).collect() };
-        let text = serde_json::to_vec(&taken).unwrap_or_default();
-        let file = &mut self.file;
-        let written =
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
-        written.map_err(|source| WriteError::new(&self.path, source))?;
-        self.words = words;
-        Ok(())
-    }
 }

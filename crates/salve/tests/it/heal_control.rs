@@ -3,7 +3,7 @@
 use std::process::{Child, Stdio};
 
 use crate::heal::{Visit, Ward};
-use crate::support::wait_for;
+use crate::support::{Project, dev, wait_for};
 
 /// An agent that says that it began, and waits until it may go on.
 const SLOW: &str = "touch ../began; while [ ! -e ../go ]; do sleep 0.05; done; printf 5 > sum.txt";
@@ -131,4 +131,29 @@ fn an_agent_cannot_resume_by_the_file() {
     let visit = healing.end();
     let refused = "was written while an agent worked and is not taken";
     assert!(visit.said.contains(refused), "{}", visit.said);
+}
+
+#[test]
+fn a_pause_holds_the_repair_of_a_server_too() {
+    let project = Project::new();
+    project
+        .write("app.sh", "touch ran; [ -e mended ] && exec sleep 300; echo 'Error: odd'; exit 1");
+    project.write(".salve/CONTROL.md", "PAUSE\n");
+    let mut command = dev(&project, &["--", "sh", "app.sh"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("SALVE_USER", "ada");
+    let healing = Healing(Some(command.spawn().unwrap()));
+    let events = |kind: &str| {
+        let out = project.run(&["--json", "events", "--kind", kind]).stdout;
+        String::from_utf8(out).unwrap().lines().count()
+    };
+    wait_for("the incident", || events("opened") == 1);
+    // The order to the project, and to the incident that opened.
+    wait_for("the pause", || events("ordered") == 2);
+    assert_eq!(events("requested"), 0, "it was restarted in a pause");
+    project.write("mended", "");
+    project.write(".salve/CONTROL.md", "RESUME\n");
+    wait_for("the restart", || events("server_up") == 1 || events("ended") == 1);
+    assert!(events("requested") > 0);
+    drop(healing);
 }

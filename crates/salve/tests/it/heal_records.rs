@@ -91,7 +91,7 @@ fn what_was_lost_of_the_records_is_written_again() {
 fn three_failures_in_a_row_undo_everything_and_reset_the_counters_but_not_the_budget() {
     let ward = Ward::new().agent(
         "echo x >> ../turns; \
-         if [ -e ../lost ]; then cat ../turns | wc -l > sum.txt; echo no > made.txt; \
+         if [ -e ../lost ]; then echo \"1$(wc -l < ../turns)\" > sum.txt; echo no > made.txt; \
          else printf 5 > sum.txt; fi",
     );
     ward.heal(&[]).expect(0, &["healed"]);

@@ -86,12 +86,12 @@ fn a_failure_is_counted_by_incidents_that_were_not_healed_since_it_was() {
     let open = asking().journal;
     let again = || resolved(Some(AGAIN));
     check(&[], 0);
-    check(&[open.clone()], 1);
+    check(std::slice::from_ref(&open), 1);
     check(&[again(), again(), open.clone()], 3);
     check(&[again(), again(), healed("a", Proof::Proven), open.clone()], 1);
     check(&[again(), and_green(again()), open.clone()], 1);
     check(&[again(), resolved(Some("rewrote it")), open.clone()], 1);
-    check(&[again(), healed("a", Proof::Transient), open.clone()], 2);
+    check(&[again(), healed("a", Proof::Transient), open.clone()], 1);
     check(&[again(), aborted(), open], 2);
 }
 

@@ -56,7 +56,11 @@ fn a_breaker_that_undoes_everything_is_no_catastrophe() {
     story.judge(RemedyKind::Command, "one", Verdict::Allow);
     story.finish(Effect::Snapshot, Report::Done);
     story.finish_apply(Report::Done);
+    let verify = story.run().unwrap().effect;
     story.salve(Event::Tripped { breaker: Breaker::NewErrors }).unwrap();
+    let symptom = Some(Box::new(symptom(2, "other")));
+    let report = Report::Verified { proof: Proof::Failed, symptom };
+    story.salve(Event::Finished { effect: verify, report }).unwrap();
     story.finish(Effect::RollBack(Scope::Incident), Report::Done);
     let told = texts(&story);
     let breaker = "BREAKER new errors: everything is rolled back and flagged";

@@ -5,21 +5,19 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use salve_core::check::Results;
 use salve_core::check::proof::Colour;
-use salve_core::check::{Results, breaker};
-use salve_core::event::{
-    Acted, Actor, Digest, Event, Exit, Outcome, Proof, RemedyKind, Report, Symptom,
-};
+use salve_core::event::{Acted, Actor, Digest, Event, Exit, Proof, RemedyKind, Report, Symptom};
 use salve_core::fingerprint::Hints;
 use salve_core::id::IncidentId;
-use salve_core::incident::{Holder, Incident, Move, Phase, Run as Effecting, Told};
+use salve_core::incident::{Incident, Move, Run as Effecting};
 use salve_core::playbook::Diagnosis;
 use salve_core::repair::signal_name;
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
 use super::run::{self, Stopper};
-use super::{CheckPlan, Clinic, Ending, Input, Presence, Ran, Remark};
+use super::{CheckPlan, Clinic, Ending, Input, Ran, Remark};
 use crate::heal::agents::Minder;
 use crate::heal::cause::Evidence;
 use crate::heal::shelf::Cure;
@@ -38,12 +36,12 @@ pub(super) struct Checkup<'c, 'a> {
     pub(super) minder: Option<Minder>,
     /// The run of the check that is under way.
     pub(super) running: Option<Stopper>,
-    ending: Option<Ending>,
+    pub(super) ending: Option<Ending>,
     /// The last incident that is over.
-    healed: Option<IncidentId>,
+    pub(super) healed: Option<IncidentId>,
     pub(super) stopping: Option<i32>,
     /// The incident that a person settled, until the check has shown it.
-    settled: Option<IncidentId>,
+    pub(super) settled: Option<IncidentId>,
 }
 
 /// What this process knows of the incident besides the journal.
@@ -354,7 +352,7 @@ impl Checkup<'_, '_> {
         self.say_as(&by, events).map(drop)
     }
 
-    fn say_as(&mut self, by: &Actor, events: Vec<Event>) -> Result<Wrote, StoreError> {
+    pub(super) fn say_as(&mut self, by: &Actor, events: Vec<Event>) -> Result<Wrote, StoreError> {
         let Some(incident) = &mut self.incident else { return Ok(Wrote::Done(None)) };
         let (face, name) = (&mut *self.clinic.face, &self.plan.name);
         let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
@@ -379,98 +377,6 @@ impl Checkup<'_, '_> {
                 Wrote::Overtaken => {}
             }
         }
-    }
-
-    /// Takes over an incident that an earlier run of Salve left.
-    fn resume(&mut self) -> Result<(), StoreError> {
-        let subject = self.plan.subject(&self.clinic.desk.scrubber);
-        let Some(mut incident) = self.clinic.desk.unfinished(&subject)?.pop() else {
-            return Ok(());
-        };
-        let holder = match incident.owner() {
-            Some(owner) if !crate::process::is_gone(owner, &self.clinic.desk.scrubber) => {
-                Holder::Unknown
-            }
-            Some(_) | None => Holder::Gone,
-        };
-        let claim = match incident.claim(&self.clinic.desk.me, holder) {
-            Ok(claim) => claim,
-            Err(error) => {
-                self.note(&format!("incident {} is left alone: {error}", incident.id().short()));
-                return Ok(());
-            }
-        };
-        self.clinic.desk.catch_up(&mut incident, &mut |_, _| {})?;
-        self.clinic.desk.go_on_from(incident.clock());
-        let asks = matches!(incident.phase(), Phase::Asking { .. });
-        self.incident = Some(incident);
-        self.say(vec![claim])?;
-        match self.clinic.by.clone().filter(|_| asks) {
-            // What a person was asked about may be settled: the check itself tells.
-            Some(person) => {
-                let note = Some(Scrubbed::literal(breaker::AGAIN));
-                self.say_as(&person, vec![Event::Resolved { note }]).map(drop)
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Adds to an incident that a person settled that the check is green indeed.
-    fn tell_settled(&mut self) -> Result<(), StoreError> {
-        let text = Scrubbed::literal(breaker::GREEN);
-        match self.settled.take() {
-            Some(id) => self.append(id, Event::Noted { text }),
-            None => Ok(()),
-        }
-    }
-
-    /// Lets an incident that is over go.
-    fn closed(&mut self) {
-        let Some(incident) = self.incident.take() else { return };
-        let Phase::Closed(outcome) = incident.phase() else { return };
-        self.healed = Some(incident.id());
-        self.clinic.spent = self.clinic.spent.plus(incident.ledger().spent());
-        self.case = Case::default();
-        match outcome {
-            Outcome::Recovered(proof) => {
-                self.keep_checkpoint();
-                self.ending = Some(Ending::Healed(proof));
-            }
-            // What a person settled is shown by the check itself.
-            Outcome::Resolved => {
-                self.settled = Some(incident.id());
-                self.start(None);
-            }
-            Outcome::Unhealed => self.ending = Some(Ending::NeedsPerson),
-            Outcome::GivenUp | Outcome::Aborted => self.ending = Some(Ending::CalledOff),
-        }
-    }
-
-    /// Returns how it ended, if it has and nothing of it is left.
-    fn is_over(&self) -> Option<Ending> {
-        if self.running.is_some() || self.minder.is_some() {
-            return None;
-        }
-        if let Some(signal) = self.stopping {
-            return Some(Ending::Stopped(signal));
-        }
-        let asks = self.incident.as_ref().is_some_and(|incident| {
-            matches!(incident.phase(), Phase::Asking { told: Told::Yes, .. })
-        });
-        match (asks, self.clinic.presence) {
-            (true, Presence::Unattended) => Some(Ending::NeedsPerson),
-            (true, Presence::Attended) => None,
-            (false, _) => self.ending,
-        }
-    }
-
-    /// Lets go of what is held, so that others may go on.
-    fn leave(&mut self) -> Result<(), StoreError> {
-        let me = &self.clinic.desk.me;
-        if self.incident.as_ref().is_some_and(|incident| incident.owner() == Some(me)) {
-            self.say(vec![Event::Released {}])?;
-        }
-        Ok(())
     }
 
     pub(super) fn remark(&mut self, remark: &Remark) {

@@ -16,6 +16,7 @@ mod prove;
 mod records;
 mod remedies;
 mod run;
+mod stages;
 mod state;
 mod team;
 mod trials;

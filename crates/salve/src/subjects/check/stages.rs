@@ -1,0 +1,104 @@
+//! How the care of a check begins where an earlier one stopped, and how it ends.
+
+use salve_core::check::breaker;
+use salve_core::event::{Event, Outcome};
+use salve_core::incident::{Holder, Phase, Told};
+use salve_core::scrub::Scrubbed;
+
+use super::checkup::{Case, Checkup};
+use super::{Ending, Presence};
+use crate::store::StoreError;
+
+impl Checkup<'_, '_> {
+    /// Takes over an incident that an earlier run of Salve left.
+    pub(super) fn resume(&mut self) -> Result<(), StoreError> {
+        let subject = self.plan.subject(&self.clinic.desk.scrubber);
+        let Some(mut incident) = self.clinic.desk.unfinished(&subject)?.pop() else {
+            return Ok(());
+        };
+        let holder = match incident.owner() {
+            Some(owner) if !crate::process::is_gone(owner, &self.clinic.desk.scrubber) => {
+                Holder::Unknown
+            }
+            Some(_) | None => Holder::Gone,
+        };
+        let claim = match incident.claim(&self.clinic.desk.me, holder) {
+            Ok(claim) => claim,
+            Err(error) => {
+                self.note(&format!("incident {} is left alone: {error}", incident.id().short()));
+                return Ok(());
+            }
+        };
+        self.clinic.desk.catch_up(&mut incident, &mut |_, _| {})?;
+        self.clinic.desk.go_on_from(incident.clock());
+        let asks = matches!(incident.phase(), Phase::Asking { .. });
+        self.incident = Some(incident);
+        self.say(vec![claim])?;
+        match self.clinic.by.clone().filter(|_| asks) {
+            // What a person was asked about may be settled: the check itself tells.
+            Some(person) => {
+                let note = Some(Scrubbed::literal(breaker::AGAIN));
+                self.say_as(&person, vec![Event::Resolved { note }]).map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Adds to an incident that a person settled that the check is green indeed.
+    pub(super) fn tell_settled(&mut self) -> Result<(), StoreError> {
+        let text = Scrubbed::literal(breaker::GREEN);
+        match self.settled.take() {
+            Some(id) => self.append(id, Event::Noted { text }),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets an incident that is over go.
+    pub(super) fn closed(&mut self) {
+        let Some(incident) = self.incident.take() else { return };
+        let Phase::Closed(outcome) = incident.phase() else { return };
+        self.healed = Some(incident.id());
+        self.clinic.spent = self.clinic.spent.plus(incident.ledger().spent());
+        self.case = Case::default();
+        match outcome {
+            Outcome::Recovered(proof) => {
+                self.keep_checkpoint();
+                self.ending = Some(Ending::Healed(proof));
+            }
+            // What a person settled is shown by the check itself.
+            Outcome::Resolved => {
+                self.settled = Some(incident.id());
+                self.start(None);
+            }
+            Outcome::Unhealed => self.ending = Some(Ending::NeedsPerson),
+            Outcome::GivenUp | Outcome::Aborted => self.ending = Some(Ending::CalledOff),
+        }
+    }
+
+    /// Returns how it ended, if it has and nothing of it is left.
+    pub(super) fn is_over(&self) -> Option<Ending> {
+        if self.running.is_some() || self.minder.is_some() {
+            return None;
+        }
+        if let Some(signal) = self.stopping {
+            return Some(Ending::Stopped(signal));
+        }
+        let asks = self.incident.as_ref().is_some_and(|incident| {
+            matches!(incident.phase(), Phase::Asking { told: Told::Yes, .. })
+        });
+        match (asks, self.clinic.presence) {
+            (true, Presence::Unattended) => Some(Ending::NeedsPerson),
+            (true, Presence::Attended) => None,
+            (false, _) => self.ending,
+        }
+    }
+
+    /// Lets go of what is held, so that others may go on.
+    pub(super) fn leave(&mut self) -> Result<(), StoreError> {
+        let me = &self.clinic.desk.me;
+        if self.incident.as_ref().is_some_and(|incident| incident.owner() == Some(me)) {
+            self.say(vec![Event::Released {}])?;
+        }
+        Ok(())
+    }
+}
