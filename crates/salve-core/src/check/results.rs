@@ -163,7 +163,7 @@ impl Counts {
     pub fn ran(&self) -> Option<u32> {
         let skipped = self.skipped.unwrap_or(0);
         let counted = self.passed.map(|passed| passed.saturating_add(self.failed.unwrap_or(0)));
-        counted.or_else(|| self.total.map(|total| total.saturating_sub(skipped)))
+        self.total.map(|total| total.saturating_sub(skipped)).or(counted)
     }
 
     /// Adds what another run of tests counted.

@@ -166,8 +166,8 @@ fn mypy_end(line: &str) -> Option<u32> {
         return Some(0);
     }
     let (errors, rest) = number(line.strip_prefix("Found ")?)?;
-    (rest.starts_with(" error") && rest.contains(" in ") && rest.contains(" file"))
-        .then_some(errors)
+    let ends = rest.contains("(checked ") || rest.contains("(errors prevented");
+    (rest.starts_with(" error") && ends).then_some(errors)
 }
 
 /// Reads `  /p/a.py:3:12 - error: text (rule)`.

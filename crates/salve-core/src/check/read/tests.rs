@@ -378,7 +378,8 @@ fn compilers_name_file_line_and_error() {
     check(
         "src/t.ts(1,7): error TS2322: Type 'string' is not assignable to type 'number'.\n\
          src/u.ts:2:19 - error TS7006: Parameter 'a' implicitly has an 'any' type.\n\n\
-         error TS18003: No inputs were found in config file.\n",
+         error TS18003: No inputs were found in config file.\n\n\
+         Found 2 errors in 2 files.\n\nErrors  Files\n     1  src/t.ts:1\n",
         &Want {
             tool: Tool::Tsc,
             failed: &[
