@@ -331,6 +331,7 @@ fn heal_plan(config: &Config, has_agent: bool, scrubber: &Scrubber) -> HealPlan 
         on_failure: agent.on_failure.into(),
         breakers: heal.breakers.clone(),
         tiers: heal.tiers.clone(),
+        broadcast: heal.broadcast,
         kept: Duration::from_secs(u64::from(heal.attempt_days) * 86_400),
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use salve_core::event::{Amounts, Event, Process, Resource};
+use salve_core::class::Class;
+use salve_core::event::{Actor, Amounts, Event, Process, Resource};
 use salve_core::id::IncidentId;
 use salve_core::incident::Run as Effecting;
 use salve_core::repair::agent_title;
@@ -46,11 +47,26 @@ pub struct AgentPlan {
     pub idle: Duration,
 }
 
+/// An agent for certain kinds of failure.
+#[derive(Clone, Debug)]
+pub struct Specialist {
+    /// The kinds.
+    pub classes: Vec<Class>,
+    /// What it is told besides the failure.
+    pub prompt: Option<String>,
+    /// The model of its own, if it has one.
+    pub model: Option<String>,
+    /// How it is started.
+    pub plan: AgentPlan,
+}
+
 /// What it takes to start agents.
 #[derive(Debug)]
 pub struct Agents<'a> {
     /// How they are started.
     pub plan: AgentPlan,
+    /// Those for certain kinds of failure.
+    pub specialists: Vec<Specialist>,
     /// The settings, which are held while one runs.
     pub live: Live<'a>,
     /// The project, whose repository is kept while one runs.
@@ -61,6 +77,8 @@ pub struct Agents<'a> {
 #[derive(Debug)]
 pub struct Minder {
     agent: Arc<Agent>,
+    /// The agent's name.
+    pub name: String,
     /// The incident it works for.
     pub incident: IncidentId,
     /// The effect that it was started for.
@@ -121,6 +139,8 @@ pub struct Call {
     pub incident: IncidentId,
     /// The effect.
     pub effect: Effecting,
+    /// How the agent is run.
+    pub profile: Profile,
     /// What it is to do.
     pub task: Task,
     /// When.
@@ -137,6 +157,11 @@ pub enum Launched {
 }
 
 impl Agents<'_> {
+    /// Returns the specialist for a kind of failure, if there is one.
+    pub fn specialist(&self, class: Class) -> Option<&Specialist> {
+        self.specialists.iter().find(|specialist| specialist.classes.contains(&class))
+    }
+
     /// Starts an agent; the settings are held until it has ended.
     pub fn launch(
         &mut self,
@@ -145,12 +170,12 @@ impl Agents<'_> {
         scrubber: &Scrubber,
         on: Box<dyn FnMut(AgentEvent) + Send>,
     ) -> Result<Launched, StoreError> {
-        let Call { incident, effect, ref task, now } = *call;
+        let Call { incident, effect, ref profile, ref task, now } = *call;
         let guard = self.live.agent_starts(now)?;
         // Without a repository, or where it cannot be kept, the files are kept all the same.
         let workspace = Workspace::open(&self.project);
         let repository = workspace.and_then(|workspace| workspace.guard_git()).ok().flatten();
-        match agent::start(care, &self.plan.profile, task, scrubber, on) {
+        match agent::start(care, profile, task, scrubber, on) {
             Ok(agent) => {
                 let launched = Event::AgentLaunched {
                     effect: effect.effect,
@@ -160,7 +185,8 @@ impl Agents<'_> {
                     limit_ms: millis(task.bounds.wall.saturating_add(ENDING)),
                 };
                 let agent = Arc::new(agent);
-                let minder = Minder { agent, incident, effect, guard, stopped: false, repository };
+                let (name, stopped) = (task.agent.clone(), false);
+                let minder = Minder { agent, name, incident, effect, guard, stopped, repository };
                 Ok(Launched::Works(minder, launched))
             }
             Err(error) => {
@@ -203,17 +229,23 @@ fn runs_programs(part: GitPart) -> bool {
 
 /// Returns whether a session of somebody's agent listens.
 pub fn is_attended(store: &Store, scrubber: &Scrubber) -> Result<bool, StoreError> {
+    Ok(!listeners(store, scrubber)?.is_empty())
+}
+
+/// Returns who listens, once for each session.
+pub fn listeners(store: &Store, scrubber: &Scrubber) -> Result<Vec<Actor>, StoreError> {
     let kinds = ["agent_attached", "agent_detached"].map(str::to_owned).to_vec();
     let told = store.journal().tail(&Filter { kinds, ..Filter::default() }, SESSIONS)?;
-    let mut there: Vec<&Process> = Vec::new();
+    let mut there: Vec<(&Process, &Actor)> = Vec::new();
     for entry in &told {
         match &entry.event {
-            Event::AgentAttached { process } => there.push(process),
-            Event::AgentDetached { process } => there.retain(|known| *known != process),
+            Event::AgentAttached { process } => there.push((process, &entry.by)),
+            Event::AgentDetached { process } => there.retain(|(known, _)| *known != process),
             _ => {}
         }
     }
-    Ok(there.iter().any(|session| !process::is_gone(session, scrubber)))
+    there.retain(|(session, _)| !process::is_gone(session, scrubber));
+    Ok(there.into_iter().map(|(_, who)| who.clone()).collect())
 }
 
 /// Says how an agent ended and what it cost.

@@ -1,10 +1,13 @@
 //! A team around `salve heal`: issues are reported, fixes proposed, and none of them is trusted.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::care::SECRET;
 use crate::heal::{Visit, Ward};
 use crate::mcp::Client;
+use crate::support::{LONG, wait_for};
 
 const SETTINGS: &str = "[checks.sum]\ncommand = \"sh check.sh\"\n";
 
@@ -179,7 +182,7 @@ fn a_reported_issue_is_told_to_the_agent_and_settled_by_the_green_check() {
     ward.salve(&["report", "--auto-fix", "the docs are odd"]);
     let settled = format!("issue-{} is settled", &issue[..8]);
     let mut heal = ward.project.command(&["heal", "--agent", "sh ../agent.sh"]);
-    let visit = Visit::of(&heal.stdin(std::process::Stdio::null()).output().unwrap());
+    let visit = Visit::of(&heal.stdin(Stdio::null()).output().unwrap());
     visit.expect(0, &["the docs are odd", "it names no check", "proven", &settled]);
     let task = ward.read("../task");
     assert!(task.contains("the sum is wrong since the refactoring (about sum.txt)"), "{task}");
@@ -272,4 +275,73 @@ fn a_proposed_instruction_is_an_agents_turn() {
     let story = ward.salve(&["show"]);
     assert!(story.contains("repair by an agent as kim says"), "{story}");
     assert_eq!(ward.read("../turns").lines().count(), 1, "it came before a turn without");
+}
+
+/// Attaches agents of these names, and returns once all of them listen.
+fn attached<const N: usize>(ward: &Ward, names: [&str; N]) -> [Client; N] {
+    ward.salve(&["events", "note", "the first entry of the journal"]);
+    let clients = names.map(|name| Client::hello(&ward.project, name));
+    let listening = || ward.read(".salve/events.jsonl").matches("agent_attached").count() == N;
+    wait_for("all listening", listening);
+    clients
+}
+
+#[test]
+fn attached_agents_are_asked_before_an_agent_is_started() {
+    let ward = ward().agent("echo x >> ../turns");
+    let [mut kim, mut eve] = attached(&ward, ["kim", "eve"]);
+    let issue = json!({ "text": "the sum is wrong", "check": "sum", "auto_fix": true });
+    kim.call("heal_report_issue", issue);
+    // Long enough for both: whoever was asked has answered before it is over.
+    let limit = format!("heal.broadcast_ms={}", LONG.as_millis());
+    let heal = ward.command(&["--set", &limit, "sum"]).stdout(Stdio::piped()).spawn().unwrap();
+    let asked = || {
+        let open = open(&ward);
+        open["incidents"][0]["proposalsWanted"] == true
+    };
+    wait_for("being asked", asked);
+    let id = open(&ward)["incidents"][0]["incidentId"].clone();
+    let wrong = PATCH.replace("+5", "+6");
+    let patch = |text: &str| json!({ "id": id, "kind": "patch", "text": text });
+    assert_eq!(eve.call("heal_propose_fix", patch(&wrong))["ok"], true);
+    assert_eq!(kim.call("heal_propose_fix", patch(PATCH))["ok"], true);
+    let visit = Visit::of(&heal.wait_with_output().unwrap());
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(ward.read("sum.txt"), "5", "the reporter's came first");
+    assert!(!ward.project.dir().join("../turns").exists(), "no agent was needed");
+    let story = ward.salve(&["show"]);
+    assert!(story.contains("asks everybody for proposals"), "{story}");
+    assert!(!story.contains("patch of sum.txt by eve"), "{story}");
+}
+
+#[test]
+fn who_does_not_answer_is_not_waited_for_longer_than_the_limit() {
+    let ward = ward().agent("printf 5 > sum.txt");
+    let _silent = attached(&ward, ["silent"]);
+    let visit = ward.heal(&["--set", "heal.broadcast_ms=50", "sum"]);
+    visit.expect(0, &["asked those who listen (1)", "proven"]);
+    let off = self::ward().agent("printf 5 > sum.txt");
+    let _silent = attached(&off, ["silent"]);
+    let visit = off.heal(&["--set", "heal.broadcast_ms=0", "sum"]);
+    visit.expect(0, &["proven"]);
+    assert!(!visit.said.contains("asked those who listen"), "{}", visit.said);
+}
+
+#[test]
+fn a_failure_of_a_specialists_kind_is_the_specialists() {
+    let of = |class: &str| {
+        let ward = Ward::new().agent("cat > ../task");
+        ward.project.write("../expert.sh", "cat > ../expert-task; printf 5 > sum.txt");
+        let expert = "command = \"sh ../expert.sh\"\nprompt = \"You know sums by heart.\"";
+        let specialist = format!("[specialists.expert]\n{expert}\nclasses = [\"{class}\"]\n");
+        ward.project.write("salve.toml", format!("{SETTINGS}{specialist}"));
+        ward
+    };
+    let ward = of("port_conflict");
+    ward.heal(&["sum"]).expect(3, &["needs you"]);
+    assert!(!ward.project.dir().join("../expert-task").exists(), "it was not its kind");
+    let ward = of("runtime_error");
+    ward.heal(&["sum"]).expect(0, &["proven"]);
+    assert!(ward.read("../expert-task").contains("You know sums by heart."));
+    assert!(!ward.project.dir().join("../task").exists(), "the other was not called");
 }

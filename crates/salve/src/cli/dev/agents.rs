@@ -1,12 +1,13 @@
 //! How an agent is started, as the settings say.
 
 use jiff::Timestamp;
+use salve_core::class::Class;
 use salve_core::scrub::Scrubber;
 
 use super::super::{CliError, Output};
 use crate::agent::{Mcp, Profile, Runtime};
-use crate::config::{Agent, AgentRuntime, CommandLine, Config, Live, LiveError, Sources};
-use crate::heal::agents::{AgentPlan, Agents};
+use crate::config::{self, Agent, AgentRuntime, CommandLine, Config, Live, LiveError, Sources};
+use crate::heal::agents::{AgentPlan, Agents, Specialist};
 use crate::project::Project;
 use crate::store::Store;
 
@@ -37,14 +38,11 @@ pub(in crate::cli) fn for_checks<'s>(
     let program = std::env::current_exe()
         .map_err(|error| CliError::failed("cannot tell where salve is").because(error))?;
     let root = project.root().to_string_lossy().into_owned();
-    let plan = AgentPlan {
-        name: name(runtime, settings),
-        profile: profile(runtime, settings)?,
-        mcp: Mcp { command: program, args: vec!["--project".into(), root, "mcp".into()] },
-        model: settings.model.clone(),
-        wall: settings.wall_limit,
-        idle: settings.idle_limit,
-    };
+    let mcp = Mcp { command: program, args: vec!["--project".into(), root, "mcp".into()] };
+    let plan = plan(runtime, settings, &mcp)?;
+    let known = config.settings.specialists.values();
+    let specialists = known.map(|entry| specialist(entry, (runtime, settings), &mcp));
+    let specialists = specialists.collect::<Result<_, _>>()?;
     let sources = Sources::of_process(Some(project), &out.global().set);
     let live = Live::open(store.journal(), sources, scrubber.clone(), Timestamp::now());
     let live = live.map_err(|error| match error {
@@ -53,7 +51,43 @@ pub(in crate::cli) fn for_checks<'s>(
             CliError::usage("the settings are wrong").because(error)
         }
     })?;
-    Ok(Some(Agents { plan, live, project: project.clone() }))
+    Ok(Some(Agents { plan, specialists, live, project: project.clone() }))
+}
+
+/// Returns how an agent is started.
+fn plan(runtime: AgentRuntime, settings: &Agent, mcp: &Mcp) -> Result<AgentPlan, CliError> {
+    Ok(AgentPlan {
+        name: name(runtime, settings),
+        profile: profile(runtime, settings)?,
+        mcp: mcp.clone(),
+        model: settings.model.clone(),
+        wall: settings.wall_limit,
+        idle: settings.idle_limit,
+    })
+}
+
+/// Returns a specialist; what its settings leave open is as for every other agent.
+fn specialist(
+    entry: &config::Specialist,
+    (usual, settings): (AgentRuntime, &Agent),
+    mcp: &Mcp,
+) -> Result<Specialist, CliError> {
+    let runtime = match (entry.runtime, &entry.command) {
+        (Some(runtime), _) => runtime,
+        (None, Some(_)) => AgentRuntime::Command,
+        (None, None) => usual,
+    };
+    let mut own = settings.clone();
+    own.command = entry.command.clone().or(own.command);
+    // A model of one runtime is none of another's.
+    own.model = own.model.filter(|_| runtime == usual);
+    let is_listed = |class: &&Class| entry.classes.iter().any(|name| name == class.as_str());
+    Ok(Specialist {
+        classes: Class::ALL.iter().filter(is_listed).copied().collect(),
+        prompt: entry.prompt.clone(),
+        model: entry.model.clone(),
+        plan: plan(runtime, &own, mcp)?,
+    })
 }
 
 /// Returns what an agent is called: a command by its program.

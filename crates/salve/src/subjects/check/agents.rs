@@ -10,7 +10,7 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 use super::Input;
 use super::checkup::Checkup;
 use super::context::Reader;
-use crate::agent::{AgentEvent, Bounds, End, Ending, Task};
+use crate::agent::{AgentEvent, Bounds, End, Ending, Profile, Task};
 use crate::heal::agents::{Call, Launched, words};
 use crate::heal::files::{Edits, has_changed};
 use crate::heal::millis;
@@ -29,7 +29,7 @@ impl Checkup<'_, '_> {
         effect: Effecting,
         instruction: Option<Scrubbed>,
     ) -> Result<(), StoreError> {
-        let Some(task) = self.task(instruction)? else {
+        let Some((profile, task)) = self.task(instruction)? else {
             return self.finish(effect, Report::NoAgent);
         };
         let Some(incident) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
@@ -42,7 +42,7 @@ impl Checkup<'_, '_> {
             return self.finish(effect, Report::NoAgent);
         };
         let (care, scrubber) = (&self.clinic.care, &self.clinic.desk.scrubber);
-        let call = Call { incident, effect, task, now };
+        let call = Call { incident, effect, profile, task, now };
         match agents.launch(care, &call, scrubber, on)? {
             Launched::Works(minder, launched) => {
                 self.minder = Some(minder);
@@ -55,23 +55,27 @@ impl Checkup<'_, '_> {
         }
     }
 
-    /// Returns what the agent is to do.
-    fn task(&self, instruction: Option<Scrubbed>) -> Result<Option<Task>, StoreError> {
+    /// Returns which agent is to do what: where the failure is a specialist's, that one.
+    fn task(&self, instruction: Option<Scrubbed>) -> Result<Option<(Profile, Task)>, StoreError> {
         let (Some(incident), Some(agents)) = (&self.incident, &self.clinic.agents) else {
             return Ok(None);
         };
         let Some(brief) = self.brief(incident)? else { return Ok(None) };
-        let brief = Brief { instruction, ..brief };
-        let plan = &agents.plan;
+        let class = self.case.seen.as_ref().map(|seen| seen.symptom.class);
+        let specialist = class.and_then(|class| agents.specialist(class));
+        let specialty = specialist.and_then(|specialist| specialist.prompt.clone());
+        let brief = Brief { instruction, specialty, ..brief };
+        let plan = specialist.map_or(&agents.plan, |specialist| &specialist.plan);
+        let own = specialist.and_then(|specialist| specialist.model.clone());
         let tier = self.clinic.heal.tiers.terms(incident.tier());
         let left = |resource| incident.ledger().left(resource);
         let tokens = [left(Resource::Tokens), Some(tier.max_tokens)].into_iter().flatten().min();
-        Ok(Some(Task {
+        let task = Task {
             agent: plan.name.clone(),
             prompt: check::brief(&brief),
             dir: self.clinic.project.root().to_path_buf(),
             mcp: plan.mcp.clone(),
-            model: tier.models.get(&plan.name).cloned().or_else(|| plan.model.clone()),
+            model: own.or_else(|| tier.models.get(&plan.name).cloned()).or(plan.model.clone()),
             env: Vec::new(),
             bounds: Bounds {
                 wall: plan.wall,
@@ -79,7 +83,8 @@ impl Checkup<'_, '_> {
                 tokens,
                 money_micros: left(Resource::MoneyMicros),
             },
-        }))
+        };
+        Ok(Some((plan.profile.clone(), task)))
     }
 
     /// Collects what an agent is told; how much of it is told depends on the tier.
@@ -179,7 +184,7 @@ impl Checkup<'_, '_> {
         let now = self.clinic.desk.now();
         let Some(agents) = &mut self.clinic.agents else { return Ok(()) };
         let left = agents.release(minder.guard, now)?;
-        let name = agents.plan.name.clone();
+        let name = minder.name.clone();
         for text in minder.mend_repository().into_iter().chain(left) {
             self.note(&text);
         }

@@ -75,6 +75,8 @@ pub(super) struct Case {
     pub(super) green: Option<Results>,
     /// How long the last run that was red took.
     pub(super) took: Duration,
+    /// Since which entry, and until when, proposals are waited for.
+    pub(super) called: Option<(u64, Timestamp)>,
     /// The proposals of which it was said that the gate denies them.
     pub(super) denied: Vec<Digest>,
     /// Why something could not be kept, so that it is said once.
@@ -338,6 +340,9 @@ impl Checkup<'_, '_> {
                 }
                 Move::Wait { until, .. } => return Ok(until),
                 Move::Choose => {
+                    if let Some(until) = self.await_team()? {
+                        return Ok(Some(until));
+                    }
                     let event = self.choose()?;
                     self.say(vec![event])?;
                 }

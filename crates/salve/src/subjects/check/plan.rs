@@ -68,6 +68,8 @@ pub struct HealPlan {
     pub breakers: Breakers,
     /// What each attempt by an agent may take.
     pub tiers: Tiers,
+    /// How long proposals of attached agents are waited for before an agent is started.
+    pub broadcast: Duration,
     /// How long snapshots and attempts are kept.
     pub kept: Duration,
 }

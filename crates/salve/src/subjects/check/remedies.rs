@@ -16,18 +16,22 @@ const AGAIN: &str = "run it again";
 impl Checkup<'_, '_> {
     /// Chooses the next remedy and puts it to the gate.
     pub(super) fn choose(&mut self) -> Result<Event, StoreError> {
-        self.diagnose()?;
-        let offers = self.offers()?;
-        let Some(incident) = &self.incident else { return Ok(Event::NothingLeft {}) };
-        let Some(Offer { candidate, judgement, what }) = shelf::pick(incident, &offers) else {
+        let Some(Offer { candidate, judgement, what }) = self.next_offer()? else {
             return Ok(Event::NothingLeft {});
         };
         self.case.tried = self.case.seen.clone();
         let digest = candidate.remedy.digest;
         self.case.cures.retain(|old| old.digest != digest);
-        self.case.cures.push(Cure { digest, what: what.clone() });
-        let (remedy, judgement) = (Box::new(candidate.remedy.clone()), judgement.clone());
-        Ok(Event::Judged { remedy, judgement })
+        self.case.cures.push(Cure { digest, what });
+        Ok(Event::Judged { remedy: Box::new(candidate.remedy), judgement })
+    }
+
+    /// Returns what would be put to the gate next.
+    pub(super) fn next_offer(&mut self) -> Result<Option<Offer>, StoreError> {
+        self.diagnose()?;
+        let offers = self.offers()?;
+        let incident = self.incident.as_ref();
+        Ok(incident.and_then(|incident| shelf::pick(incident, &offers).cloned()))
     }
 
     /// Returns where the check runs.

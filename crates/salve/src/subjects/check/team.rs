@@ -1,6 +1,7 @@
 //! What a team has to do with a check: issues that it shows, and proposals how to heal it.
 
-use salve_core::event::{Digest, Event, Proof, Settled, Verdict};
+use jiff::{SignedDuration, Timestamp};
+use salve_core::event::{Actor, Digest, Event, Proof, Settled, Verdict};
 use salve_core::id::{IncidentId, IssueId};
 use salve_core::incident::Incident;
 use salve_core::repair::who;
@@ -8,13 +9,24 @@ use salve_core::scrub::Scrubbed;
 
 use super::checkup::Checkup;
 use super::{Clinic, Ending, Remark};
+use crate::heal::agents::listeners;
 use crate::heal::proposals::{self, Bench};
-use crate::heal::shelf::{Cure, Offer};
+use crate::heal::shelf::{Cure, Offer, What};
 use crate::store::{Filter, StoreError};
 use crate::team;
 
 /// How many incidents back one looks.
 const REMEMBERED: usize = 50;
+
+/// Who of those who were asked has proposed something.
+enum Answers {
+    /// Everybody.
+    All,
+    /// Who reported the issue, whose word comes first.
+    Reporter,
+    /// Some others, or nobody.
+    Some,
+}
 
 impl Clinic<'_> {
     /// Returns the issues that a check shows and that Salve acts on.
@@ -100,6 +112,67 @@ impl Checkup<'_, '_> {
             self.case.cures.extend(what.map(|what| Cure { digest, what }));
         }
         Ok(())
+    }
+
+    /// Returns until when proposals are waited for before anything dearer is tried.
+    ///
+    /// Attached agents are asked once an incident, when only an agent's turn is left or nothing.
+    pub(super) fn await_team(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        if self.clinic.heal.broadcast.is_zero() {
+            return Ok(None);
+        }
+        let now = self.clinic.desk.now();
+        let Some((since, until)) = self.case.called else {
+            return if self.has_cheap()? { Ok(None) } else { self.call_team(now) };
+        };
+        if now >= until {
+            return Ok(None);
+        }
+        let is_over = match self.answers(since)? {
+            Answers::All => true,
+            Answers::Reporter => self.has_cheap()?,
+            Answers::Some => false,
+        };
+        Ok((!is_over).then_some(until))
+    }
+
+    /// Returns whether something other than an agent's turn is left to try.
+    fn has_cheap(&mut self) -> Result<bool, StoreError> {
+        let next = self.next_offer()?;
+        Ok(next.is_some_and(|offer| !matches!(offer.what, What::Agent)))
+    }
+
+    /// Asks those who listen for proposals, and returns until when they are waited for.
+    fn call_team(&mut self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        let desk = &self.clinic.desk;
+        let listening = listeners(desk.store, &desk.scrubber)?.len();
+        let (Some(id), true) = (self.incident.as_ref().map(Incident::id), listening > 0) else {
+            return Ok(None);
+        };
+        let limit = SignedDuration::try_from(self.clinic.heal.broadcast);
+        let limit = limit.unwrap_or(SignedDuration::MAX);
+        let until = now.saturating_add(limit).unwrap_or(Timestamp::MAX);
+        self.append(id, Event::FixWanted { issue: None, note: None })?;
+        let since = self.incident.as_ref().map_or(0, Incident::last_seq);
+        self.case.called = Some((since, until));
+        let seconds = self.clinic.heal.broadcast.as_secs_f64();
+        self.note(&format!(
+            "asked those who listen ({listening}) for proposals; waiting {seconds:.1} s at most"
+        ));
+        Ok(Some(until))
+    }
+
+    /// Returns who of those who listen has proposed something since an entry.
+    fn answers(&self, since: u64) -> Result<Answers, StoreError> {
+        let desk = &self.clinic.desk;
+        let team = team::read(desk.store)?;
+        let meant = team.ranked(&self.alike()?, &self.plan.name);
+        let has_answered = |who: &Actor| meant.iter().any(|one| one.seq > since && one.by == *who);
+        if listeners(desk.store, &desk.scrubber)?.iter().all(has_answered) {
+            return Ok(Answers::All);
+        }
+        let mut reporters = team.of_check(&self.plan.name).map(|issue| &issue.by);
+        Ok(if reporters.any(has_answered) { Answers::Reporter } else { Answers::Some })
     }
 
     /// Returns the incidents of this check with the present failure: what was proposed for one of

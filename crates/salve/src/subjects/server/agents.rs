@@ -108,7 +108,8 @@ impl Fleet<'_> {
             let _ = post.send(Input::Agent { server: at, effect, event });
         });
         let (care, scrubber) = (&self.care, &self.desk.scrubber);
-        let call = Call { incident, effect, task, now };
+        let profile = agents.plan.profile.clone();
+        let call = Call { incident, effect, profile, task, now };
         match agents.launch(care, &call, scrubber, on)? {
             Launched::Works(minder, launched) => {
                 self.servers[at].minder = Some(minder);
