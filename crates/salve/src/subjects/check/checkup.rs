@@ -216,6 +216,7 @@ impl Checkup<'_, '_> {
         }
         self.count_orphans(ran.left)?;
         match (verifies, ran.is_green()) {
+            (None, _) if self.incident.is_some() => self.shown_again(&ran),
             (None, true) => {
                 self.remark(&Remark::Green { took: ran.took });
                 self.tell_settled()?;
@@ -328,7 +329,9 @@ impl Checkup<'_, '_> {
             if self.stopping.is_some() {
                 return Ok(None);
             }
-            let Some(incident) = &self.incident else { return Ok(None) };
+            let Some(incident) = self.incident.as_ref().filter(|_| self.ending.is_none()) else {
+                return Ok(None);
+            };
             match incident.next(&self.clinic.desk.me, self.clinic.desk.now()) {
                 Move::Over => {
                     self.closed();
@@ -339,6 +342,13 @@ impl Checkup<'_, '_> {
                     return Ok(None);
                 }
                 Move::Wait { until, .. } => return Ok(until),
+                // An earlier run of Salve saw the failure: only the check itself can show it.
+                Move::Choose if self.case.seen.is_none() => {
+                    if self.running.is_none() {
+                        self.start(None);
+                    }
+                    return Ok(None);
+                }
                 Move::Choose => {
                     if let Some(until) = self.await_team()? {
                         return Ok(Some(until));

@@ -1,12 +1,13 @@
 //! How the care of a check begins where an earlier one stopped, and how it ends.
 
 use salve_core::check::breaker;
+use salve_core::check::proof::Colour;
 use salve_core::event::{Event, Outcome};
 use salve_core::incident::{Holder, Phase, Told};
 use salve_core::scrub::Scrubbed;
 
 use super::checkup::{Case, Checkup};
-use super::{Ending, Presence};
+use super::{Ending, Presence, Ran};
 use crate::store::StoreError;
 
 impl Checkup<'_, '_> {
@@ -41,6 +42,29 @@ impl Checkup<'_, '_> {
                 self.say_as(&person, vec![Event::Resolved { note }]).map(drop)
             }
             None => Ok(()),
+        }
+    }
+
+    /// Takes in how the check came out when an incident of an earlier run was to go on.
+    pub(super) fn shown_again(&mut self, ran: &Ran) -> Result<(), StoreError> {
+        if !ran.is_green() {
+            let evidence = self.examine(ran);
+            self.case.took = ran.took;
+            self.case.first.get_or_insert_with(|| evidence.clone());
+            self.case.earlier.push(Colour::Red);
+            self.case.seen = Some(evidence);
+            return Ok(());
+        }
+        match self.clinic.by.clone() {
+            Some(person) => {
+                let note = Some(Scrubbed::literal(breaker::AGAIN));
+                self.say_as(&person, vec![Event::Resolved { note }]).map(drop)
+            }
+            // Only a person settles an incident; it is left to one.
+            None => {
+                self.ending = Some(Ending::Green);
+                Ok(())
+            }
         }
     }
 

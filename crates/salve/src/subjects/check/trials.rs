@@ -240,6 +240,9 @@ impl Trials {
 pub(super) fn lay(root: &Path, files: &[Kept]) -> std::io::Result<()> {
     for (path, content) in files {
         let path = root.join(path);
+        if leads_elsewhere(root, &path) {
+            return Err(std::io::Error::other(format!("{} leads elsewhere", path.display())));
+        }
         match content {
             Some(content) => {
                 std::fs::create_dir_all(path.parent().unwrap_or(root))?;
@@ -252,6 +255,12 @@ pub(super) fn lay(root: &Path, files: &[Kept]) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns whether a path below `root` is, or leads through, a link.
+fn leads_elsewhere(root: &Path, path: &Path) -> bool {
+    let steps = path.ancestors().take_while(|step| *step != root);
+    steps.into_iter().any(|step| step.is_symlink())
 }
 
 /// Returns what a package's script runs, if the words name one.
