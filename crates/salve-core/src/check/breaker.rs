@@ -48,6 +48,15 @@ enum Fared {
 }
 
 fn came_out(tale: &Tale<'_>) -> Fared {
+    let tried = tale.incident().ledger().spent().attempts > 0;
+    match outcome_of(tale) {
+        // Where nothing was tried, nothing has failed to help.
+        Fared::Unhealed if !tried => Fared::Unclear,
+        fared @ (Fared::Healed | Fared::Unhealed | Fared::Unclear) => fared,
+    }
+}
+
+fn outcome_of(tale: &Tale<'_>) -> Fared {
     let Phase::Closed(outcome) = tale.incident().phase() else { return Fared::Unhealed };
     match outcome {
         // It was green, whoever did it.

@@ -112,16 +112,7 @@ pub(super) fn care(
     tell_mended(&store, out);
     let desk = Desk::new(&store, scrubber.clone());
     let run = Uuid::new_v4();
-    let right = RunLock::take_for(&project, Right::Checks, &desk.me, run).map_err(|error| {
-        CliError::failed("the checks of this project are being healed")
-            .because(error)
-            .hint("wait until it is done: salve status")
-    })?;
-    // What a run that was killed left must not go on writing while this one heals.
-    strays::end(right.run_before().as_slice(), &[], STRAYS);
-    for path in crate::playbook::give_back(project.root(), &scrubber) {
-        out.remark(format!("gave back {path}, which an interrupted repair had moved away"));
-    }
+    let _right = begin(&project, &desk, run, out)?;
     let care = Care::start(run)
         .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
     let outlet = Arc::new(if out.json() { super::dev::errors_only() } else { Outlet::standard() });
@@ -167,6 +158,21 @@ pub(super) fn care(
         }
     }
     Ok(worst.into())
+}
+
+/// Takes the right to heal, and clears away what a run that was killed left.
+fn begin(project: &Project, desk: &Desk<'_>, run: Uuid, out: &Output) -> Result<RunLock, CliError> {
+    let right = RunLock::take_for(project, Right::Checks, &desk.me, run).map_err(|error| {
+        CliError::failed("the checks of this project are being healed")
+            .because(error)
+            .hint("wait until it is done: salve status")
+    })?;
+    // It must not go on writing while this one heals.
+    strays::end(right.run_before().as_slice(), &[], STRAYS);
+    for path in crate::playbook::give_back(project.root(), &desk.scrubber) {
+        out.remark(format!("gave back {path}, which an interrupted repair had moved away"));
+    }
+    Ok(right)
 }
 
 /// Gives back what an agent of a killed run broke in the repository.

@@ -151,7 +151,7 @@ pub struct Call {
 #[derive(Debug)]
 pub enum Launched {
     /// It works; the event is for the incident.
-    Works(Minder, Event),
+    Works(Box<Minder>, Event),
     /// It does not, for this reason.
     Refused(String),
 }
@@ -187,7 +187,7 @@ impl Agents<'_> {
                 let agent = Arc::new(agent);
                 let (name, stopped) = (task.agent.clone(), false);
                 let minder = Minder { agent, name, incident, effect, guard, stopped, repository };
-                Ok(Launched::Works(minder, launched))
+                Ok(Launched::Works(Box::new(minder), launched))
             }
             Err(error) => {
                 let left = self.release(guard, now)?;

@@ -15,9 +15,13 @@ exit 1
 
 #[test]
 fn the_same_failure_in_three_incidents_halts_healing() {
+    // Where nothing was tried, nothing is held against it.
     let ward = Ward::new();
     ward.heal(&[]).expect(3, &["Nothing further is known to try"]);
-    ward.heal(&[]).expect(3, &["Nothing further is known to try"]);
+    let ward = ward.agent("true");
+    let once = ["--set", "heal.max_attempts=1", "--", "sh", "check.sh"];
+    ward.heal(&once).expect(3, &["the agent changed nothing"]);
+    ward.heal(&once).expect(3, &["the agent changed nothing"]);
     let ward = ward.agent("touch ../called; printf 5 > sum.txt");
     let systemic = "The same failure came up in several incidents";
     ward.heal(&[]).expect(3, &["not healed in 3 incidents", systemic]);

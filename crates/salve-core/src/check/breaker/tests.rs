@@ -38,8 +38,16 @@ fn close(story: &mut Story) {
     story.finish(Effect::Release, Report::Done);
 }
 
+/// An incident in which one remedy did not help and nothing is left.
 fn asking() -> Story {
     let mut story = opened();
+    story.judge(RemedyKind::Retry, "again", Verdict::Allow);
+    let proof = Proof::Failed;
+    story.finish(Effect::Verify, Report::Verified { proof, symptom: None });
+    nothing_left(story)
+}
+
+fn nothing_left(mut story: Story) -> Story {
     story.salve(Event::NothingLeft {}).unwrap();
     story.finish(Effect::Ask, Report::Done);
     story
@@ -93,6 +101,8 @@ fn a_failure_is_counted_by_incidents_that_were_not_healed_since_it_was() {
     check(&[again(), resolved(Some("rewrote it")), open.clone()], 1);
     check(&[again(), healed("a", Proof::Transient), open.clone()], 1);
     check(&[again(), aborted(), open], 2);
+    let untried = nothing_left(opened()).journal;
+    check(&[untried.clone(), untried], 0);
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Checkup<'_, '_> {
         let call = Call { incident, effect, profile, task, now };
         match agents.launch(care, &call, scrubber, on)? {
             Launched::Works(minder, launched) => {
-                self.minder = Some(minder);
+                self.minder = Some(*minder);
                 self.append(incident, launched)
             }
             Launched::Refused(text) => {

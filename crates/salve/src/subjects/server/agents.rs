@@ -112,7 +112,7 @@ impl Fleet<'_> {
         let call = Call { incident, effect, profile, task, now };
         match agents.launch(care, &call, scrubber, on)? {
             Launched::Works(minder, launched) => {
-                self.servers[at].minder = Some(minder);
+                self.servers[at].minder = Some(*minder);
                 self.append(at, incident, launched)
             }
             Launched::Refused(text) => {
