@@ -126,7 +126,9 @@ fn what_a_killed_keeper_left_is_given_back_by_the_next() {
     assert!(mend(&place.root()).is_empty(), "its keeper is at work");
     guard.lair.leave();
     assert!(mend(Path::new("/elsewhere")).is_empty(), "it is another project's");
-    assert_eq!(mend(&place.root()), ["the repository was deleted and is back"]);
+    // A child that another test is just starting may hold the lock for a moment longer.
+    let mended = std::iter::repeat_with(|| mend(&place.root())).find(|told| !told.is_empty());
+    assert_eq!(mended.unwrap(), ["the repository was deleted and is back"]);
     assert_eq!(gits_own(&place.root()), own);
     assert_eq!(fs::read_dir(&base).unwrap().count(), 0);
 }
