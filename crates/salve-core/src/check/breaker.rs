@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::attempt::{Ended, attempts};
 use super::{Case, Results, Sort};
-use crate::event::{ChangedFile, Event, Outcome, Proof, SubjectKind};
+use crate::event::{ChangedFile, Effect, Event, Outcome, Proof, SubjectKind};
 use crate::id::Signature;
 use crate::incident::Phase;
 use crate::repair::Tale;
@@ -48,9 +48,11 @@ enum Fared {
 }
 
 fn came_out(tale: &Tale<'_>) -> Fared {
-    let tried = tale.incident().ledger().spent().attempts > 0;
+    let applies =
+        |event: &Event| matches!(event, Event::Requested { what: Effect::Apply { .. }, .. });
+    let tried = tale.lines().iter().any(|line| applies(&line.entry.event));
     match outcome_of(tale) {
-        // Where nothing was tried, nothing has failed to help.
+        // Where it was at most run again, nothing has failed to help.
         Fared::Unhealed if !tried => Fared::Unclear,
         fared @ (Fared::Healed | Fared::Unhealed | Fared::Unclear) => fared,
     }

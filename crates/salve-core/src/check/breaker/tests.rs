@@ -1,7 +1,7 @@
 use super::*;
 use crate::check::{Counts, Tool};
 use crate::event::{
-    Actor, Draft, Effect, Entry, Limits, Mode, Order, Policy, RemedyKind, Repeat, Report, Subject,
+    Actor, Draft, Entry, Limits, Mode, Order, Policy, RemedyKind, Repeat, Report, Scope, Subject,
     Verdict,
 };
 use crate::incident::testing::{Story, id, person, policy, process, symptom, time};
@@ -41,9 +41,12 @@ fn close(story: &mut Story) {
 /// An incident in which one remedy did not help and nothing is left.
 fn asking() -> Story {
     let mut story = opened();
-    story.judge(RemedyKind::Retry, "again", Verdict::Allow);
-    let proof = Proof::Failed;
-    story.finish(Effect::Verify, Report::Verified { proof, symptom: None });
+    story.judge(RemedyKind::Command, "fix", Verdict::Allow);
+    story.finish(Effect::Snapshot, Report::Done);
+    let run = story.run().unwrap();
+    let report = Report::Failed { reason: Scrubbed::literal("no") };
+    story.salve(Event::Finished { effect: run.effect, report }).unwrap();
+    story.finish(Effect::RollBack(Scope::Attempt), Report::Done);
     nothing_left(story)
 }
 
