@@ -11,6 +11,9 @@ use crate::heal::spawn_thread;
 use crate::process::Terminal;
 use crate::store::StoreError;
 
+/// How often it is looked for remedies that still run when everything ends.
+const REMEDY_LOOK: Duration = Duration::from_millis(100);
+
 /// How long a remedy's command may take to end when it is told to.
 const REMEDY_GRACE: Duration = Duration::from_secs(2);
 
@@ -99,7 +102,13 @@ impl Fleet<'_> {
         if self.servers.iter().any(|server| server.busy.is_some()) {
             let care = self.care.clone();
             // A remedy whose command ends puts back what it had moved away.
-            spawn_thread("remedies", move || care.wind_up(is_remedy, REMEDY_GRACE));
+            spawn_thread("remedies", move || {
+                // One that was just being started is known a little later.
+                loop {
+                    care.wind_up(is_remedy, REMEDY_GRACE);
+                    std::thread::sleep(REMEDY_LOOK);
+                }
+            });
         }
         for at in 0..self.servers.len() {
             match &mut self.servers[at].state {
