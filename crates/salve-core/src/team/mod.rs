@@ -1,7 +1,7 @@
 //! What a team tells Salve: issues, and proposals how to fix them.
 //!
 //! [`accept`] judges what comes in, the same for people and agents; [`Team`] is what the journal
-//! knows; [`ranked`] says in which order proposals are tried.
+//! knows; [`Team::ranked`] says in which order proposals are tried.
 //!
 //! **Invariant:** a proposal is written as it came or not at all: with a secret taken out it would
 //! be another one.
