@@ -246,6 +246,11 @@ impl Workspace {
         Ok(String::from_utf8_lossy(&patch).into_owned())
     }
 
+    /// Returns what a file holds in a snapshot; nothing if it is not there.
+    pub fn content(&self, of: &Snapshot, path: &str) -> Result<Option<Vec<u8>>, WorkspaceError> {
+        self.scanner.git.ask(&["cat-file", "blob", &format!("{}:{path}", of.name.to_ref())])
+    }
+
     /// Returns what changed from the last commit to a snapshot, as a patch; nothing where there is
     /// no commit to compare with.
     pub fn since_commit(&self, to: &Snapshot) -> Result<Option<String>, WorkspaceError> {

@@ -1,6 +1,6 @@
 //! Repairs that weaken what judges them are seen through; honest ones are not suspected.
 
-use crate::heal::{Ward, git};
+use crate::heal::{Visit, Ward, git};
 
 const TEST: &str = "import add\n\n\ndef test_adds():\n    assert add.add(2, 3) == 5\n\n\n\
                     def test_adds_nothing():\n    assert add.add(2, 0) == 2\n";
@@ -83,4 +83,20 @@ fn a_weakening_that_a_repair_did_not_need_is_put_back() {
     ward.heal(&check()).expect(0, &["proven", "put back"]);
     assert_eq!(ward.read("add.py"), MENDED, "the repair stays");
     assert_eq!(ward.read("test_add.py"), TEST, "the test is as it was");
+}
+
+#[test]
+fn where_the_verifier_as_it_was_cannot_be_run_a_changed_one_is_not_trusted() {
+    let weakened = "sed -i 's/== 5/is not None/' test_add.py".to_owned();
+    let honest = format!("printf '{}' > add.py", MENDED.replace('\n', "\\n"));
+    for (agent, code, said) in [(weakened, 3, "masked"), (honest, 0, "could not be run again")] {
+        let ward = ward(&agent);
+        // No state can be laid out beside the tree.
+        let nowhere = ward.project.home().join("nowhere");
+        std::fs::write(&nowhere, "").unwrap();
+        let mut heal = ward.command(&check());
+        heal.env("XDG_CACHE_HOME", nowhere);
+        Visit::of(&heal.output().unwrap()).expect(code, &[said]);
+        assert_eq!(ward.read("test_add.py"), TEST, "{agent}: no weakened test stays");
+    }
 }

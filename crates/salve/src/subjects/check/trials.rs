@@ -71,16 +71,18 @@ pub struct Trials {
 /// A file below the project's root and what it is to be; nothing where there is no such file.
 pub type Kept = (String, Option<Vec<u8>>);
 
-/// Both states of the files, and the directory in which the older one lies.
+/// Both states of the files.
 struct States {
     workspace: Workspace,
+    before: Snapshot,
     after: Snapshot,
-    shadow: Shadow,
-    files: Vec<String>,
+    /// The files that differ, with what they were.
+    files: Vec<Kept>,
 }
 
 impl Question {
-    /// Runs what there is to run, side by side.
+    /// Runs what there is to run, one after the other: a check may need something for itself, such
+    /// as a port.
     pub(super) fn answer(&self) -> Trials {
         let states = match self.states() {
             Ok(Some(states)) => states,
@@ -88,21 +90,13 @@ impl Question {
             Err(error) => return Trials::none(&with_causes(&error)),
         };
         let examined = self.examine(&states);
-        let previous = self.previous(&states, &examined);
-        std::thread::scope(|scope| {
-            let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-            let old = (!examined.touched.is_empty()).then(|| {
-                let run = || self.try_old_verifier(&states, &previous);
-                thread("old verifier").spawn_scoped(scope, run)
-            });
-            let before = (self.extent == Extent::Full).then(|| {
-                let run = || self.try_before(&states.shadow);
-                thread("before").spawn_scoped(scope, run)
-            });
-            let (before, old_verifier) = (before.map(join), old.map(join));
-            let previous = previous.clone().unwrap_or_default();
-            Trials { before, old_verifier, weakenings: examined.weakenings.clone(), previous }
-        })
+        let previous = previous(&states, &examined);
+        let before =
+            (self.extent == Extent::Full).then(|| on_thread("before", || self.try_before(&states)));
+        let old_verifier = (!examined.touched.is_empty())
+            .then(|| on_thread("old verifier", || self.try_old_verifier(&states, &previous)));
+        let previous = previous.unwrap_or_default();
+        Trials { before, old_verifier, weakenings: examined.weakenings, previous }
     }
 
     fn states(&self) -> Result<Option<States>, WorkspaceError> {
@@ -112,67 +106,41 @@ impl Question {
         else {
             return Ok(None);
         };
-        let files = workspace.compare(&before, &after)?;
-        let files = files.into_iter().map(|change| change.path).collect();
-        let shadow = workspace.shadow(&before)?;
-        Ok(Some(States { workspace, after, shadow, files }))
+        let changed = workspace.compare(&before, &after)?;
+        let was = |path: String| Ok((path.clone(), workspace.content(&before, &path)?));
+        let files: Result<Vec<Kept>, WorkspaceError> =
+            changed.into_iter().map(|change| was(change.path)).collect();
+        let files = files?;
+        Ok(Some(States { workspace, before, after, files }))
     }
 
     /// Finds out what the repair did to the verifier.
     fn examine(&self, states: &States) -> Examined {
         let root = self.project.root();
-        let read = |path: &Path| {
-            let bytes = std::fs::read(path).ok()?;
-            Some(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        let texts: Vec<(Option<String>, Option<String>)> = states
-            .files
-            .iter()
-            .map(|file| (read(&states.shadow.root().join(file)), read(&root.join(file))))
-            .collect();
-        let edits: Vec<Edit<'_>> = states
-            .files
-            .iter()
-            .zip(&texts)
-            .map(|(path, (before, after))| Edit {
-                path,
-                before: before.as_deref(),
-                after: after.as_deref(),
-            })
-            .collect();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let texts = states.files.iter().map(|(path, before)| {
+            (before.clone().map(text), std::fs::read(root.join(path)).ok().map(text))
+        });
+        let texts: Vec<(Option<String>, Option<String>)> = texts.collect();
+        let edits = states.files.iter().zip(&texts).map(|((path, _), (before, after))| Edit {
+            path,
+            before: before.as_deref(),
+            after: after.as_deref(),
+        });
         let words = self.plan.argv.iter().map(|word| word.to_string_lossy().into_owned());
-        let words: Vec<String> = words.collect();
-        tamper::examine(&edits, &words)
+        tamper::examine(&edits.collect::<Vec<_>>(), &words.collect::<Vec<_>>())
     }
 
-    /// Returns the touched files of the verifier as they would be without the repair.
-    fn previous(&self, states: &States, examined: &Examined) -> Result<Vec<Kept>, String> {
-        let one = |touch: &Touch| {
-            let content = match &touch.previous {
-                Previous::AsBefore => {
-                    let path = states.shadow.root().join(&touch.path);
-                    match std::fs::read(&path) {
-                        Ok(content) => Some(content),
-                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-                        Err(error) => return Err(format!("{}: {error}", touch.path)),
-                    }
-                }
-                Previous::Text(text) => Some(text.clone().into_bytes()),
-                Previous::Unknown => {
-                    return Err(format!("it cannot be told what judges in {}", touch.path));
-                }
-            };
-            Ok((touch.path.clone(), content))
+    fn try_before(&self, states: &States) -> Trial {
+        let shadow = match states.workspace.shadow(&states.before) {
+            Ok(shadow) => shadow,
+            Err(error) => return Trial::NotRun(with_causes(&error)),
         };
-        examined.touched.iter().map(one).collect()
-    }
-
-    fn try_before(&self, shadow: &Shadow) -> Trial {
         // The real tree is out of reach from here on, for this thread and all it starts.
         shadow.confine();
-        let narrowed = self.narrowed().map(|words| self.run_in(shadow, words));
+        let narrowed = self.narrowed().map(|words| self.run_in(&shadow, words));
         let told = narrowed.filter(|ran| check::read(&ran.output).counts.ran() > Some(0));
-        Trial::Ran(told.unwrap_or_else(|| self.run_in(shadow, self.plan.argv.clone())))
+        Trial::Ran(told.unwrap_or_else(|| self.run_in(&shadow, self.plan.argv.clone())))
     }
 
     fn try_old_verifier(&self, states: &States, previous: &Result<Vec<Kept>, String>) -> Trial {
@@ -219,20 +187,42 @@ impl Question {
     }
 }
 
-fn join(thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Trial>>) -> Trial {
-    match thread.map(std::thread::ScopedJoinHandle::join) {
-        Ok(Ok(trial)) => trial,
-        Ok(Err(_)) => Trial::NotRun("its thread failed".into()),
-        Err(error) => Trial::NotRun(error.to_string()),
-    }
+/// Returns the touched files of the verifier as they would be without the repair.
+fn previous(states: &States, examined: &Examined) -> Result<Vec<Kept>, String> {
+    let one = |touch: &Touch| {
+        let content = match &touch.previous {
+            Previous::AsBefore => {
+                let known = states.files.iter().find(|(path, _)| *path == touch.path);
+                known.and_then(|(_, content)| content.clone())
+            }
+            Previous::Text(text) => Some(text.clone().into_bytes()),
+            Previous::Unknown => {
+                return Err(format!("it cannot be told what judges in {}", touch.path));
+            }
+        };
+        Ok((touch.path.clone(), content))
+    };
+    examined.touched.iter().map(one).collect()
+}
+
+/// Runs something on a thread that ends with it, and waits.
+fn on_thread(name: &str, run: impl FnOnce() -> Trial + Send) -> Trial {
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        match builder.spawn_scoped(scope, run).map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(trial)) => trial,
+            Ok(Err(_)) => Trial::NotRun("its thread failed".into()),
+            Err(error) => Trial::NotRun(error.to_string()),
+        }
+    })
 }
 
 impl Trials {
-    /// Returns that nothing could be run, and why.
+    /// Returns that nothing could be looked at, and why; what nobody looked at is not trusted.
     fn none(why: &str) -> Self {
         let (weakenings, previous) = Default::default();
-        let before = Some(Trial::NotRun(why.to_owned()));
-        Self { before, old_verifier: None, weakenings, previous }
+        let unseen = || Some(Trial::NotRun(why.to_owned()));
+        Self { before: unseen(), old_verifier: unseen(), weakenings, previous }
     }
 }
 
