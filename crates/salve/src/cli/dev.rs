@@ -19,18 +19,18 @@ use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
 use self::keys::Keys;
-use super::project::{speaker, tell_mended, user_name};
+use super::project::{kept, presence, speaker, tell_mended, user_name};
 use super::voice::Voice;
 use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::dirs;
 use crate::heal::shelf::Shelf;
 use crate::heal::{Desk, control};
-use crate::process::{Capture, Care, Logs, Look, Outlet, Terminal, keeper, strays};
+use crate::process::{Capture, Care, Logs, Look, Outlet, Terminal, strays};
 use crate::project::{Project, ProjectError};
 use crate::store::{Filter, Store};
 use crate::subjects::server::{
-    Ending, Fleet, FleetError, Input, Parts, Presence, RepairPlan, ServerPlan, Timing,
+    Ending, Fleet, FleetError, Input, Parts, RepairPlan, ServerPlan, Timing,
 };
 
 /// The colours that tell several servers apart; red and yellow are for trouble.
@@ -56,12 +56,7 @@ pub(super) struct Args {
 
 /// Runs the servers, in two processes: one that works and one that keeps.
 pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
-    if !keeper::is_worker() {
-        let own = std::env::args_os().skip(1);
-        return keeper::keep(own)
-            .map_err(|error| CliError::failed("cannot start the worker").because(error));
-    }
-    work(args, out)
+    kept(|| work(args, out))
 }
 
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
@@ -139,7 +134,9 @@ fn hear_keys(
 ) {
     match (by, servers.iter().any(|server| server.pty)) {
         (_, true) => ears::pass_keys(post),
-        (Some(by), false) if presence() == Presence::Attended && !out.json() => keys(by).hear(),
+        (Some(by), false) if presence() == crate::heal::Presence::Attended && !out.json() => {
+            keys(by).hear()
+        }
         (_, false) => {}
     }
 }
@@ -153,13 +150,6 @@ fn heed_control(store: &Store, scrubber: &Scrubber, post: &Sender<Input>) {
     let tell = move |text| drop(post.send(Input::Note { server: 0, text }));
     watch.look(store).into_iter().for_each(&tell);
     watch.go_on(tell);
-}
-
-fn presence() -> Presence {
-    match std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        true => Presence::Attended,
-        false => Presence::Unattended,
-    }
 }
 
 pub(super) fn locate(out: &Output) -> Result<Project, CliError> {

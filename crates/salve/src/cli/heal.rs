@@ -16,17 +16,17 @@ use uuid::Uuid;
 use super::dev::{agents, locate, shelf};
 use super::events::visible;
 use super::listen::{Heard, listen};
-use super::project::{speaker, tell_mended, user_name};
+use super::project::{kept, presence, speaker, tell_mended, user_name};
 use super::voice::Voice;
 use super::{CliError, Exit, Output};
 use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
 use crate::detect;
 use crate::heal::right::{Right, RunLock};
 use crate::heal::{Desk, control};
-use crate::process::{Capture, Care, Look, Outlet, keeper, strays};
+use crate::process::{Capture, Care, Look, Outlet, strays};
 use crate::project::Project;
 use crate::store::Store;
-use crate::subjects::check::{CheckPlan, Clinic, Ending, HealPlan, Input, Presence, Records};
+use crate::subjects::check::{CheckPlan, Clinic, Ending, HealPlan, Input, Records};
 
 /// How long what a killed run left may take to end by itself.
 const STRAYS: Duration = Duration::from_secs(2);
@@ -48,17 +48,6 @@ pub(super) struct Args {
 /// Runs the checks, in two processes: one that works and one that keeps.
 pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     kept(|| work(args, out))
-}
-
-/// Works under a keeper, which is started if there is none.
-pub(super) fn kept(
-    work: impl FnOnce() -> Result<ExitCode, CliError>,
-) -> Result<ExitCode, CliError> {
-    if keeper::is_worker() {
-        return work();
-    }
-    keeper::keep(std::env::args_os().skip(1))
-        .map_err(|error| CliError::failed("cannot start the worker").because(error))
 }
 
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
@@ -146,10 +135,19 @@ pub(super) fn care(
     };
     heed_control(&mut clinic);
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX).max(2_000);
+    let capture = || Capture::new(outlet.clone(), Look::Plain).with_lines(lines);
+    all(&mut clinic, plans, capture)
+}
+
+/// Takes each check to its end; the worst ending counts.
+fn all(
+    clinic: &mut Clinic<'_>,
+    plans: Vec<CheckPlan>,
+    capture: impl Fn() -> Capture,
+) -> Result<ExitCode, CliError> {
     let mut worst = Exit::Well;
     for plan in plans {
-        let capture = Capture::new(outlet.clone(), Look::Plain).with_lines(lines);
-        match exit_of(clinic.heal(plan, Arc::new(capture))?) {
+        match exit_of(clinic.heal(plan, Arc::new(capture()))?) {
             Ok(Exit::Well) => {}
             // A person should hear of what needs them, whatever else is red.
             Ok(Exit::NeedsPerson) => worst = Exit::NeedsPerson,
@@ -219,13 +217,6 @@ pub(super) fn use_agent(config: &mut Config, agent: &str) {
             AgentRuntime::Command
         }
     });
-}
-
-fn presence() -> Presence {
-    match std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        true => Presence::Attended,
-        false => Presence::Unattended,
-    }
 }
 
 /// Returns the checks that the project's own files name.

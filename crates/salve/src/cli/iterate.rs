@@ -7,7 +7,8 @@ use std::time::Duration;
 use salve_core::event::SubjectKind;
 
 use super::dev::locate;
-use super::heal::{Wanted, care, kept, use_agent};
+use super::heal::{Wanted, care, use_agent};
+use super::project::kept;
 use super::{CliError, Output};
 
 /// Arguments of `salve loop`.

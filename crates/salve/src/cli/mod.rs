@@ -177,58 +177,50 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let out = Output::new(&cli.global);
-    // Their exit code may be that of what they ran.
-    let kept = match &cli.command {
-        Command::Dev(args) => Some(dev::run(args, &out)),
-        Command::Heal(args) => Some(heal::run(args, &out)),
-        Command::Loop(args) => Some(iterate::run(args, &out)),
-        _ => None,
+    obey(cli.command, &out).unwrap_or_else(|error| {
+        out.error(&error);
+        error.exit().into()
+    })
+}
+
+/// Does what one command says.
+fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
+    let exit = match command {
+        // Their exit code may be that of what they ran.
+        Command::Dev(args) => return dev::run(&args, out),
+        Command::Heal(args) => return heal::run(&args, out),
+        Command::Loop(args) => return iterate::run(&args, out),
+        Command::Start(args) => servers::run(&args, ServerOrder::Start, out)?,
+        Command::Stop(args) => servers::run(&args, ServerOrder::Stop, out)?,
+        Command::Restart(args) => servers::run(&args, ServerOrder::Restart, out)?,
+        Command::Logs(args) => logs::run(&args, out)?,
+        Command::Fingerprint(args) => fingerprint::run(args, out)?,
+        Command::Scrub(args) => scrub::run(args, out)?,
+        Command::Gate(args) => gate::run(args, out)?,
+        Command::Events(args) => events::run(args, out)?,
+        Command::Memory(args) => memory::run(args, out)?,
+        Command::Config(args) => config::run(args, out)?,
+        Command::Doctor(args) => doctor::run(args, out)?,
+        Command::Init(args) => init::run(args, out)?,
+        Command::Status(args) => status::run(args, out)?,
+        Command::Incidents(args) => incidents::run(&args, out)?,
+        Command::Show(args) => show::run(args, out)?,
+        Command::Approve(args) => answer::approve(args, out)?,
+        Command::Reject(args) => answer::reject(args, out)?,
+        Command::Resolve(args) => answer::resolve(args, out)?,
+        Command::Retry(to) => answer::order(to, Order::Retry, out)?,
+        Command::Pause(to) => answer::order(to, Order::Pause, out)?,
+        Command::Resume(to) => answer::order(to, Order::Resume, out)?,
+        Command::Abort(to) => answer::order(to, Order::Abort, out)?,
+        Command::Refill(args) => answer::refill(args, out)?,
+        Command::Report(args) => report::run(args, out)?,
+        Command::Explain(args) => explain::run(args, out)?,
+        Command::Mcp(args) => mcp::run(args, out)?,
+        Command::Undo(args) => undo::run(args, out)?,
+        Command::Completions(args) => completions::run(args, &mut Cli::command(), out)?,
+        Command::Man(args) => man::run(args, Cli::command(), out)?,
     };
-    if let Some(ended) = kept {
-        return ended.unwrap_or_else(|error| {
-            out.error(&error);
-            error.exit().into()
-        });
-    }
-    let result = match cli.command {
-        Command::Dev(_) | Command::Heal(_) | Command::Loop(_) => Ok(Exit::Well),
-        Command::Start(args) => servers::run(&args, ServerOrder::Start, &out),
-        Command::Stop(args) => servers::run(&args, ServerOrder::Stop, &out),
-        Command::Restart(args) => servers::run(&args, ServerOrder::Restart, &out),
-        Command::Logs(args) => logs::run(&args, &out),
-        Command::Fingerprint(args) => fingerprint::run(args, &out),
-        Command::Scrub(args) => scrub::run(args, &out),
-        Command::Gate(args) => gate::run(args, &out),
-        Command::Events(args) => events::run(args, &out),
-        Command::Memory(args) => memory::run(args, &out),
-        Command::Config(args) => config::run(args, &out),
-        Command::Doctor(args) => doctor::run(args, &out),
-        Command::Init(args) => init::run(args, &out),
-        Command::Status(args) => status::run(args, &out),
-        Command::Incidents(args) => incidents::run(&args, &out),
-        Command::Show(args) => show::run(args, &out),
-        Command::Approve(args) => answer::approve(args, &out),
-        Command::Reject(args) => answer::reject(args, &out),
-        Command::Resolve(args) => answer::resolve(args, &out),
-        Command::Retry(to) => answer::order(to, Order::Retry, &out),
-        Command::Pause(to) => answer::order(to, Order::Pause, &out),
-        Command::Resume(to) => answer::order(to, Order::Resume, &out),
-        Command::Abort(to) => answer::order(to, Order::Abort, &out),
-        Command::Refill(args) => answer::refill(args, &out),
-        Command::Report(args) => report::run(args, &out),
-        Command::Explain(args) => explain::run(args, &out),
-        Command::Mcp(args) => mcp::run(args, &out),
-        Command::Undo(args) => undo::run(args, &out),
-        Command::Completions(args) => completions::run(args, &mut Cli::command(), &out),
-        Command::Man(args) => man::run(args, Cli::command(), &out),
-    };
-    match result {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            out.error(&error);
-            error.exit().into()
-        }
-    }
+    Ok(exit.into())
 }
 
 #[cfg(test)]

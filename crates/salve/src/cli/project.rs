@@ -1,10 +1,14 @@
 //! What commands need of the project and its files, with errors for people.
 
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
 use salve_core::event::Actor;
 use salve_core::scrub::Scrubber;
 
 use crate::atomic::WriteError;
-use crate::process;
+use crate::heal::Presence;
+use crate::process::{self, keeper};
 use crate::project::{Project, ProjectError};
 use crate::store::{Store, StoreError};
 
@@ -42,6 +46,25 @@ pub(super) fn speaker(scrubber: &Scrubber) -> Actor {
         return Actor::Agent { name: scrubber.scrub(&name) };
     }
     Actor::Person { name: scrubber.scrub(&user_name()) }
+}
+
+/// Returns whether somebody is at the terminal.
+pub(super) fn presence() -> Presence {
+    match std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        true => Presence::Attended,
+        false => Presence::Unattended,
+    }
+}
+
+/// Works under a keeper, which is started if there is none.
+pub(super) fn kept(
+    work: impl FnOnce() -> Result<ExitCode, CliError>,
+) -> Result<ExitCode, CliError> {
+    if keeper::is_worker() {
+        return work();
+    }
+    keeper::keep(std::env::args_os().skip(1))
+        .map_err(|error| CliError::failed("cannot start the worker").because(error))
 }
 
 fn said(variable: &str) -> Option<String> {

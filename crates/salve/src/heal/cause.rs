@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use salve_core::event::{Exit, Report, Symptom};
+use salve_core::event::{Acted, Exit, Report, Symptom};
 use salve_core::fingerprint::{Fingerprint, Hints, Rules};
 use salve_core::playbook::{Action, Diagnosis, Playbook, Prescription, Seen};
-use salve_core::repair::exit_text;
+use salve_core::repair::{exit_text, signal_name};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use uuid::Uuid;
 
@@ -60,6 +60,29 @@ pub struct Evidence {
     pub fingerprint: Fingerprint,
     /// The last lines that were written.
     pub output: Scrubbed,
+}
+
+impl Evidence {
+    /// Finds out what a failure is, from how it ended and what it wrote.
+    pub fn of(output: &str, exit: Option<&Exit>, rules: &Rules, scrubber: &Scrubber) -> Self {
+        let output = scrubber.scrub(output);
+        let (exit_code, signal) = match exit {
+            Some(Exit::Code(code)) => (Some(*code), None),
+            Some(Exit::Signal(signal)) => (None, Some(signal_name(*signal))),
+            Some(Exit::TimedOut | Exit::Hung) | None => (None, None),
+        };
+        let hints = Hints { exit_code, signal, tool: None };
+        let fingerprint = rules.fingerprint(output.as_str(), &hints);
+        let symptom = Symptom {
+            signature: fingerprint.signature,
+            class: fingerprint.class,
+            key_line: scrubber.scrub(&fingerprint.key_line),
+            exit: exit.cloned(),
+            tree: None,
+            acted: Acted::No,
+        };
+        Self { symptom, fingerprint, output }
+    }
 }
 
 /// Looks into the cause of a failure.

@@ -16,9 +16,12 @@ pub mod control;
 pub mod failure_log;
 pub mod files;
 pub mod patches;
+mod presence;
 pub mod proposals;
 pub mod right;
 pub mod shelf;
+
+pub use presence::Presence;
 
 use std::cell::Cell;
 use std::path::Path;

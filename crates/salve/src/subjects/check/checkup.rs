@@ -7,12 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use salve_core::check::Results;
 use salve_core::check::proof::Colour;
-use salve_core::event::{Acted, Actor, Digest, Event, Exit, Proof, RemedyKind, Report, Symptom};
-use salve_core::fingerprint::Hints;
+use salve_core::event::{Actor, Digest, Event, Proof, RemedyKind, Report};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Move, Run as Effecting};
 use salve_core::playbook::Diagnosis;
-use salve_core::repair::signal_name;
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
@@ -286,24 +284,10 @@ impl Checkup<'_, '_> {
 
     /// Finds out what a failure is.
     pub(super) fn examine(&self, ran: &Ran) -> Evidence {
-        let scrubber = &self.clinic.desk.scrubber;
-        let output = scrubber.scrub(&ran.output);
-        let (exit_code, signal) = match &ran.exit {
-            Exit::Code(code) => (Some(*code), None),
-            Exit::Signal(signal) => (None, Some(signal_name(*signal))),
-            Exit::TimedOut | Exit::Hung => (None, None),
-        };
-        let hints = Hints { exit_code, signal, tool: None };
-        let fingerprint = self.clinic.rules.fingerprint(output.as_str(), &hints);
-        let symptom = Symptom {
-            signature: fingerprint.signature,
-            class: fingerprint.class,
-            key_line: scrubber.scrub(&fingerprint.key_line),
-            exit: Some(ran.exit.clone()),
-            tree: self.case.tree.filter(|_| self.edits()),
-            acted: Acted::No,
-        };
-        Evidence { symptom, fingerprint, output }
+        let (rules, scrubber) = (self.clinic.rules, &self.clinic.desk.scrubber);
+        let mut evidence = Evidence::of(&ran.output, Some(&ran.exit), rules, scrubber);
+        evidence.symptom.tree = self.case.tree.filter(|_| self.edits());
+        evidence
     }
 
     /// Returns whether the present trial edits files; only then is the same tree no progress.

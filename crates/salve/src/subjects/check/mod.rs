@@ -34,9 +34,9 @@ pub use records::{RecordError, Records};
 pub use trials::{Kept, Trial, Trials};
 
 use crate::agent::AgentEvent;
-use crate::heal::Desk;
 use crate::heal::agents::Agents;
 use crate::heal::shelf::Shelf;
+use crate::heal::{Desk, Presence};
 use crate::process::Care;
 use crate::project::Project;
 use crate::workspace::FileChange;
@@ -156,15 +156,6 @@ pub enum Remark {
     },
     /// Something that a person should know.
     Note(Scrubbed),
-}
-
-/// Whether somebody is at the terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// Somebody may answer: it is worth waiting.
-    Attended,
-    /// Nobody is there.
-    Unattended,
 }
 
 /// What all checks of one run share.

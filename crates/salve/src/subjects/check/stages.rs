@@ -7,7 +7,8 @@ use salve_core::incident::{Holder, Phase, Told};
 use salve_core::scrub::Scrubbed;
 
 use super::checkup::{Case, Checkup};
-use super::{Ending, Presence, Ran};
+use super::{Ending, Ran};
+use crate::heal::Presence;
 use crate::store::StoreError;
 
 impl Checkup<'_, '_> {

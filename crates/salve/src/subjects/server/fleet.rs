@@ -15,10 +15,10 @@ use super::scribing::Scribing;
 use super::{
     Case, Face, Held, Input, Remark, RepairPlan, Server, ServerPlan, State, crash_log, lock,
 };
-use crate::heal::Desk;
 use crate::heal::agents::Agents;
 use crate::heal::right::{NotGiven, Right, RunLock};
 use crate::heal::shelf::Shelf;
+use crate::heal::{Desk, Presence};
 use crate::process::{Capture, Care};
 use crate::project::Project;
 use crate::store::StoreError;
@@ -85,15 +85,6 @@ impl Stopping {
 
 /// How long what is under way may take when everything ends.
 const LAST_EFFECTS: Duration = Duration::from_secs(15);
-
-/// Whether somebody is at the terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// Somebody may answer: it is worth waiting.
-    Attended,
-    /// Nobody is there.
-    Unattended,
-}
 
 /// What a fleet is made of.
 pub struct Parts<'a> {

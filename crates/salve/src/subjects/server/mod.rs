@@ -33,7 +33,7 @@ use salve_core::playbook::{Diagnosis, Finding};
 use salve_core::scrub::Scrubbed;
 use salve_core::watch::{Ailment, Answer, Watch};
 
-pub use fleet::{Ending, Fleet, FleetError, Parts, Presence};
+pub use fleet::{Ending, Fleet, FleetError, Parts};
 pub use lock::{cared_for, clear_stale};
 pub use plan::{RepairPlan, ServerPlan, Timing};
 

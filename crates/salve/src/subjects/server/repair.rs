@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Acted, Event, Exit, Mode, Order, Outcome, Proof, RemedyKind, Report, Stage, Symptom,
+    Event, Exit, Mode, Order, Outcome, Proof, RemedyKind, Report, Stage, Symptom,
 };
-use salve_core::fingerprint::Hints;
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Move, Phase, Run as Effecting, Trial};
-use salve_core::repair::signal_name;
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
@@ -63,23 +61,10 @@ impl Fleet<'_> {
         if let Some(ailing) = &failing.ailing {
             output.push_str(&life::told(ailing));
         }
-        let output = self.desk.scrubber.scrub(&output);
-        let (exit_code, signal) = match &failing.exit {
-            Some(Exit::Code(code)) => (Some(*code), None),
-            Some(Exit::Signal(signal)) => (None, Some(signal_name(*signal))),
-            Some(Exit::TimedOut | Exit::Hung) | None => (None, None),
-        };
-        let hints = Hints { exit_code, signal, tool: None };
-        let fingerprint = self.rules.fingerprint(output.as_str(), &hints);
-        let symptom = Symptom {
-            signature: fingerprint.signature,
-            class: fingerprint.class,
-            key_line: self.desk.scrubber.scrub(&fingerprint.key_line),
-            exit: failing.exit.clone(),
-            tree: failing.tree.filter(|_| self.is_telling(at, failing)),
-            acted: Acted::No,
-        };
-        let found = Evidence { symptom, fingerprint, output };
+        let tree = failing.tree.filter(|_| self.is_telling(at, failing));
+        let mut found =
+            Evidence::of(&output, failing.exit.as_ref(), self.rules, &self.desk.scrubber);
+        found.symptom.tree = tree;
         Seen { found, uptime: failing.uptime, findings: Vec::new() }
     }
 
