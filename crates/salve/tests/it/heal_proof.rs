@@ -100,3 +100,32 @@ fn where_the_verifier_as_it_was_cannot_be_run_a_changed_one_is_not_trusted() {
         assert_eq!(ward.read("test_add.py"), TEST, "{agent}: no weakened test stays");
     }
 }
+
+#[test]
+fn what_passes_and_fails_at_random_is_not_credited_to_whoever_was_lucky() {
+    // Each run takes the next letter of a row that no agent has a hand in.
+    let check = |row: &str| {
+        format!(
+            "n=$(cat \"$HOME/runs\" 2>/dev/null || echo 0); echo $((n + 1)) > \"$HOME/runs\"; \
+             if [ \"$(printf %s {row} | cut -c$((n + 1)))\" = g ]; then echo ok; else \
+             echo 'Error: the answer was late'; exit 1; fi"
+        )
+    };
+    // Red, green with the agent's edit, red without it, and then one of the confirming runs is red.
+    for row in ["rgrr", "rgrgr", "rgrggr"] {
+        let ward = Ward::new().agent("printf 5 > sum.txt");
+        let check = check(row);
+        let visit = ward.heal(&["--", "sh", "-c", &check]);
+        visit.expect(0, &["flaky: the repaired state passed, then failed"]);
+        let memory = ward.salve(&["--json", "memory", "list"]);
+        assert!(!memory.contains("\"proven\":1"), "{row}: {memory}");
+        assert_eq!(
+            std::fs::read_to_string(ward.project.home().join("runs")).unwrap().trim(),
+            row.len().to_string(),
+            "no more runs than it took to see it"
+        );
+    }
+    let ward = Ward::new().agent("printf 5 > sum.txt");
+    let check = check("rgrggg");
+    ward.heal(&["--", "sh", "-c", &check]).expect(0, &["proven"]);
+}

@@ -1,7 +1,8 @@
 //! Whether a green check is the remedy's doing.
 //!
 //! A repair that changed files is run once more as it was before, and, where it touched what judges
-//! it, once more with the judge as it was. Core weighs what that showed.
+//! it, once more with the judge as it was. What all that speaks for is run again as it is, for it
+//! may be green by chance. Core weighs what that showed.
 
 use salve_core::check::proof::{
     self, Before, Colour, Evidence, Failure, Keep, OldVerifier, Touched,
@@ -73,7 +74,7 @@ impl Checkup<'_, '_> {
         }
         let judged = proof::judge(&Evidence {
             now: Colour::Green,
-            confirmed: None,
+            confirmed: trials.and_then(|trials| trials.confirmed),
             touched,
             earlier: &earlier,
             before: trials

@@ -1,16 +1,18 @@
-//! The runs that a proof needs: the state before the repair, and the repaired state under the
-//! verifier as it was.
+//! The runs that a proof needs: the state before the repair, the repaired state under the verifier
+//! as it was, and the repaired state once more.
 //!
-//! Each runs in a directory of its own beside the real tree, only what had failed where that can
-//! be told apart, and on threads that cannot write to the real tree.
+//! The first two run in a directory of their own beside the real tree, on threads that cannot write
+//! to the real tree; where only what had failed can be told apart, only that runs.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use salve_core::check::proof::Colour;
 use salve_core::check::tamper::{self, Edit, Examined, Previous, Touch, Weakening};
 use salve_core::check::{self, Results};
+use salve_core::event::Exit;
 
 use super::{CheckPlan, Ran, run};
 use crate::heal::files::with_causes;
@@ -20,6 +22,12 @@ use crate::workspace::{Moment, Name, Shadow, Snapshot, Workspace, WorkspaceError
 
 /// The least time that a run beside the real tree is given.
 const LEAST: Duration = Duration::from_secs(60);
+/// How long a check may take that is run once more as a whole to confirm that it is green.
+const CHEAP: Duration = Duration::from_secs(30);
+/// How often a check is run once more to confirm that it is green.
+const CONFIRMATIONS: u32 = 3;
+/// How long a check is run once more and once more.
+const CONFIRMING: Duration = Duration::from_secs(3);
 
 /// What is to be tried.
 pub(super) struct Question {
@@ -61,6 +69,8 @@ pub struct Trials {
     pub before: Option<Trial>,
     /// The repaired state under the verifier as it was, if the repair touched that.
     pub old_verifier: Option<Trial>,
+    /// The repaired state once more, if nothing else spoke against the repair.
+    pub confirmed: Option<Colour>,
     /// How the repair weakened the verifier.
     pub weakenings: Vec<Weakening>,
     /// The files of the verifier that the repair touched, as they would be without that; nothing
@@ -95,8 +105,42 @@ impl Question {
             (self.extent == Extent::Full).then(|| on_thread("before", || self.try_before(&states)));
         let old_verifier = (!examined.touched.is_empty())
             .then(|| on_thread("old verifier", || self.try_old_verifier(&states, &previous)));
+        // What is not credited anyway need not be confirmed.
+        let speaks = matches!(&before, Some(Trial::Ran(ran)) if !ran.is_green())
+            && matches!(&old_verifier, None | Some(Trial::Ran(Ran { exit: Exit::Code(0), .. })));
+        let confirmed = if speaks { self.confirm() } else { None };
         let previous = previous.unwrap_or_default();
-        Trials { before, old_verifier, weakenings: examined.weakenings, previous }
+        Trials { before, old_verifier, confirmed, weakenings: examined.weakenings, previous }
+    }
+
+    /// Runs the repaired state again, a few times where that takes no time: what is green and red by
+    /// turns may have been green by chance.
+    fn confirm(&self) -> Option<Colour> {
+        let narrowed = self.narrowed();
+        let told = |ran: &Ran| check::read(&ran.output).counts.ran() > Some(0);
+        let since = Instant::now();
+        let mut colour = None;
+        for _ in 0..CONFIRMATIONS {
+            let few = narrowed.clone().map(|words| self.run_here(words)).filter(told);
+            let ran = match few {
+                Some(ran) => ran,
+                None if self.took <= CHEAP => self.run_here(self.plan.argv.clone()),
+                None => return colour,
+            };
+            if !ran.is_green() {
+                return Some(Colour::Red);
+            }
+            colour = Some(Colour::Green);
+            if since.elapsed() >= CONFIRMING {
+                break;
+            }
+        }
+        colour
+    }
+
+    fn run_here(&self, argv: Vec<OsString>) -> Ran {
+        let plan = CheckPlan { argv, ..self.plan.clone() };
+        run::wait(&self.care, &plan, unseen())
     }
 
     fn states(&self) -> Result<Option<States>, WorkspaceError> {
@@ -181,10 +225,14 @@ impl Question {
             limit: self.plan.limit.min(self.took.saturating_mul(5).max(LEAST)),
             ..self.plan.clone()
         };
-        let capture = Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(2_000);
-        let ran = run::wait(&self.care, &plan, Arc::new(capture));
+        let ran = run::wait(&self.care, &plan, unseen());
         Ran { output: shadow.told(&ran.output), ..ran }
     }
+}
+
+/// Returns where the output of a run goes that nobody sees.
+fn unseen() -> Arc<Capture> {
+    Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(2_000))
 }
 
 /// Returns the touched files of the verifier as they would be without the repair.
@@ -222,7 +270,7 @@ impl Trials {
     fn none(why: &str) -> Self {
         let (weakenings, previous) = Default::default();
         let unseen = || Some(Trial::NotRun(why.to_owned()));
-        Self { before: unseen(), old_verifier: unseen(), weakenings, previous }
+        Self { before: unseen(), old_verifier: unseen(), confirmed: None, weakenings, previous }
     }
 }
 
