@@ -152,7 +152,7 @@ impl Care {
         if input == Input::Ended && self.is_ending.load(Ordering::SeqCst) {
             return Err(SpawnError::Ending);
         }
-        let (origin, brand) = self.origin(&spec.server);
+        let (origin, brand) = self.origin(spec);
         spec.output.mark_start();
         let mut mains = reaper::mains();
         let launched = launch::launch(spec, input, self.run, brand)?;
@@ -205,15 +205,19 @@ impl Care {
     }
 
     /// Returns the place and the brand of a server, the same at every restart.
-    fn origin(&self, server: &str) -> (usize, u64) {
+    fn origin(&self, spec: &Spec) -> (usize, u64) {
         let mut table = lock(&self.shared.table);
-        let known = |origin: &Origin| origin.run == self.run && origin.server == server;
+        let known = |origin: &Origin| {
+            origin.run == self.run
+                && origin.server == spec.server
+                && launch::is_agents(origin.brand) == launch::starts_agent(spec)
+        };
         if let Some(place) = table.origins.iter().position(known) {
             return (place, table.origins[place].brand);
         }
         let place = table.origins.len();
-        let brand = launch::brand(self.run, u16::try_from(place + 1).unwrap_or(u16::MAX));
-        let (run, server) = (self.run, server.to_owned());
+        let brand = launch::brand(self.run, spec, place + 1);
+        let (run, server) = (self.run, spec.server.clone());
         table.origins.push(Origin { run, server, brand, sessions: Vec::new() });
         (place, brand)
     }

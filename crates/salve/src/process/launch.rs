@@ -27,6 +27,8 @@ use super::{lock, tree};
 const PIPE: usize = 256 << 10;
 /// Makes a brand higher than any limit one would set.
 const BRAND: u64 = 1 << 62;
+/// Tells the brand of an agent from that of a server or a check.
+const AGENTS: u64 = 1 << 15;
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -248,9 +250,20 @@ fn unblock(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
 }
 
-/// Returns the brand of the `index`th server of `run`.
-pub(super) fn brand(run: Uuid, index: u16) -> u64 {
-    BRAND | run_brand(run) | u64::from(index)
+/// Returns the brand of what `spec` starts, which is the `index`th of `run`.
+pub(super) fn brand(run: Uuid, spec: &Spec, index: usize) -> u64 {
+    let agents = if starts_agent(spec) { AGENTS } else { 0 };
+    BRAND | run_brand(run) | agents | (index as u64).min(AGENTS - 1)
+}
+
+/// Returns whether `brand` is an agent's.
+pub(super) fn is_agents(brand: u64) -> bool {
+    brand & AGENTS != 0
+}
+
+/// Returns whether `spec` starts an agent.
+pub(super) fn starts_agent(spec: &Spec) -> bool {
+    spec.env.iter().any(|(name, _)| name == super::AGENT_MARK)
 }
 
 /// Returns what the brands of one run have in common.

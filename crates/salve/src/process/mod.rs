@@ -60,10 +60,13 @@ pub fn is_gone(process: &Process, scrubber: &Scrubber) -> bool {
     }
 }
 
-/// Returns whether an agent that Salve started is behind this process: it, or any process that
-/// led to it, carries the mark. Taking the mark out of the environment of a child does not help.
+/// Returns whether an agent that Salve started is behind this process: it carries an agent's
+/// brand, or it or any process that led to it carries the mark. Taking the mark out of the
+/// environment does not help, nor does leaving the family by a double fork.
 pub fn is_agents() -> bool {
-    if std::env::var_os(AGENT_MARK).is_some_and(|mark| !mark.is_empty()) {
+    if std::env::var_os(AGENT_MARK).is_some_and(|mark| !mark.is_empty())
+        || launch::brand_of(std::process::id()).is_some_and(launch::is_agents)
+    {
         return true;
     }
     let mut pid = tree::own().map(|stat| stat.parent);
