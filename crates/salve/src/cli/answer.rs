@@ -1,8 +1,10 @@
 //! What people say to an incident: `salve approve`, `reject`, `resolve`, `retry`, `pause`,
-//! `resume`, `abort`, `refill`.
+//! `resume`, `abort`, `refill`, and the recovery spec's spellings of the first three.
 //!
 //! Every word is tried on the incident first; what it would not take is refused with the reason
 //! and not written. An answer is bound to the question's number and to what it is about.
+
+mod target;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -16,6 +18,7 @@ use salve_core::repair::{self, Ask, Tale};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use serde::Serialize;
 
+use self::target::Target;
 use super::{CliError, Exit, Output, events, project};
 use crate::process;
 use crate::store::{Appended, Filter, Journal, Store, Unless};
@@ -23,35 +26,72 @@ use crate::store::{Appended, Filter, Journal, Store, Unless};
 /// How often what changed meanwhile is looked at anew.
 const TRIES: usize = 8;
 
-/// Which incident is spoken to, and by whom.
+/// Who speaks.
 #[derive(Debug, clap::Args)]
-pub(super) struct To {
-    /// The incident's id; its first digits will do, with or without `heal-`
-    id: String,
+struct By {
     /// Who speaks [default: git's user.name, or the login]
     #[arg(long = "as", value_name = "NAME", env = "SALVE_USER")]
     name: Option<String>,
 }
 
+/// Which incident is spoken to, and by whom.
+#[derive(Debug, clap::Args)]
+pub(super) struct To {
+    /// The incident's id; its first digits will do, with or without `heal-`
+    id: String,
+    #[command(flatten)]
+    by: By,
+}
+
+/// A remark, which may stand by itself or behind its name.
+#[derive(Debug, clap::Args)]
+struct Note {
+    /// A remark, kept with the answer
+    #[arg(value_name = "NOTE")]
+    bare: Option<String>,
+    /// The same, also where no id is given
+    #[arg(long, value_name = "TEXT", conflicts_with = "bare")]
+    note: Option<String>,
+}
+
 /// Arguments of `salve approve` and `salve reject`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Answer {
+    /// The incident's id; its first digits will do, with or without `heal-` [default: the one that
+    /// asks]
+    id: Option<String>,
     #[command(flatten)]
-    to: To,
-    /// A remark, kept with the answer
-    note: Option<String>,
+    note: Note,
     /// Answer only this question, as `salve show` gave its number [default: the open one]
     #[arg(long, value_name = "N")]
     question: Option<u32>,
+    #[command(flatten)]
+    by: By,
 }
 
 /// Arguments of `salve resolve`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Resolve {
+    /// The incident's id; its first digits will do, with or without `heal-` [default: the one that
+    /// asks]
+    id: Option<String>,
     #[command(flatten)]
-    to: To,
-    /// How it was settled
+    note: Note,
+    #[command(flatten)]
+    by: By,
+}
+
+/// Arguments of `salve approve-recovery`, `reject-recovery` and `resolve-recovery`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Recovery {
+    /// The loop's id
+    #[arg(long = "loop", value_name = "ID")]
+    of: String,
+    /// A remark, kept with the answer
+    #[arg(long, value_name = "TEXT")]
     note: Option<String>,
+    #[command(flatten)]
+    by: By,
 }
 
 /// Arguments of `salve refill`.
@@ -81,36 +121,87 @@ struct Said {
     phase: &'static str,
 }
 
-/// Says yes to the open question.
-pub(super) fn approve(args: Answer, out: &Output) -> Result<Exit, CliError> {
-    answer(&args, out, |question, digest, note| Event::Approved { question, digest, note })
+/// What a person may answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// Yes to the open question.
+    Approve,
+    /// No to it.
+    Reject,
+    /// The matter is settled.
+    Resolve,
 }
 
-/// Says no to the open question.
-pub(super) fn reject(args: Answer, out: &Output) -> Result<Exit, CliError> {
-    answer(&args, out, |question, digest, note| Event::Rejected { question, digest, note })
+impl Word {
+    /// Returns the command by which it is said.
+    fn as_str(self) -> &'static str {
+        match self {
+            Word::Approve => "approve",
+            Word::Reject => "reject",
+            Word::Resolve => "resolve",
+        }
+    }
 }
 
-fn answer(
-    args: &Answer,
-    out: &Output,
-    event: impl Fn(u32, salve_core::event::Digest, Option<Scrubbed>) -> Event,
-) -> Result<Exit, CliError> {
-    let note = note(args.note.as_deref());
+/// Answers the open question of an incident, or settles the incident.
+pub(super) fn answer(word: Word, args: &Answer, out: &Output) -> Result<Exit, CliError> {
+    let Answer { id, note, question, by } = args;
+    let target = id.as_deref().map_or(Target::OnlyOne, Target::Id);
+    tell(&Telling { word, target, by, note: note.text(), question: *question }, out)
+}
+
+/// Says that the matter is settled.
+pub(super) fn resolve(args: &Resolve, out: &Output) -> Result<Exit, CliError> {
+    let Resolve { id, note, by } = args;
+    let target = id.as_deref().map_or(Target::OnlyOne, Target::Id);
+    tell(&Telling { word: Word::Resolve, target, by, note: note.text(), question: None }, out)
+}
+
+/// Answers what the recovery of a loop asks.
+pub(super) fn recovery(word: Word, args: &Recovery, out: &Output) -> Result<Exit, CliError> {
+    let Recovery { of, note, by } = args;
+    let target = Target::Loop(of);
+    tell(&Telling { word, target, by, note: note.as_deref(), question: None }, out)
+}
+
+impl Note {
+    fn text(&self) -> Option<&str> {
+        self.note.as_deref().or(self.bare.as_deref())
+    }
+}
+
+/// A word to an incident.
+struct Telling<'a> {
+    word: Word,
+    target: Target<'a>,
+    by: &'a By,
+    note: Option<&'a str>,
+    question: Option<u32>,
+}
+
+fn tell(telling: &Telling<'_>, out: &Output) -> Result<Exit, CliError> {
+    let note = note(telling.note);
     // The question that was open when it was first looked at, so that no other is answered.
     let mut shown: Option<Ask> = None;
-    say(&args.to, out, |tale| {
-        let ask = repair::ask(tale).ok_or_else(|| nothing_asked(tale))?;
-        let wanted = shown.as_ref().map(|ask| ask.number).or(args.question);
+    let find = |journal: Journal<'_>| telling.target.find(journal, telling.word);
+    say(find, telling.by, out, |tale| {
+        let ask = match telling.word {
+            Word::Resolve => return Ok(Event::Resolved { note: note.clone() }),
+            Word::Approve | Word::Reject => repair::ask(tale).ok_or_else(|| nothing_asked(tale))?,
+        };
+        let wanted = shown.as_ref().map(|ask| ask.number).or(telling.question);
         if wanted.is_some_and(|wanted| wanted != ask.number) {
             let id = tale.id().short();
             return Err(CliError::failed(format!("question {} is open now", ask.number))
                 .because(ask.why)
                 .hint(format!("look at it first: salve show {id}")));
         }
-        let event = event(ask.number, ask.digest, note.clone());
+        let (question, digest, note) = (ask.number, ask.digest, note.clone());
         shown = Some(ask);
-        Ok(event)
+        Ok(match telling.word {
+            Word::Reject => Event::Rejected { question, digest, note },
+            Word::Approve | Word::Resolve => Event::Approved { question, digest, note },
+        })
     })
 }
 
@@ -120,15 +211,10 @@ pub(super) fn nothing_asked(tale: &Tale<'_>) -> CliError {
         .hint(format!("salve show {}", tale.id().short()))
 }
 
-/// Says that the matter is settled.
-pub(super) fn resolve(args: Resolve, out: &Output) -> Result<Exit, CliError> {
-    let note = note(args.note.as_deref());
-    say(&args.to, out, |_| Ok(Event::Resolved { note: note.clone() }))
-}
-
 /// Gives an order.
 pub(super) fn order(to: To, order: Order, out: &Output) -> Result<Exit, CliError> {
-    say(&to, out, |_| Ok(Event::Ordered { order }))
+    let find = |journal: Journal<'_>| events::find(journal, &to.id);
+    say(find, &to.by, out, |_| Ok(Event::Ordered { order }))
 }
 
 /// Grants more.
@@ -142,7 +228,8 @@ pub(super) fn refill(args: Refill, out: &Output) -> Result<Exit, CliError> {
     if granted == Amounts::default() {
         return Err(CliError::usage("nothing is granted").hint("say how much: --attempts 3"));
     }
-    say(&args.to, out, |_| Ok(Event::Refilled { granted }))
+    let find = |journal: Journal<'_>| events::find(journal, &args.to.id);
+    say(find, &args.to.by, out, |_| Ok(Event::Refilled { granted }))
 }
 
 fn note(note: Option<&str>) -> Option<Scrubbed> {
@@ -152,21 +239,28 @@ fn note(note: Option<&str>) -> Option<Scrubbed> {
 
 /// Appends what `word` makes of the incident as it stands, if the incident takes it.
 fn say(
-    to: &To,
+    find: impl FnOnce(Journal<'_>) -> Result<IncidentId, CliError>,
+    by: &By,
     out: &Output,
     mut word: impl FnMut(&Tale<'_>) -> Result<Event, CliError>,
 ) -> Result<Exit, CliError> {
-    if process::is_agents() {
-        return Err(CliError::needs_person("an agent cannot decide about an incident")
-            .hint("a person runs this in a terminal of their own"));
-    }
+    refuse_agents("decide about an incident")?;
     let store = project::open_store(out)?;
     let journal = store.journal();
-    let id = events::find(journal, &to.id)?;
+    let id = find(journal)?;
     let scrubber = project::scrubber();
-    let by = Actor::Person { name: speaker(to, &store, &scrubber) };
+    let by = Actor::Person { name: speaker(by.name.as_deref(), &store, &scrubber) };
     let (heard, next) = speak(journal, id, &by, &mut word)?;
     told(&heard, next.owner().is_some_and(|o| process::is_gone(o, &scrubber)), out)
+}
+
+/// Refuses where an agent that Salve started speaks.
+pub(super) fn refuse_agents(to_do: &str) -> Result<(), CliError> {
+    match process::is_agents() {
+        true => Err(CliError::needs_person(format!("an agent cannot {to_do}"))
+            .hint("a person runs this in a terminal of their own")),
+        false => Ok(()),
+    }
 }
 
 /// Appends what `word` makes of an incident, if it takes it; returns its entries and its state.
@@ -213,8 +307,8 @@ fn tried(incident: &Incident, draft: &Draft) -> Result<Incident, CliError> {
 }
 
 /// Returns the name under which the user speaks.
-fn speaker(to: &To, store: &Store, scrubber: &Scrubber) -> Scrubbed {
-    let given = to.name.clone().filter(|name| !name.trim().is_empty());
+pub(super) fn speaker(given: Option<&str>, store: &Store, scrubber: &Scrubber) -> Scrubbed {
+    let given = given.filter(|name| !name.trim().is_empty()).map(str::to_owned);
     let name = given.or_else(|| git_name(store)).unwrap_or_else(project::user_name);
     scrubber.scrub(name.trim())
 }

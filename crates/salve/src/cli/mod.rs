@@ -43,6 +43,7 @@ use salve_core::event::{Order, ServerOrder};
 pub use error::{CliError, Exit};
 pub use output::Output;
 
+use self::answer::Word;
 use crate::process::keeper;
 
 /// Keeps dev servers, checks, tool calls and agent loops alive.
@@ -118,6 +119,15 @@ enum Command {
     Reject(answer::Answer),
     /// Say that an incident is settled
     Resolve(answer::Resolve),
+    /// Say yes to what the recovery of a loop asks
+    #[command(hide = true)]
+    ApproveRecovery(answer::Recovery),
+    /// Say no to what the recovery of a loop asks
+    #[command(hide = true)]
+    RejectRecovery(answer::Recovery),
+    /// Say that what a loop had to recover from is settled
+    #[command(hide = true)]
+    ResolveRecovery(answer::Recovery),
     /// Try an incident again, within its budget
     Retry(answer::To),
     /// Let an incident start nothing new until resumed
@@ -205,9 +215,12 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Status(args) => status::run(args, out)?,
         Command::Incidents(args) => incidents::run(&args, out)?,
         Command::Show(args) => show::run(args, out)?,
-        Command::Approve(args) => answer::approve(args, out)?,
-        Command::Reject(args) => answer::reject(args, out)?,
-        Command::Resolve(args) => answer::resolve(args, out)?,
+        Command::Approve(args) => answer::answer(Word::Approve, &args, out)?,
+        Command::Reject(args) => answer::answer(Word::Reject, &args, out)?,
+        Command::Resolve(args) => answer::resolve(&args, out)?,
+        Command::ApproveRecovery(args) => answer::recovery(Word::Approve, &args, out)?,
+        Command::RejectRecovery(args) => answer::recovery(Word::Reject, &args, out)?,
+        Command::ResolveRecovery(args) => answer::recovery(Word::Resolve, &args, out)?,
         Command::Retry(to) => answer::order(to, Order::Retry, out)?,
         Command::Pause(to) => answer::order(to, Order::Pause, out)?,
         Command::Resume(to) => answer::order(to, Order::Resume, out)?,

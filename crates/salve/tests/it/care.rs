@@ -27,13 +27,18 @@ pub(crate) struct Care {
 impl Care {
     /// Opens an incident in agent mode and takes it up.
     pub(crate) fn crashed(project: &Project, id: u128) -> Self {
+        Self::of(project, id, (SubjectKind::Server, "web"))
+    }
+
+    /// Opens an incident of a subject and takes it up.
+    pub(crate) fn of(project: &Project, id: u128, subject: (SubjectKind, &'static str)) -> Self {
         let root = salve::project::Project::at(&project.dir()).unwrap();
         let store = Store::open(&root).unwrap();
         let id = IncidentId(Uuid::from_u128(id));
         // Of another machine's processes nothing is known, so this one never counts as gone.
         let me = Process { pid: 1, started: 1, host: Scrubbed::literal("elsewhere") };
         let care = Self { store, id, me };
-        care.write(opening());
+        care.write(opening(subject));
         care.write(Event::Claimed { instead_of: None });
         care
     }
@@ -102,9 +107,8 @@ impl Care {
     }
 }
 
-fn opening() -> Event {
-    let subject =
-        Subject { kind: SubjectKind::Server, name: Scrubbed::literal("web"), repeat: Repeat::Safe };
+fn opening((kind, name): (SubjectKind, &'static str)) -> Event {
+    let subject = Subject { kind, name: Scrubbed::literal(name), repeat: Repeat::Safe };
     let policy =
         Policy { engage_ms: 3_600_000, write_ms: 3_600_000, ..support::policy(Mode::Agent) };
     let symptom = Symptom {

@@ -1,10 +1,14 @@
 //! People look at an incident and decide about it.
 
-use salve_core::event::{Actor, Event, Order, RemedyKind, Verdict};
+use std::process::Stdio;
+
+use salve_core::event::{Actor, Event, Order, RemedyKind, SubjectKind, Verdict};
 use salve_core::incident::Phase;
 use serde_json::Value;
 
 use crate::care::{Care, SECRET};
+use crate::heal::Ward;
+use crate::mcp::Client;
 use crate::support::Project;
 
 /// Runs a command and returns its exit code, stdout and stderr.
@@ -136,4 +140,112 @@ fn an_error_is_explained_by_the_rule_that_names_it() {
     let secret = format!("Error: token={SECRET} was refused");
     assert!(!run(&project, &["explain", &secret]).1.contains(SECRET));
     assert_eq!(run(&project, &["explain", " "]).0, 2);
+}
+
+#[test]
+fn without_an_id_the_one_that_asks_is_meant_and_several_are_listed() {
+    let project = Project::new();
+    project.write("salve.toml", "");
+    let (code, _, told) = run(&project, &["approve"]);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("no incident asks anything"), "{told}");
+    let _quiet = Care::crashed(&project, 0x1111_0000 << 96);
+    let one = asking(&project);
+    let (code, said, told) = run(&project, &["approve", "--note", "go on", "--as", "kim"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(said.contains("kim said yes to question 1: go on"), "{said}");
+    assert!(matches!(one.incident().phase(), Phase::Due { .. }));
+    for id in [0xaaaa_0000, 0xbbbb_0000] {
+        Care::crashed(&project, id << 96).choose(RemedyKind::Command, "make", Verdict::Ask);
+    }
+    let (code, _, told) = run(&project, &["reject"]);
+    assert_eq!(code, 2);
+    for want in ["several incidents ask", "salve reject bbbb0000    web: `make`", "aaaa0000"] {
+        assert!(told.contains(want), "{want}: {told}");
+    }
+    assert_eq!(run(&project, &["approve", "aaaa", "x", "--note", "y"]).0, 2, "one remark only");
+}
+
+#[test]
+fn the_specs_spellings_answer_for_a_loop() {
+    let project = Project::new();
+    let asking = |id: u128, name| {
+        let care = Care::of(&project, id << 96, (SubjectKind::Iteration, name));
+        care.choose(RemedyKind::Command, "make", Verdict::Ask);
+        care
+    };
+    let (one, other) = (asking(0xaaaa_0000, "pinpoint-v1"), asking(0xbbbb_0000, "other"));
+    let recovery = |word: &str, args: &[&str]| {
+        let word = format!("{word}-recovery");
+        run(&project, &[&[&*word, "--loop", "pinpoint-v1"], args].concat())
+    };
+    assert_eq!(recovery("approve", &["--note", "fine"]).0, 0);
+    assert!(matches!(one.entries().pop().unwrap().event, Event::Approved { .. }));
+    let (code, _, told) = recovery("reject", &[]);
+    assert_eq!(code, 1, "it asks nothing any more: {told}");
+    assert!(told.contains("loop `pinpoint-v1` asks nothing"), "{told}");
+    assert_eq!(recovery("resolve", &["--note", "Fixed manually"]).0, 0);
+    assert!(matches!(one.entries().pop().unwrap().event, Event::Resolved { note: Some(_) }));
+    let last = other.entries().pop().unwrap().event;
+    assert!(matches!(last, Event::Judged { .. }), "another loop's question stays: {last:?}");
+}
+
+/// Returns a project whose red check waits for a person's word about a command.
+fn waiting() -> Ward {
+    let ward = Ward::new();
+    let fail = b"AssertionError: expected 5, found 4\n";
+    let cure = "echo once >> ran; printf 5 > sum.txt";
+    let learned = ward.project.run_with_input(&["memory", "learn", "--command", cure], fail);
+    assert!(learned.status.success(), "{}", String::from_utf8_lossy(&learned.stderr));
+    ward.heal(&[]).expect(3, &["needs you", "salve approve"]);
+    ward
+}
+
+#[test]
+fn of_a_hundred_approvals_at_once_one_counts_and_the_command_runs_once() {
+    let ward = waiting();
+    let approve = || {
+        let mut command = ward.project.command(&["approve"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let mut all: Vec<_> = (0..100).map(|_| approve()).collect();
+    let codes = all.iter_mut().map(|child| child.wait().unwrap().code());
+    let yes = codes.filter(|code| *code == Some(0)).count();
+    assert_eq!(yes, 1, "one is the answer, the others are told that nothing is asked");
+    ward.heal(&[]).expect(0, &["healed"]);
+    assert_eq!(ward.read("ran"), "once\n");
+    ward.heal(&[]).expect(0, &["green"]);
+    assert_eq!(ward.read("ran"), "once\n");
+}
+
+#[test]
+fn an_agent_that_salve_started_cannot_approve_however_it_hides() {
+    let ward = waiting();
+    let salve = env!("CARGO_BIN_EXE_salve");
+    // As it is, with its environment washed, and after a double fork out of its own family.
+    let script = format!(
+        "cat > /dev/null\n\
+         '{salve}' approve 2> ../plain; echo $? >> ../plain\n\
+         env -i PATH=\"$PATH\" '{salve}' approve 2> ../washed; echo $? >> ../washed\n\
+         env -i PATH=\"$PATH\" setsid sh -c \"(env -i '{salve}' approve 2> ../t; \
+         echo \\$? >> ../t; mv ../t ../forked) &\"\n\
+         while ! test -e ../forked; do sleep 0.01; done\n"
+    );
+    let ward = ward.agent(&script);
+    ward.project.write("other.sh", "echo 'Error: boom'; exit 1");
+    ward.heal(&["--", "sh", "other.sh"]);
+    for name in ["plain", "washed", "forked"] {
+        let told = ward.read(&format!("../{name}"));
+        assert!(told.contains("an agent cannot decide") && told.ends_with("3\n"), "{name}: {told}");
+    }
+    assert!(ward.salve(&["show"]).contains("heal-"), "it is there");
+    assert!(!ward.salve(&["events", "--kind", "approved"]).contains("approved"));
+    let mut client = Client::hello(&ward.project, "bot");
+    let tools = client.request("tools/list", serde_json::json!({})).to_string();
+    for word in ["approve", "accept", "reject", "resolve"] {
+        assert!(!tools.contains(&format!("\"name\":\"{word}")), "{tools}");
+        let asked = client.request("tools/call", serde_json::json!({ "name": word }));
+        assert!(asked.get("error").is_some(), "{asked}");
+    }
 }

@@ -1,0 +1,95 @@
+//! Which incident is meant: by its id, by its loop, or because it is the only one that asks.
+
+use salve_core::event::SubjectKind;
+use salve_core::id::IncidentId;
+use salve_core::incident::Phase;
+use salve_core::repair::{self, Tale};
+
+use super::Word;
+use crate::cli::CliError;
+use crate::cli::events::{find, visible};
+use crate::store::{Filter, Journal};
+
+/// How many incidents back one looks for those that ask.
+const LOOKED_BACK: usize = 200;
+
+/// Which incident is meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target<'a> {
+    /// The one whose id begins so.
+    Id(&'a str),
+    /// The one that asks, if it is the only one.
+    OnlyOne,
+    /// The one of this loop.
+    Loop(&'a str),
+}
+
+/// An incident that somebody may speak to.
+struct Open {
+    id: IncidentId,
+    subject: SubjectKind,
+    name: String,
+    /// What it asks, if it does.
+    asks: Option<String>,
+}
+
+impl Target<'_> {
+    /// Finds the incident for a word that is to be said.
+    pub(super) fn find(self, journal: Journal<'_>, word: Word) -> Result<IncidentId, CliError> {
+        match self {
+            Target::Id(id) => find(journal, id),
+            Target::OnlyOne => only_one(open(journal)?, word),
+            Target::Loop(name) => of_loop(open(journal)?, name, word),
+        }
+    }
+}
+
+/// Returns the incidents that are not over, the newest first.
+fn open(journal: Journal<'_>) -> Result<Vec<Open>, CliError> {
+    let mut found = Vec::new();
+    for opened in journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)?.iter().rev() {
+        let Some(id) = opened.incident else { continue };
+        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        // An incident that a newer Salve opened is that Salve's to tell about.
+        let Ok(tale) = Tale::of(&entries) else { continue };
+        if matches!(tale.incident().phase(), Phase::Closed(_)) {
+            continue;
+        }
+        let (subject, name) = (tale.subject().kind, tale.subject().name.to_string());
+        found.push(Open { id, subject, name, asks: repair::ask(&tale).map(|ask| ask.why) });
+    }
+    Ok(found)
+}
+
+fn only_one(open: Vec<Open>, word: Word) -> Result<IncidentId, CliError> {
+    let asking: Vec<Open> = open.into_iter().filter(|one| one.asks.is_some()).collect();
+    match asking.as_slice() {
+        [one] => Ok(one.id),
+        [] => Err(CliError::failed("no incident asks anything").hint("salve incidents")),
+        several => {
+            let lines = several.iter().map(|one| {
+                let why = one.asks.as_deref().unwrap_or_default();
+                let (word, id, name) = (word.as_str(), one.id.short(), visible(&one.name));
+                format!("salve {word} {id}    {name}: {}", visible(why))
+            });
+            let lines: Vec<String> = lines.collect();
+            Err(CliError::usage("several incidents ask; say which is meant")
+                .hint(lines.join("\n       ")))
+        }
+    }
+}
+
+fn of_loop(open: Vec<Open>, name: &str, word: Word) -> Result<IncidentId, CliError> {
+    let mut its: Vec<Open> = open;
+    its.retain(|one| one.subject == SubjectKind::Iteration && one.name == name);
+    let found = match word {
+        Word::Approve | Word::Reject => its.iter().find(|one| one.asks.is_some()),
+        // What is settled by hand need not have come to a question.
+        Word::Resolve => its.iter().find(|one| one.asks.is_some()).or_else(|| its.first()),
+    };
+    found.map(|one| one.id).ok_or_else(|| {
+        let shown = visible(name);
+        CliError::failed(format!("the recovery of loop `{shown}` asks nothing"))
+            .hint("salve incidents iteration")
+    })
+}
