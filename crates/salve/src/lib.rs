@@ -18,6 +18,7 @@ pub mod probe;
 pub mod process;
 pub mod project;
 pub mod register;
+pub mod sandbox;
 pub mod scrub;
 pub mod store;
 pub mod subjects;

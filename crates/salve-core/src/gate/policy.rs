@@ -190,6 +190,8 @@ impl RawPolicy {
                     let known = OnUnknown::deserialize(value).ok().filter(|_| value.is_string());
                     set(&mut raw.on_unknown, known, "should be \"escalate\", \"deny\" or \"allow\"")
                 }
+                // How a command is held says nothing about whether it may run.
+                "sandbox" if value.is_object() => Ok(()),
                 _ => Err("is no setting of this section"),
             };
             if let Err(problem) = read {

@@ -28,6 +28,7 @@ use crate::heal::shelf::Shelf;
 use crate::heal::{Desk, control};
 use crate::process::{Capture, Care, Logs, Look, Outlet, Terminal, strays};
 use crate::project::{Project, ProjectError};
+use crate::sandbox::Sandbox;
 use crate::store::{Filter, Store};
 use crate::subjects::server::{
     Ending, Fleet, FleetError, Input, Parts, RepairPlan, ServerPlan, Timing,
@@ -341,7 +342,8 @@ fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
 pub(super) fn shelf<'c>(project: &Project, config: &'c Config) -> Shelf<'c> {
     let (root, auto) = (project.root().to_path_buf(), config.settings.playbook.auto);
     let user = dirs::data().filter(|_| config.settings.memory.user);
-    Shelf::new(root, &config.policy, auto, user)
+    let sandbox = Sandbox::new(&config.settings.recovery.sandbox);
+    Shelf::new(root, &config.policy, auto, sandbox, user)
 }
 
 /// Ends what an earlier run left when it was killed with its keeper.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 use super::checks::{CheckEntry, Heal, Specialist};
 use super::command::CommandLine;
 use super::rows::{AnchorSchema, ClassSchema};
+use super::sandbox::SandboxSettings;
 use super::servers::{Server, ServerEntry};
 
 /// Every setting of Salve.
@@ -75,6 +76,8 @@ pub struct Recovery {
     pub cooldown_seconds: u64,
     /// What happens to a command that no rule knows
     pub on_unknown: OnUnknown,
+    /// How commands that heal are kept within bounds
+    pub sandbox: SandboxSettings,
 }
 
 /// What happens to a command that no rule knows.

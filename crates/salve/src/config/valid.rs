@@ -38,6 +38,7 @@ pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<Problem>> {
     problems.extend(patterns(&settings, tree));
     problems.extend(super::valid_servers::problems(&settings, tree));
     problems.extend(super::valid_checks::problems(&settings, tree));
+    problems.extend(caches(&settings, tree));
     let policy = policy(&settings, tree);
     let fingerprints = fingerprints(&settings, tree);
     match (policy, fingerprints) {
@@ -92,6 +93,23 @@ fn rule_problem(tree: &Node, rule: &str, message: &str) -> Problem {
     let key = format!("recovery.{}", rule.replace('[', ".").replace(']', ""));
     let origin = tree.get(&key).map(|node| node.origin.clone());
     Problem { origin, key: Some(key), message: message.to_owned() }
+}
+
+/// Returns what is wrong with the directories that commands may write to.
+fn caches(settings: &Settings, tree: &Node) -> Vec<Problem> {
+    let listed = settings.recovery.sandbox.caches.iter().enumerate();
+    let wrong = listed.filter(|(_, cache)| {
+        let below_home = cache.strip_prefix("~/").is_some_and(|rest| !rest.trim().is_empty());
+        let absolute = cache.len() > 1 && cache.starts_with('/');
+        !below_home && !absolute || cache.split('/').any(|part| part == "..")
+    });
+    let problem = |(at, _): (usize, &String)| {
+        let key = format!("recovery.sandbox.caches.{at}");
+        let origin = tree.get(&key).map(|node| node.origin.clone());
+        let message = "expected a directory, absolute or below `~/`, without `..`".to_owned();
+        Problem { origin, key: Some(key), message }
+    };
+    wrong.map(problem).take(MOST_PROBLEMS).collect()
 }
 
 /// Returns what is wrong with the webhooks' addresses.

@@ -13,8 +13,10 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 use uuid::Uuid;
 
 use super::files::failed;
-use crate::playbook::{self, ApplyError, Ask, REMEDY};
-use crate::process::{Capture, Care, Look, Outlet, Spec, Terminal, run_command};
+use crate::gate::{self, WorkingDir};
+use crate::playbook::{self, ApplyError, Ask};
+use crate::process::Care;
+use crate::sandbox::{self, Job, REMEDY, Sandbox};
 
 /// The subject that failed, for a thread of its own.
 #[derive(Clone, Debug)]
@@ -29,11 +31,18 @@ pub struct Place {
     pub env: Vec<(OsString, OsString)>,
     /// This run of Salve.
     pub run: Option<Uuid>,
+    /// What keeps commands within bounds.
+    pub sandbox: Sandbox,
 }
 
 impl Place {
     /// Returns where a command runs.
-    pub fn new(root: &Path, dir: &Path, argv: &[OsString], env: &[(OsString, OsString)]) -> Self {
+    pub fn new(
+        root: &Path,
+        dir: &Path,
+        (argv, env): (&[OsString], &[(OsString, OsString)]),
+        sandbox: &Sandbox,
+    ) -> Self {
         let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
         Self {
             root: root.to_path_buf(),
@@ -41,13 +50,14 @@ impl Place {
             command: words.join(" "),
             env: env.to_vec(),
             run: None,
+            sandbox: sandbox.clone(),
         }
     }
 
     /// Returns it as the playbook asks.
     pub fn ask(&self) -> Ask<'_> {
-        let Self { root, dir, command, env, run } = self;
-        Ask { root, dir, command, env, run: *run }
+        let Self { root, dir, command, env, run, sandbox } = self;
+        Ask { root, dir, command, env, run: *run, sandbox }
     }
 }
 
@@ -121,39 +131,72 @@ pub fn is_remedy(name: &str) -> bool {
     name.rsplit(' ').next() == Some(REMEDY)
 }
 
-/// A command that memory knows.
+/// A command that memory knows, or that somebody proposed.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// The command, for the shell.
     pub command: String,
-    /// Where it runs.
-    pub dir: PathBuf,
+    /// The project's root, absolute.
+    pub root: PathBuf,
+    /// Where it runs, held open since the gate judged it; without one, the root.
+    pub dir: Option<Arc<WorkingDir>>,
     /// The subject it is to help.
     pub name: String,
     /// How long it may take.
     pub limit: Duration,
+    /// What keeps it within bounds.
+    pub sandbox: Sandbox,
 }
 
-/// Runs a command by the shell and returns what came of it.
-pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> Report {
-    let spec = Spec {
-        argv: ["sh", "-c", &known.command].map(OsString::from).to_vec(),
-        dir: known.dir.clone(),
-        env: Vec::new(),
-        server: format!("{} {REMEDY}", known.name),
-        terminal: Terminal::Pipes,
-        output: Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain)),
-    };
-    match run_command(care, &spec, known.limit) {
-        Ok(end) => match end.exit {
-            Exit::Code(0) => Report::Done,
-            Exit::TimedOut | Exit::Hung => Report::TimedOut,
-            exit @ (Exit::Code(_) | Exit::Signal(_)) => {
-                let last = end.output.trim_end().lines().last().unwrap_or_default().to_owned();
-                let how = exit_text(&exit);
-                Report::Failed { reason: scrubber.scrub(&format!("{how}: {last}")) }
+/// What came of a command.
+#[derive(Clone, Debug)]
+pub struct KnownEnd {
+    /// What the incident is told.
+    pub report: Report,
+    /// The code it exited with, if it did by itself.
+    pub code: Option<i32>,
+    /// How long it ran.
+    pub took: Duration,
+}
+
+/// Runs a command by the shell, in the sandbox, and returns what came of it.
+pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> KnownEnd {
+    let not_run = |report| KnownEnd { report, code: None, took: Duration::ZERO };
+    let root;
+    let dir = match &known.dir {
+        Some(dir) => dir,
+        None => match gate::resolve(&known.root, ".") {
+            Ok(dir) => {
+                root = dir;
+                &root
             }
+            Err(error) => return not_run(failed(scrubber, &error)),
         },
-        Err(error) => failed(scrubber, &error),
-    }
+    };
+    let job = Job {
+        argv: sandbox::shell(&known.command),
+        root: &known.root,
+        dir,
+        env: Vec::new(),
+        name: format!("{} {REMEDY}", known.name),
+        limit: known.limit,
+    };
+    let ran = match known.sandbox.run(care, &job) {
+        Ok(ran) => ran,
+        Err(error) => return not_run(failed(scrubber, &error)),
+    };
+    let (report, code) = match ran.exit {
+        Exit::Code(0) => (Report::Done, Some(0)),
+        Exit::TimedOut | Exit::Hung => (Report::TimedOut, None),
+        exit @ (Exit::Code(_) | Exit::Signal(_)) => {
+            let last = ran.output.trim_end().lines().last().unwrap_or_default().to_owned();
+            let reason = scrubber.scrub(&format!("{}: {last}", exit_text(&exit)));
+            let code = match exit {
+                Exit::Code(code) => Some(code),
+                Exit::Signal(_) | Exit::TimedOut | Exit::Hung => None,
+            };
+            (Report::Failed { reason }, code)
+        }
+    };
+    KnownEnd { report, code, took: ran.took }
 }

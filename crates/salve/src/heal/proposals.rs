@@ -75,7 +75,7 @@ pub fn recall(remedy: &Remedy, proposals: &[Proposal]) -> Option<What> {
         && Digest::of_command(command, ".", millis) == remedy.digest
     {
         let command = command.to_owned();
-        return Some(What::Known { command, seconds: DEFAULT_TIMEOUT_SECONDS });
+        return Some(What::Known { command, seconds: DEFAULT_TIMEOUT_SECONDS, dir: None });
     }
     proposals.iter().find_map(|proposal| {
         let text = &proposal.fix.text;

@@ -4,6 +4,7 @@
 //! resorts. What would need a person is offered last, when nothing else is left to try.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -19,7 +20,9 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::patches;
 use crate::config::PlaybookAuto;
+use crate::gate::WorkingDir;
 use crate::project::Project;
+use crate::sandbox::Sandbox;
 use crate::store::{Store, StoreError};
 
 /// How sure the first of several prescriptions is, in thousandths; each next one is less so.
@@ -45,6 +48,8 @@ pub enum What {
         command: String,
         /// How long it may take.
         seconds: u64,
+        /// Where it runs, held open since the gate judged it; without one, the project's root.
+        dir: Option<Arc<WorkingDir>>,
     },
     /// A patch that memory knows.
     Patch(Vec<u8>),
@@ -95,6 +100,8 @@ pub struct Shelf<'a> {
     pub policy: &'a Policy,
     /// Which shipped remedies run without asking.
     pub playbook: PlaybookAuto,
+    /// What keeps commands within bounds.
+    pub sandbox: Sandbox,
     /// The user's own memory, where it is used and there is one.
     user: Option<Store>,
     /// Where that is, or would be.
@@ -108,11 +115,12 @@ impl<'a> Shelf<'a> {
         root: PathBuf,
         policy: &'a Policy,
         playbook: PlaybookAuto,
+        sandbox: Sandbox,
         user_dir: Option<PathBuf>,
     ) -> Self {
         let there = user_dir.as_ref().map(|dir| Project::of_user(dir.clone()));
         let user = there.and_then(|user| Store::open_existing(&user).ok().flatten());
-        Self { root, policy, playbook, user, user_dir, auto: Auto::default() }
+        Self { root, policy, playbook, sandbox, user, user_dir, auto: Auto::default() }
     }
 
     /// Opens the user's own memory to tell it something, making it if there is none.
@@ -171,6 +179,7 @@ impl<'a> Shelf<'a> {
             seconds_since_last_auto: self.auto.last.map(|last| last.elapsed().as_secs_f64()),
         };
         let judged = crate::gate::judge(&self.root, self.policy, &request, &state, scrubber);
+        let dir = judged.dir.map(Arc::new);
         let seconds = request.timeout_seconds();
         let (verdict, command) = match &judged.verdict {
             gate::Verdict::Auto(approval) => (Verdict::Allow, approval.command().to_owned()),
@@ -190,7 +199,7 @@ impl<'a> Shelf<'a> {
             rule: scrubber.scrub(&judged.verdict.rule().to_string()),
             reason: scrubber.scrub(judged.verdict.reason()),
         };
-        let what = What::Known { command, seconds };
+        let what = What::Known { command, seconds, dir };
         Some(Offer { candidate: Candidate { remedy, confidence }, judgement, what })
     }
 

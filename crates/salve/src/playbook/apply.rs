@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,12 +10,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use salve_core::event::{Exit, Process};
 use salve_core::playbook::{Action, Holder, LockHold, Right, Step};
 
+use super::Ask;
 use super::aside::{self, Aside, remove};
 use super::look::{is_tracked, procs};
-use super::{Ask, confine};
-use crate::process::{
-    Capture, Care, CommandEnd, Look, Outlet, SpawnError, Spec, Terminal, run_command,
-};
+use crate::gate::DirError;
+use crate::process::Care;
+use crate::sandbox::{Job, REMEDY, Ran, SandboxError};
 
 /// How long a process may take to end by itself.
 const GRACE: Duration = Duration::from_secs(3);
@@ -40,8 +39,6 @@ const QUIET: &[(&str, &str)] = &[
 pub struct Applied {
     /// The last lines that its commands wrote, not scrubbed.
     pub output: String,
-    /// Whether the kernel kept its commands within the project.
-    pub confined: bool,
 }
 
 /// Why an action could not be carried out; what it had set aside is back in place.
@@ -76,14 +73,23 @@ pub enum ApplyError {
         /// The process.
         pid: u32,
     },
-    /// A program could not be started.
-    #[error("cannot start `{command}`")]
-    Spawn {
+    /// A program has no directory to run in.
+    #[error("cannot run `{command}` there")]
+    Place {
+        /// The command.
+        command: String,
+        /// Why it has none.
+        #[source]
+        source: DirError,
+    },
+    /// A program could not be run.
+    #[error("cannot run `{command}`")]
+    Run {
         /// The command.
         command: String,
         /// Why it could not.
         #[source]
-        source: SpawnError,
+        source: SandboxError,
     },
     /// A program failed or took too long.
     #[error("`{command}` failed ({exit:?})")]
@@ -95,12 +101,6 @@ pub enum ApplyError {
         /// The last lines it wrote, not scrubbed.
         output: String,
     },
-    /// The thread for the commands could not be had.
-    #[error("no thread for `{command}`")]
-    Thread {
-        /// The command.
-        command: String,
-    },
 }
 
 /// Carries out the action.
@@ -108,7 +108,7 @@ pub enum ApplyError {
 /// # Errors
 /// When a step fails, nothing of what was set aside is lost: it is back in place.
 pub fn apply(action: &Action, ask: &Ask<'_>, care: &Care) -> Result<Applied, ApplyError> {
-    let mut applied = Applied { output: String::new(), confined: true };
+    let mut applied = Applied::default();
     let mut aside: Vec<Aside> = Vec::new();
     for step in &action.steps {
         let done = match step {
@@ -120,10 +120,8 @@ pub fn apply(action: &Action, ask: &Ask<'_>, care: &Care) -> Result<Applied, App
                 found.and_then(|()| end(ask, family))
             }
             Step::Run { argv, dir, limit, .. } => {
-                run(ask, care, (argv, dir), *limit).map(|(end, confined)| {
-                    applied.output.push_str(&end.output);
-                    applied.confined &= confined;
-                })
+                let ran = run(ask, care, (argv, dir), *limit);
+                ran.map(|ran| applied.output.push_str(&ran.output))
             }
         };
         if let Err(error) = done {
@@ -224,34 +222,30 @@ fn end(ask: &Ask<'_>, family: &[Process]) -> Result<(), ApplyError> {
     handles.first().map_or(Ok(()), |(process, _)| Err(ApplyError::Lives { pid: process.pid }))
 }
 
-/// Runs a command on a thread that may write only where it should.
+/// Runs a command in the sandbox.
 fn run(
     ask: &Ask<'_>,
     care: &Care,
     (argv, dir): (&[String], &str),
     limit: Duration,
-) -> Result<(CommandEnd, bool), ApplyError> {
+) -> Result<Ran, ApplyError> {
     let command = argv.join(" ");
+    let dir = crate::gate::resolve(ask.root, dir)
+        .map_err(|source| ApplyError::Place { command: command.clone(), source })?;
     let mut env: Vec<(OsString, OsString)> = ask.env.to_vec();
     env.extend(QUIET.iter().map(|(name, value)| (name.into(), value.into())));
-    let spec = Spec {
+    let job = Job {
         argv: argv.iter().map(OsString::from).collect(),
-        dir: ask.root.join(dir),
+        root: ask.root,
+        dir: &dir,
         env,
-        server: super::REMEDY.to_owned(),
-        terminal: Terminal::Pipes,
-        output: Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain)),
+        name: REMEDY.to_owned(),
+        limit,
     };
-    let (end, confined) = std::thread::scope(|scope| {
-        let work = || {
-            let confined = confine::confine(ask.root).unwrap_or(false);
-            (run_command(care, &spec, limit), confined)
-        };
-        scope.spawn(work).join().map_err(|_| ApplyError::Thread { command: command.clone() })
-    })?;
-    let end = end.map_err(|source| ApplyError::Spawn { command: command.clone(), source })?;
-    if end.exit == Exit::Code(0) {
-        return Ok((end, confined));
+    let ran = ask.sandbox.run(care, &job);
+    let ran = ran.map_err(|source| ApplyError::Run { command: command.clone(), source })?;
+    if ran.exit == Exit::Code(0) {
+        return Ok(ran);
     }
-    Err(ApplyError::Failed { command, exit: end.exit, output: end.output })
+    Err(ApplyError::Failed { command, exit: ran.exit, output: ran.output })
 }

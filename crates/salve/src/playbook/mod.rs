@@ -6,7 +6,6 @@
 
 mod apply;
 mod aside;
-mod confine;
 mod look;
 #[cfg(test)]
 mod tests;
@@ -18,12 +17,11 @@ use salve_core::playbook::{Diagnosis, Playbook, Seen};
 use salve_core::scrub::Scrubber;
 use uuid::Uuid;
 
+use crate::sandbox::Sandbox;
+
 pub use apply::{Applied, ApplyError, apply};
 pub use aside::give_back;
 pub use look::look;
-
-/// The name of the processes that carry out a remedy.
-pub(crate) const REMEDY: &str = "remedy";
 
 /// The subject that failed, and where.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +36,8 @@ pub struct Ask<'a> {
     pub env: &'a [(OsString, OsString)],
     /// This run of Salve.
     pub run: Option<Uuid>,
+    /// What keeps commands within bounds.
+    pub sandbox: &'a Sandbox,
 }
 
 impl Ask<'_> {

@@ -109,7 +109,8 @@ mod tests {
         let manifest = r#"{"scripts":{"dev":"PORT=3000 node ./src/api.js --port $PORT"}}"#;
         fs::write(dir.path().join("package.json"), manifest).unwrap();
         let root = dir.path();
-        let ask = Ask { root, dir: root, command: "npm run dev", env: &[], run: None };
+        let sandbox = &crate::sandbox::tests::usual();
+        let ask = Ask { root, dir: root, command: "npm run dev", env: &[], run: None, sandbox };
         assert_eq!(names(&ask), BTreeSet::from(["api.js".to_owned()]));
     }
 }

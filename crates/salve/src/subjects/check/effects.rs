@@ -162,13 +162,13 @@ impl Checkup<'_, '_> {
         match cure.map(|cure| cure.what) {
             Some(What::Agent) => return self.call_agent(effect, None),
             Some(What::Instruction(words)) => return self.call_agent(effect, Some(words)),
-            Some(What::Known { command, seconds }) => {
+            Some(What::Known { command, seconds, dir }) => {
                 self.clinic.shelf.count_auto();
-                let dir = self.clinic.project.root().to_path_buf();
+                let root = self.clinic.project.root().to_path_buf();
                 let (name, limit) = (self.plan.name.clone(), Duration::from_secs(seconds));
-                self.aside(effect, move || {
-                    run_known(&care, &Known { command, dir, name, limit }, &scrubber)
-                });
+                let sandbox = self.clinic.shelf.sandbox.clone();
+                let known = Known { command, root, dir, name, limit, sandbox };
+                self.aside(effect, move || run_known(&care, &known, &scrubber).report);
             }
             Some(What::Playbook(action)) => {
                 let place = self.place();

@@ -37,7 +37,7 @@ impl Checkup<'_, '_> {
     /// Returns where the check runs.
     pub(super) fn place(&self) -> Place {
         let (root, plan) = (self.clinic.project.root(), &self.plan);
-        Place::new(root, &plan.dir, &plan.argv, &plan.env)
+        Place::new(root, &plan.dir, (&plan.argv, &plan.env), &self.clinic.shelf.sandbox)
     }
 
     /// Looks into the cause of the present failure, once, and tells the journal.

@@ -173,15 +173,13 @@ impl Fleet<'_> {
             // An agent that listens is waited for, its marks come by the journal; where there is
             // none, one is started.
             Some(What::Agent | What::Instruction(_)) => self.tend_agent(at).map(drop),
-            Some(What::Known { command, seconds }) => {
+            Some(What::Known { command, seconds, dir }) => {
                 self.shelf.count_auto();
                 let (care, scrubber) = (self.care.clone(), self.desk.scrubber.clone());
-                let dir = self.root.clone();
-                let name = self.servers[at].plan.name.clone();
-                self.aside(at, effect, move || {
-                    let limit = Duration::from_secs(seconds);
-                    run_known(&care, &Known { command, dir, name, limit }, &scrubber)
-                });
+                let (root, name) = (self.root.clone(), self.servers[at].plan.name.clone());
+                let (limit, sandbox) = (Duration::from_secs(seconds), self.shelf.sandbox.clone());
+                let known = Known { command, root, dir, name, limit, sandbox };
+                self.aside(at, effect, move || run_known(&care, &known, &scrubber).report);
                 Ok(())
             }
             Some(What::Playbook(action)) => {

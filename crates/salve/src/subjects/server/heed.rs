@@ -67,7 +67,7 @@ impl Fleet<'_> {
         life.heed = Heed { at: now + heed.pause, pause, read: written, ..heed };
         let next = life.heed.at;
         if heed.read != written || heed.found.is_some() {
-            let place = place(&self.root, &server.plan, &self.run);
+            let place = place(&self.root, &server.plan, &self.run, &self.shelf.sandbox);
             let (post, scrubber) = (self.post.clone(), self.desk.scrubber.clone());
             let (capture, generation) = (server.capture.clone(), server.generation);
             spawn_thread("heeding", move || {

@@ -16,6 +16,7 @@ use super::{Input, ServerPlan};
 use crate::heal::cause::{self, Place};
 use crate::heal::{Wrote, spawn_thread};
 use crate::playbook;
+use crate::sandbox::Sandbox;
 use crate::store::StoreError;
 
 /// What is known of the cause of the present failure.
@@ -56,7 +57,7 @@ impl Fleet<'_> {
         self.looks += 1;
         let look = self.looks;
         server.case.insight = Insight::Looking(look);
-        let place = place(&self.root, &server.plan, &self.run);
+        let place = place(&self.root, &server.plan, &self.run, &self.shelf.sandbox);
         let (post, scrubber) = (self.post.clone(), self.desk.scrubber.clone());
         spawn_thread("diagnosis", move || {
             let diagnosis = Box::new(cause::diagnose(&evidence, &place, &scrubber));
@@ -117,7 +118,7 @@ impl Fleet<'_> {
 
     /// Carries out what the playbook prescribed.
     pub(super) fn carry_out(&mut self, at: usize, effect: Effecting, action: Action) {
-        let place = place(&self.root, &self.servers[at].plan, &self.run);
+        let place = place(&self.root, &self.servers[at].plan, &self.run, &self.shelf.sandbox);
         let (care, scrubber) = (self.care.clone(), self.desk.scrubber.clone());
         self.aside(at, effect, move || cause::carry_out(&action, &place, &care, &scrubber));
     }
@@ -131,7 +132,7 @@ impl Fleet<'_> {
 }
 
 /// Returns where a server runs, for a thread of its own.
-pub(super) fn place(root: &Path, plan: &ServerPlan, run: &Scrubbed) -> Place {
-    let place = Place::new(root, &plan.dir, &plan.argv, &plan.env);
+pub(super) fn place(root: &Path, plan: &ServerPlan, run: &Scrubbed, sandbox: &Sandbox) -> Place {
+    let place = Place::new(root, &plan.dir, (&plan.argv, &plan.env), sandbox);
     Place { run: run.as_str().parse().ok(), ..place }
 }

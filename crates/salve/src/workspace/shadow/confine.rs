@@ -6,10 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use landlock::{
-    ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
-    RulesetStatus,
-};
+use landlock::RulesetError;
+
+use crate::sandbox::Writes;
 
 /// Whether the kernel enforces a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,19 +22,9 @@ pub enum Confined {
 /// Takes from this thread, and from all it starts from now on, the right to write below `shut`;
 /// what is `open` may be written wherever it lies.
 pub(super) fn confine(shut: &Path, open: &Path) -> Result<Confined, RulesetError> {
-    let writes = AccessFs::from_write(ABI::V5);
-    let mut rules = Ruleset::default().handle_access(writes)?.create()?;
-    for place in beside(shut).into_iter().chain([open.to_path_buf()]) {
-        // What went away meanwhile cannot be written to either.
-        let Ok(fd) = PathFd::new(&place) else { continue };
-        let access = if place.is_dir() { writes } else { writes & AccessFs::from_file(ABI::V5) };
-        rules = rules.add_rule(PathBeneath::new(fd, access))?;
-    }
-    let status = rules.restrict_self()?;
-    Ok(match status.ruleset {
-        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Confined::Yes,
-        RulesetStatus::NotEnforced => Confined::No,
-    })
+    let open = Writes::default().allow(open);
+    let is_enforced = beside(shut).into_iter().fold(open, Writes::allow).restrict()?;
+    Ok(if is_enforced { Confined::Yes } else { Confined::No })
 }
 
 /// Returns all that lies beside the way from the root of the file system to `path`.

@@ -48,18 +48,40 @@ const VARIABLES: &[&str] = &[
     "CARGO_TARGET_DIR",
 ];
 
-/// Confines this thread and what it starts; returns whether the kernel enforces it.
-pub(super) fn confine(root: &Path) -> Result<bool, RulesetError> {
-    let writes = AccessFs::from_write(ABI::V5);
-    let mut rules = Ruleset::default().handle_access(writes)?.create()?;
-    for place in places(root) {
-        // What is not there cannot be written to either.
-        let Ok(fd) = PathFd::new(&place) else { continue };
-        let access = if place.is_dir() { writes } else { writes & AccessFs::from_file(ABI::V5) };
-        rules = rules.add_rule(PathBeneath::new(fd, access))?;
+/// Where writing stays allowed; everywhere else the kernel refuses it.
+///
+/// The kernel's rules only allow, and an allowed directory is allowed with all below it.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    places: Vec<PathBuf>,
+}
+
+impl Writes {
+    /// Allows a file, or a directory with all below it; what is not there cannot be written to
+    /// either.
+    pub(crate) fn allow(mut self, place: impl Into<PathBuf>) -> Self {
+        self.places.push(place.into());
+        self
     }
-    let status = rules.restrict_self()?;
-    Ok(status.ruleset != RulesetStatus::NotEnforced)
+
+    /// Takes from this thread, and from all it starts from now on, the right to write elsewhere;
+    /// returns whether the kernel enforces it.
+    pub(crate) fn restrict(self) -> Result<bool, RulesetError> {
+        let writes = AccessFs::from_write(ABI::V5);
+        let mut rules = Ruleset::default().handle_access(writes)?.create()?;
+        for place in self.places {
+            let Ok(fd) = PathFd::new(&place) else { continue };
+            let access =
+                if place.is_dir() { writes } else { writes & AccessFs::from_file(ABI::V5) };
+            rules = rules.add_rule(PathBeneath::new(fd, access))?;
+        }
+        Ok(rules.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
+    }
+}
+
+/// Confines this thread and what it starts; returns whether the kernel enforces it.
+pub(super) fn confine(root: &Path) -> bool {
+    places(root).into_iter().fold(Writes::default(), Writes::allow).restrict().unwrap_or(false)
 }
 
 fn places(root: &Path) -> Vec<PathBuf> {
