@@ -13,6 +13,7 @@ pub mod fingerprint;
 pub mod gate;
 pub mod id;
 pub mod incident;
+pub mod iteration;
 pub mod memory;
 pub mod near;
 pub mod playbook;

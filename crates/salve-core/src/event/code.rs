@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Effect, Event};
+use super::{Effect, Event, Turn};
 
 /// An event of a kind or version this Salve does not know.
 ///
@@ -86,6 +86,7 @@ macro_rules! kinds {
                 match self {
                     // A remedy is not applied again blindly, whatever happens to the power.
                     Event::Requested { what: Effect::Apply { .. }, .. } | Event::Other(_) => true,
+                    Event::Loop { what: Turn::Started { .. } | Turn::Ended { .. }, .. } => true,
                     $(Event::$variant { .. } => $durable,)*
                 }
             }
@@ -136,6 +137,7 @@ kinds! {
     IssueSettled "issue_settled" 1 true;
     FixWanted "fix_wanted" 1 false;
     FixProposed "fix_proposed" 1 false;
+    Loop "loop" 1 false;
     Noted "noted" 1 false;
 }
 

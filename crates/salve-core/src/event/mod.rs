@@ -11,65 +11,35 @@ mod actor;
 mod changed;
 mod code;
 mod digest;
+mod entry;
 mod team;
 mod terms;
+mod turn;
 mod words;
 
 pub use actor::{Actor, Process};
 pub use changed::ChangedFile;
 pub use code::{DecodeError, Encoded, Foreign};
 pub use digest::{BadDigest, Digest};
+pub use entry::{Draft, Entry};
 pub use team::{Fix, FixKind, Settled};
 pub use terms::{Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Resource};
+pub use turn::{
+    BadLoopId, LoopEnd, LoopId, LoopStep, LoopTerms, Promise, RecoveryEnd, RoleEnd, TestsSeen,
+    TestsVerdict, Turn,
+};
 pub use words::{
     Acted, Authority, Breaker, Change, Effect, Exit, Judgement, Mark, Order, Origin, Outcome,
     Proof, Question, Remedy, RemedyKind, Repeat, Report, Scope, ServerOrder, Stage, Subject,
     SubjectKind, Symptom, Undo, Verdict,
 };
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{IncidentId, IssueId, Signature};
+use crate::id::{IssueId, Signature};
 use crate::playbook::{Finding, Nature};
 use crate::scrub::Scrubbed;
 use crate::widen::Rules;
-
-/// A fact about to be written to the journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Draft {
-    /// When it happened, stamped once on entry.
-    pub at: Timestamp,
-    /// Who says so.
-    pub by: Actor,
-    /// The incident it belongs to, if any.
-    pub incident: Option<IncidentId>,
-    /// What happened.
-    pub event: Event,
-}
-
-/// A fact in the journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its place in the journal; strictly rising.
-    pub seq: u64,
-    /// When it happened.
-    pub at: Timestamp,
-    /// Who says so.
-    pub by: Actor,
-    /// The incident it belongs to, if any.
-    pub incident: Option<IncidentId>,
-    /// What happened.
-    pub event: Event,
-}
-
-impl Draft {
-    /// Returns the entry this draft becomes at `seq`.
-    pub fn at_seq(self, seq: u64) -> Entry {
-        let Self { at, by, incident, event } = self;
-        Entry { seq, at, by, incident, event }
-    }
-}
 
 /// One thing that happened.
 ///
@@ -377,6 +347,15 @@ pub enum Event {
         /// Why it should help.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<Scrubbed>,
+    },
+    /// Something happened to a loop.
+    Loop {
+        /// The loop.
+        id: LoopId,
+        /// The iteration, from 1; 0 before the first.
+        iteration: u32,
+        /// What happened.
+        what: Turn,
     },
     /// A remark for people.
     Noted {

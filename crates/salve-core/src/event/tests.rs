@@ -139,6 +139,7 @@ fn the_rest() -> Vec<Event> {
             fix: Fix { kind: FixKind::Instruction, text: text("look at the cache first") },
             why: Some(text("it was stale before")),
         },
+        Event::Loop { id: "v1".parse().unwrap(), iteration: 2, what: Turn::RecoveryBegan {} },
         Event::Noted { text: text("hello") },
     ]
 }
@@ -208,6 +209,9 @@ fn decisions_and_outcomes_are_durable() {
     assert!(request(apply).is_durable());
     assert!(!request(Effect::Verify).is_durable(), "a restart must not wait for the disk");
     assert!(!Event::Noted { text: text("") }.is_durable());
+    let turn = |what| Event::Loop { id: "v1".parse().unwrap(), iteration: 1, what };
+    assert!(turn(Turn::Ended { why: LoopEnd::Stuck }).is_durable());
+    assert!(!turn(Turn::RecoveryBegan {}).is_durable());
 }
 
 #[test]

@@ -1,0 +1,348 @@
+//! One loop of agents, from its task to its end.
+//!
+//! A [`Loop`] is made of its journal entries alone and says what is next ([`Loop::next`]); it
+//! never acts. An iteration does its steps in order: roles do their parts, Salve runs the tests,
+//! and where these could not execute their infrastructure is recovered. What was finished is
+//! never asked for again, whenever the process that drove it was killed.
+//!
+//! **Invariants:** a loop completes only by a promise, and only if Salve's own tests were green on
+//! the very tree that was promised. A step that is done is not due again in its iteration. Every
+//! loop ends, waits for a time, or waits for a person.
+
+mod brief;
+mod park;
+mod seen;
+mod state;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+
+use crate::event::{
+    Amounts, Digest, Entry, LoopEnd, LoopId, LoopStep, LoopTerms, Promise, Resource, TestsSeen,
+    TestsVerdict,
+};
+use crate::scrub::Scrubbed;
+
+pub use brief::{Brief, RoleFile, brief, promised};
+pub use park::until;
+pub use seen::{Run, seen};
+pub use state::{Now, State, state};
+
+/// How many iterations that left everything as it was make the planner be told.
+pub const WARN_AT: u32 = 2;
+
+/// A loop as its entries made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loop {
+    id: LoopId,
+    task: Scrubbed,
+    terms: LoopTerms,
+    standing: Standing,
+    /// The last iteration that began; 0 before the first.
+    iteration: u32,
+    /// The last iteration before this run of the loop.
+    before: u32,
+    place: Place,
+    tests: Option<TestsSeen>,
+    /// Whether the last run of the tests was of this iteration.
+    promise: Promise,
+    /// Why the promise of the last iteration did not count.
+    refused: Option<Refusal>,
+    /// What was spent in this run, the role at work excepted.
+    spent: Amounts,
+    role: Option<AtWork>,
+    /// What each iteration of this run left.
+    marks: Vec<Mark>,
+    parks: u32,
+    since: Timestamp,
+    last_seq: u64,
+}
+
+/// How a loop stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It goes on.
+    Running,
+    /// It waits until a role can work again.
+    Parked {
+        /// Until when.
+        until: Timestamp,
+        /// Why.
+        reason: Scrubbed,
+    },
+    /// It waits for a person, and goes on when it is started again.
+    Waits {
+        /// What a person has to do.
+        reason: Scrubbed,
+    },
+    /// The user stopped it; it goes on when it is started again.
+    Stopped,
+    /// It is over.
+    Ended(LoopEnd),
+}
+
+/// Where in an iteration a loop is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// Between two iterations.
+    Between,
+    /// At a step that is not done.
+    At {
+        /// Its number, from 0.
+        step: usize,
+        /// What was wrong with each attempt at it.
+        short: Vec<Scrubbed>,
+        /// Whether its recovery has begun.
+        recovering: bool,
+    },
+    /// All steps are done, and the promised tree has yet to be tested.
+    Confirming,
+    /// The promise holds.
+    Kept,
+}
+
+/// A role at work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct AtWork {
+    name: Scrubbed,
+    spent: Amounts,
+    /// Whether its process was gone when the loop was started again.
+    interrupted: bool,
+}
+
+/// Why a promise did not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Tests failed.
+    Red,
+    /// The tests could not run, or did not.
+    NotExecuted,
+}
+
+/// What an iteration left: the tree and what failed in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    tree: Option<Digest>,
+    failing: Digest,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Look at the settings and begin this iteration.
+    Begin(u32),
+    /// Let a role do its part.
+    Role {
+        /// The role.
+        role: Scrubbed,
+        /// How often it will have been asked in this iteration, from 1.
+        attempt: u32,
+    },
+    /// Run the tests.
+    Tests,
+    /// Recover the infrastructure of the tests.
+    Recover,
+    /// Wait until then.
+    Wait(Timestamp),
+    /// Write that the loop is over.
+    End(LoopEnd),
+    /// Nothing: a person has to do something and start it again.
+    Person(Scrubbed),
+    /// Nothing: it is over, or was stopped.
+    Over,
+}
+
+/// Why entries make no loop.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the journal does not say how the loop `{0}` was started")]
+pub struct NotStarted(pub LoopId);
+
+impl Loop {
+    /// Makes a loop of its entries; those of others are passed over.
+    pub fn replay<'e>(
+        id: &LoopId,
+        entries: impl IntoIterator<Item = &'e Entry>,
+    ) -> Result<Self, NotStarted> {
+        let mut made: Option<Self> = None;
+        for entry in entries {
+            match &mut made {
+                // What is refused stands in the journal and changes nothing.
+                Some(known) => drop(known.step(entry)),
+                None => made = Self::start(id, entry),
+            }
+        }
+        made.ok_or_else(|| NotStarted(id.clone()))
+    }
+
+    /// Returns what is to be done next.
+    pub fn next(&self, now: Timestamp) -> Move {
+        match &self.standing {
+            Standing::Ended(_) | Standing::Stopped => return Move::Over,
+            Standing::Waits { reason } => return Move::Person(reason.clone()),
+            Standing::Parked { reason, .. } if self.parks > self.terms.parks => {
+                return Move::End(LoopEnd::Failed { reason: reason.clone() });
+            }
+            Standing::Parked { until, .. } if now < *until => return Move::Wait(*until),
+            Standing::Parked { .. } | Standing::Running => {}
+        }
+        match &self.place {
+            Place::Kept => Move::End(LoopEnd::Completed),
+            Place::Confirming => Move::Tests,
+            Place::Between => self.between(),
+            Place::At { step, short, .. } => self.at(*step, short),
+        }
+    }
+
+    fn between(&self) -> Move {
+        let done = self.iteration.saturating_sub(self.before);
+        let most = self.terms.limits.attempts;
+        if self.iteration > self.before && self.unchanged() >= self.terms.stuck_after {
+            Move::End(LoopEnd::Stuck)
+        } else if let Some(resource) = self.over() {
+            Move::End(LoopEnd::Limit(resource))
+        } else if most.is_some_and(|most| u64::from(done) >= most) {
+            Move::End(LoopEnd::Limit(Resource::Attempts))
+        } else {
+            Move::Begin(self.iteration.saturating_add(1))
+        }
+    }
+
+    fn at(&self, step: usize, short: &[Scrubbed]) -> Move {
+        if let Some(resource) = self.over() {
+            return Move::End(LoopEnd::Limit(resource));
+        }
+        match self.terms.steps.get(step) {
+            Some(LoopStep::Role(role)) => {
+                let asked = u32::try_from(short.len()).unwrap_or(u32::MAX);
+                match short.last() {
+                    Some(reason) if asked > self.terms.retries => {
+                        Move::End(LoopEnd::Failed { reason: reason.clone() })
+                    }
+                    Some(_) | None => {
+                        Move::Role { role: role.clone(), attempt: asked.saturating_add(1) }
+                    }
+                }
+            }
+            Some(LoopStep::Tests) => Move::Tests,
+            Some(LoopStep::Recovery) => Move::Recover,
+            // An iteration without steps is over when it begins; see `Loop::advance`.
+            None => Move::Over,
+        }
+    }
+
+    /// Returns what is used up, iterations excepted.
+    fn over(&self) -> Option<Resource> {
+        let spent = self.spent();
+        let counted = [Resource::Tokens, Resource::MoneyMicros, Resource::WallMs];
+        counted.into_iter().find(|resource| {
+            self.terms.limits.get(*resource).is_some_and(|limit| spent.get(*resource) >= limit)
+        })
+    }
+
+    /// Returns how many iterations of this run left what the last one left, itself included.
+    ///
+    /// The same tree with the same failures counts wherever it was seen before: going to and fro
+    /// is no progress. What could not be measured is never the same.
+    pub fn unchanged(&self) -> u32 {
+        let Some(last) = self.marks.last().filter(|mark| mark.tree.is_some()) else { return 0 };
+        let same = self.marks.iter().filter(|mark| *mark == last).count();
+        u32::try_from(same).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the loop's name.
+    pub fn id(&self) -> &LoopId {
+        &self.id
+    }
+
+    /// Returns what is to be done.
+    pub fn task(&self) -> &Scrubbed {
+        &self.task
+    }
+
+    /// Returns the terms in force.
+    pub fn terms(&self) -> &LoopTerms {
+        &self.terms
+    }
+
+    /// Returns how it stands.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Returns the last iteration that began; 0 before the first.
+    pub fn iteration(&self) -> u32 {
+        self.iteration
+    }
+
+    /// Returns the role whose turn it is, or that is at work.
+    pub fn role(&self) -> Option<&Scrubbed> {
+        match (&self.place, &self.role) {
+            (_, Some(role)) => Some(&role.name),
+            (Place::At { step, .. }, None) => match self.terms.steps.get(*step) {
+                Some(LoopStep::Role(role)) => Some(role),
+                Some(LoopStep::Tests | LoopStep::Recovery) | None => None,
+            },
+            (Place::Between | Place::Confirming | Place::Kept, None) => None,
+        }
+    }
+
+    /// Returns whether the recovery of this iteration has begun and is not over.
+    pub fn is_recovering(&self) -> bool {
+        matches!(self.place, Place::At { recovering: true, .. })
+    }
+
+    /// Returns what was wrong with the last attempt at the present step.
+    pub fn complaint(&self) -> Option<&Scrubbed> {
+        match &self.place {
+            Place::At { short, .. } => short.last(),
+            Place::Between | Place::Confirming | Place::Kept => None,
+        }
+    }
+
+    /// Returns whether the role at work was cut off when the process that drove it ended.
+    pub fn was_interrupted(&self) -> bool {
+        self.role.as_ref().is_some_and(|role| role.interrupted)
+    }
+
+    /// Returns the last run of the tests.
+    pub fn tests(&self) -> Option<&TestsSeen> {
+        self.tests.as_ref()
+    }
+
+    /// Returns why the promise of the last iteration did not count, if one was made.
+    pub fn refused(&self) -> Option<Refusal> {
+        self.refused
+    }
+
+    /// Returns what this run of the loop has cost so far.
+    pub fn spent(&self) -> Amounts {
+        self.role.as_ref().map_or(self.spent, |role| self.spent.plus(role.spent))
+    }
+
+    /// Returns how much of a resource is left to this run; nothing where there is no limit.
+    pub fn left(&self, resource: Resource) -> Option<u64> {
+        let spent = self.spent().get(resource);
+        self.terms.limits.get(resource).map(|limit| limit.saturating_sub(spent))
+    }
+
+    /// Returns when it last came to stand as it does.
+    pub fn since(&self) -> Timestamp {
+        self.since
+    }
+
+    /// Returns the last entry that it was made of.
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// Returns whether the tests of this iteration could not execute.
+    fn has_to_recover(&self) -> bool {
+        let verdict = self.tests.as_ref().map(|tests| tests.verdict);
+        match verdict {
+            Some(TestsVerdict::NotExecuted) => true,
+            Some(TestsVerdict::Green | TestsVerdict::Red) | None => false,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `state.json`: how a loop stands, for people and programs.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Loop, Standing};
+use crate::event::{Amounts, Limits, LoopEnd, LoopId, TestsVerdict};
+use crate::id::IncidentId;
+use crate::scrub::Scrubbed;
+
+/// The version of the file's shape.
+const VERSION: u32 = 1;
+
+/// What a loop does, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It goes on.
+    Running,
+    /// A person has to decide or do something.
+    AwaitingHuman,
+    /// It waits until a role can work again.
+    Parked,
+    /// The task is done, and the tests are green.
+    Completed,
+    /// Nothing changed any more.
+    Stuck,
+    /// A limit was reached.
+    LimitReached,
+    /// The user stopped it.
+    Stopped,
+    /// It could not go on.
+    Failed,
+}
+
+impl Status {
+    /// Returns the word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Running => "running",
+            Status::AwaitingHuman => "awaiting_human",
+            Status::Parked => "parked",
+            Status::Completed => "completed",
+            Status::Stuck => "stuck",
+            Status::LimitReached => "limit_reached",
+            Status::Stopped => "stopped",
+            Status::Failed => "failed",
+        }
+    }
+}
+
+/// The recovery that is under way, as the file tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Now {
+    /// There is none.
+    NoRecovery,
+    /// It is worked on.
+    Recovering(IncidentId),
+    /// It waits for a person.
+    Asking(IncidentId),
+}
+
+/// The file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// The version of its shape.
+    pub version: u32,
+    /// The loop.
+    pub loop_id: LoopId,
+    /// What it does.
+    pub status: Status,
+    /// The last iteration that began.
+    pub iteration: u32,
+    /// The role whose turn it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Scrubbed>,
+    /// Since when it stands so.
+    pub since: Timestamp,
+    /// Why, where that is not plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Scrubbed>,
+    /// When it goes on by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumes_at: Option<Timestamp>,
+    /// The recovery that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incident: Option<IncidentId>,
+    /// What the last run of the tests showed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<TestsVerdict>,
+    /// What failed in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<Scrubbed>,
+    /// How many iterations left everything as the last one did.
+    pub unchanged: u32,
+    /// What this run of the loop has cost; attempts are iterations.
+    pub spent: Amounts,
+    /// What it may cost.
+    pub limits: Limits,
+}
+
+/// Returns the file.
+pub fn state(of: &Loop, now: &Now) -> State {
+    let (mut status, mut reason, mut resumes_at) = (Status::Running, None, None);
+    match of.standing() {
+        Standing::Running => {}
+        Standing::Parked { until, reason: why } => {
+            (status, reason, resumes_at) = (Status::Parked, Some(why.clone()), Some(*until));
+        }
+        Standing::Waits { reason: why } => {
+            (status, reason) = (Status::AwaitingHuman, Some(why.clone()));
+        }
+        Standing::Stopped => status = Status::Stopped,
+        Standing::Ended(why) => {
+            (status, reason) = match why {
+                LoopEnd::Completed => (Status::Completed, None),
+                LoopEnd::Limit(_) => (Status::LimitReached, None),
+                LoopEnd::Stuck => (Status::Stuck, None),
+                LoopEnd::Failed { reason } => (Status::Failed, Some(reason.clone())),
+            };
+        }
+    }
+    let incident = match now {
+        Now::NoRecovery => None,
+        Now::Recovering(incident) => Some(*incident),
+        Now::Asking(incident) => {
+            if status == Status::Running {
+                status = Status::AwaitingHuman;
+            }
+            Some(*incident)
+        }
+    };
+    let iterations = u64::from(of.iteration.saturating_sub(of.before));
+    State {
+        version: VERSION,
+        loop_id: of.id.clone(),
+        status,
+        iteration: of.iteration,
+        role: of.role().cloned(),
+        since: of.since,
+        reason,
+        resumes_at,
+        incident,
+        tests: of.tests().map(|tests| tests.verdict),
+        failed: of.tests().map(|tests| tests.failed.clone()).unwrap_or_default(),
+        unchanged: of.unchanged(),
+        spent: Amounts { attempts: iterations, ..of.spent() },
+        limits: of.terms.limits,
+    }
+}

@@ -1,0 +1,324 @@
+//! How entries change a loop.
+
+use crate::event::{
+    Actor, Amounts, Entry, Event, LoopId, LoopStep, LoopTerms, Promise, RecoveryEnd, RoleEnd,
+    TestsSeen, TestsVerdict, Turn,
+};
+use crate::scrub::Scrubbed;
+
+use super::{AtWork, Loop, Mark, Place, Refusal, Standing};
+
+/// Why an entry changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// It is of another loop, or older than what is known.
+    NotOurs,
+    /// Only Salve says such things, and only a person starts a loop.
+    NotTheirs,
+    /// It does not follow from where the loop is.
+    Unexpected,
+}
+
+type Taken = Result<(), Ignored>;
+
+impl Loop {
+    /// Begins a loop with the entry that starts it.
+    pub(super) fn start(id: &LoopId, entry: &Entry) -> Option<Self> {
+        let Event::Loop { id: of, what: Turn::Started { terms, task }, .. } = &entry.event else {
+            return None;
+        };
+        if of != id || !may_start(&entry.by) {
+            return None;
+        }
+        Some(Self {
+            id: id.clone(),
+            task: task.clone(),
+            terms: LoopTerms::clone(terms),
+            standing: Standing::Running,
+            iteration: 0,
+            before: 0,
+            place: Place::Between,
+            tests: None,
+            promise: Promise::None,
+            refused: None,
+            spent: Amounts::default(),
+            role: None,
+            marks: Vec::new(),
+            parks: 0,
+            since: entry.at,
+            last_seq: entry.seq,
+        })
+    }
+
+    /// Takes one entry in; what is refused changes nothing.
+    pub fn step(&mut self, entry: &Entry) -> Taken {
+        let Event::Loop { id, iteration, what } = &entry.event else {
+            return Err(Ignored::NotOurs);
+        };
+        if *id != self.id || entry.seq <= self.last_seq {
+            return Err(Ignored::NotOurs);
+        }
+        let mut ahead = self.clone();
+        ahead.last_seq = entry.seq;
+        match (what, &entry.by) {
+            (Turn::Started { terms, task }, by) if may_start(by) => ahead.go_on(terms, task),
+            (Turn::Started { .. }, _) => return Err(Ignored::NotTheirs),
+            (_, Actor::Salve(_)) => ahead.hear(*iteration, what)?,
+            (_, Actor::Person { .. } | Actor::Agent { .. }) => return Err(Ignored::NotTheirs),
+        }
+        if !matches!(what, Turn::Charged { .. }) {
+            ahead.since = entry.at;
+        }
+        *self = ahead;
+        Ok(())
+    }
+
+    /// Goes on where it was left; what is over begins anew with the next iteration.
+    fn go_on(&mut self, terms: &LoopTerms, task: &Scrubbed) {
+        self.task = task.clone();
+        self.parks = 0;
+        if let Some(role) = &mut self.role {
+            role.interrupted = true;
+        }
+        if let Standing::Ended(_) = self.standing {
+            self.terms = terms.clone();
+            self.before = self.iteration;
+            self.place = Place::Between;
+            self.spent = Amounts::default();
+            self.role = None;
+            self.marks.clear();
+        } else {
+            // What an iteration does is fixed when it begins.
+            let steps = match self.place {
+                Place::Between => terms.steps.clone(),
+                Place::At { .. } | Place::Confirming | Place::Kept => self.terms.steps.clone(),
+            };
+            self.terms = LoopTerms { steps, ..terms.clone() };
+        }
+        self.standing = Standing::Running;
+    }
+
+    fn hear(&mut self, iteration: u32, what: &Turn) -> Taken {
+        if let Standing::Ended(_) = self.standing {
+            return Err(Ignored::Unexpected);
+        }
+        if let Turn::Began { terms } = what {
+            return self.began(iteration, terms);
+        }
+        if iteration != self.iteration {
+            return Err(Ignored::Unexpected);
+        }
+        match what {
+            Turn::RoleBegan { role, .. } => self.role_began(role),
+            Turn::Charged { role, spent } => self.charged(role, *spent),
+            Turn::RoleEnded { role, end, spent, promise } => {
+                self.charged(role, *spent)?;
+                self.role_ended(end, *promise);
+                Ok(())
+            }
+            Turn::TestsRan { tests } => self.tests_ran(tests),
+            Turn::RecoveryBegan {} => self.recovery_began(),
+            Turn::RecoveryEnded { how, took_ms } => self.recovery_ended(*how, *took_ms),
+            Turn::Stopped {} => {
+                self.standing = Standing::Stopped;
+                Ok(())
+            }
+            Turn::Ended { why } => {
+                self.standing = Standing::Ended(why.clone());
+                self.settle();
+                Ok(())
+            }
+            Turn::Started { .. } | Turn::Began { .. } => Err(Ignored::Unexpected),
+        }
+    }
+
+    fn began(&mut self, iteration: u32, terms: &LoopTerms) -> Taken {
+        if self.place != Place::Between || iteration != self.iteration.saturating_add(1) {
+            return Err(Ignored::Unexpected);
+        }
+        self.iteration = iteration;
+        self.terms = terms.clone();
+        self.tests = None;
+        self.promise = Promise::None;
+        self.standing = Standing::Running;
+        self.advance(0);
+        Ok(())
+    }
+
+    fn role_began(&mut self, role: &Scrubbed) -> Taken {
+        let Place::At { step, .. } = &self.place else { return Err(Ignored::Unexpected) };
+        if self.terms.steps.get(*step) != Some(&LoopStep::Role(role.clone())) {
+            return Err(Ignored::Unexpected);
+        }
+        // What an attempt that was cut off has cost stays.
+        self.settle();
+        self.standing = Standing::Running;
+        self.role =
+            Some(AtWork { name: role.clone(), spent: Amounts::default(), interrupted: false });
+        Ok(())
+    }
+
+    fn charged(&mut self, role: &Scrubbed, spent: Amounts) -> Taken {
+        match &mut self.role {
+            Some(known) if known.name == *role => {
+                known.spent = known.spent.max(spent);
+                Ok(())
+            }
+            Some(_) | None => Err(Ignored::Unexpected),
+        }
+    }
+
+    fn role_ended(&mut self, end: &RoleEnd, promise: Promise) {
+        self.settle();
+        let Place::At { step, short, .. } = &mut self.place else { return };
+        match end {
+            RoleEnd::Done => {
+                self.parks = 0;
+                if !promise.is_none() {
+                    self.promise = promise;
+                }
+                let next = *step + 1;
+                self.advance(next);
+            }
+            RoleEnd::Short { reason } => short.push(reason.clone()),
+            RoleEnd::Away { until, reason } => {
+                self.parks = self.parks.saturating_add(1);
+                self.standing = Standing::Parked { until: *until, reason: reason.clone() };
+            }
+            RoleEnd::Unable { reason } => {
+                self.standing = Standing::Waits { reason: reason.clone() };
+            }
+            RoleEnd::Stopped => {}
+        }
+    }
+
+    /// Books what the role at work has cost.
+    fn settle(&mut self) {
+        if let Some(role) = self.role.take() {
+            self.spent = self.spent.plus(role.spent);
+        }
+    }
+
+    fn tests_ran(&mut self, tests: &TestsSeen) -> Taken {
+        let step = match &self.place {
+            Place::At { step, .. } => *step,
+            Place::Confirming => {
+                self.took(tests);
+                self.close(Confirmed::Now);
+                return Ok(());
+            }
+            Place::Between | Place::Kept => return Err(Ignored::Unexpected),
+        };
+        match self.terms.steps.get(step) {
+            Some(LoopStep::Tests) => {
+                self.took(tests);
+                self.advance(step + 1);
+                Ok(())
+            }
+            // They are run again while their infrastructure is recovered.
+            Some(LoopStep::Recovery) => {
+                self.took(tests);
+                if !self.is_recovering() {
+                    self.advance(step);
+                }
+                Ok(())
+            }
+            Some(LoopStep::Role(_)) | None => Err(Ignored::Unexpected),
+        }
+    }
+
+    fn took(&mut self, tests: &TestsSeen) {
+        let time = Amounts { wall_ms: tests.took_ms, ..Amounts::default() };
+        self.spent = self.spent.plus(time);
+        self.tests = Some(tests.clone());
+    }
+
+    fn recovery_began(&mut self) -> Taken {
+        match &mut self.place {
+            Place::At { step, recovering, .. }
+                if self.terms.steps.get(*step) == Some(&LoopStep::Recovery) =>
+            {
+                *recovering = true;
+                Ok(())
+            }
+            Place::At { .. } | Place::Between | Place::Confirming | Place::Kept => {
+                Err(Ignored::Unexpected)
+            }
+        }
+    }
+
+    fn recovery_ended(&mut self, how: RecoveryEnd, took_ms: u64) -> Taken {
+        let Place::At { step, recovering: true, .. } = self.place else {
+            return Err(Ignored::Unexpected);
+        };
+        match how {
+            RecoveryEnd::NeedsPerson => {
+                let reason = Scrubbed::literal("the recovery of the tests needs your decision");
+                self.standing = Standing::Waits { reason };
+            }
+            RecoveryEnd::Well | RecoveryEnd::NotInfrastructure | RecoveryEnd::Rejected => {
+                let time = Amounts { wall_ms: took_ms, ..Amounts::default() };
+                self.spent = self.spent.plus(time);
+                self.advance(step + 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes to a step, or over those that are not due, or ends the iteration.
+    pub(super) fn advance(&mut self, mut step: usize) {
+        while self.terms.steps.get(step) == Some(&LoopStep::Recovery) && !self.has_to_recover() {
+            step += 1;
+        }
+        match step < self.terms.steps.len() {
+            true => self.place = Place::At { step, short: Vec::new(), recovering: false },
+            false => self.close(Confirmed::Earlier),
+        }
+    }
+
+    /// Ends the iteration, unless what was promised has to be tested first.
+    fn close(&mut self, confirmed: Confirmed) {
+        let verdict = self.tests.as_ref().map(|tests| tests.verdict);
+        let tested = self.tests.as_ref().and_then(|tests| tests.tree);
+        let refusal = match (self.promise, verdict, confirmed) {
+            (Promise::None, _, _) => None,
+            (Promise::Made { .. }, Some(TestsVerdict::Green), Confirmed::Now) => {
+                self.place = Place::Kept;
+                return;
+            }
+            (Promise::Made { tree }, Some(TestsVerdict::Green), Confirmed::Earlier) => {
+                // Something may have changed since the tests ran.
+                let is_same = tree.is_some() && tree == tested;
+                self.place = if is_same { Place::Kept } else { Place::Confirming };
+                return;
+            }
+            (Promise::Made { .. }, Some(TestsVerdict::Red), _) => Some(Refusal::Red),
+            (Promise::Made { .. }, Some(TestsVerdict::NotExecuted) | None, _) => {
+                Some(Refusal::NotExecuted)
+            }
+        };
+        self.refused = refusal;
+        if let Some(tests) = &self.tests {
+            self.marks.push(Mark { tree: tests.tree, failing: tests.failing });
+        }
+        self.place = Place::Between;
+    }
+}
+
+/// When the tests ran that a promise is judged by.
+#[derive(Clone, Copy)]
+enum Confirmed {
+    /// Before it was made.
+    Earlier,
+    /// After it was made.
+    Now,
+}
+
+/// Returns whether somebody may start a loop: a person, or Salve where nobody is known.
+fn may_start(by: &Actor) -> bool {
+    match by {
+        Actor::Salve(_) => true,
+        Actor::Person { .. } => by.person().is_some(),
+        Actor::Agent { .. } => false,
+    }
+}
