@@ -192,9 +192,20 @@ fn word_into(word: &str, last: &str, out: &mut String) {
                 out.push_str(name);
                 out.push_str("@<version>");
             }
+            Some((name, host)) if is_mail(name, host) => out.push_str("<mail>"),
             _ => stem_into(word, out),
         },
     }
+}
+
+/// Returns whether `name@host` is the address of a person or an account.
+fn is_mail(name: &str, host: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+' | b'%');
+    let top = host.rsplit_once('.').map_or("", |(_, top)| top);
+    !name.is_empty()
+        && name.bytes().chain(host.bytes()).all(plain)
+        && (2..=12).contains(&top.len())
+        && top.bytes().all(|b| b.is_ascii_alphabetic())
 }
 
 /// Copies a name; a number or hash that only counts instances (`web-1`, `run_48213`) is masked.
@@ -386,6 +397,7 @@ mod tests {
         check("wants react@18.2.0, got ^17.0.2", "wants react@<version>, got <version>");
         check("2024-05-01T10:00:00.123Z boom", "<n> boom");
         check("container web-1 died", "container web-<n> died");
+        check("denied for me.too@shop.dev (or others)", "denied for <mail> (or others)");
     }
 
     #[test]

@@ -156,6 +156,13 @@ impl Rules {
             // The plainest class says less than an exit code that says anything.
             .filter(|class| *class != Class::RuntimeError || hints.class().is_none())
             .or_else(|| hints.class())
+            .map(|class| {
+                if class == Class::RuntimeError && unknown::in_tests(text) {
+                    Class::TestFailure
+                } else {
+                    class
+                }
+            })
             .or_else(|| {
                 head::form(&peeled).filter(|form| *form >= head::NAMED).map(|_| Class::RuntimeError)
             })

@@ -38,6 +38,21 @@ pub(crate) fn normalize(text: &Text<'_>, number: usize) -> String {
     message
 }
 
+/// Returns whether a test runner wrote the text: what went wrong there failed a test.
+pub(crate) fn in_tests(text: &Text<'_>) -> bool {
+    const SUMMARIES: &[&str] = &[
+        " passing (",
+        "Test Suites: ",
+        "Tests run: ",
+        "test result: FAILED",
+        "short test summary",
+        "tests failed",
+        "failing tests",
+    ];
+    let whole = text.whole().as_bytes();
+    SUMMARIES.iter().any(|words| memchr::memmem::find(whole, words.as_bytes()).is_some())
+}
+
 /// Returns the first words below line `number` that are no frame and no source code.
 fn words_below<'t>(text: &Text<'t>, number: usize) -> Option<&'t str> {
     let lines = (number + 1..text.len().min(number + 4)).map(|n| peel(text.line(n)).core);
@@ -96,6 +111,16 @@ mod tests {
             "src/a.frob:3:4: error: cannot align 'left' after 3 tries",
             "cannot align left after <n> tries",
         );
+    }
+
+    #[test]
+    fn the_summary_of_a_test_runner_tells_where_it_happened() {
+        for (text, want) in [
+            ("  0 passing (10s)\n  1 failing\n\n  Error: basket is full", true),
+            ("Error: basket is full\n    at pay (/srv/shop/pay.js:3:4)", false),
+        ] {
+            assert_eq!(in_tests(&Text::new(text)), want, "{text}");
+        }
     }
 
     #[test]
