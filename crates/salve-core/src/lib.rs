@@ -17,6 +17,7 @@ pub mod iteration;
 pub mod memory;
 pub mod near;
 pub mod playbook;
+pub mod recovery;
 pub mod repair;
 pub mod scrub;
 pub mod server;

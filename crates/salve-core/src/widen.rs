@@ -95,6 +95,7 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("notify.desktop", Bearing::None),
     ("playbook.auto", Bearing::Earlier(&["none", "safe"])),
     ("recovery.auto_approve", Bearing::Fewer),
+    ("recovery.changed_manifest", Bearing::Earlier(&["ask", "allow"])),
     ("recovery.cooldown_seconds", Bearing::Higher),
     ("recovery.enabled", Bearing::Off),
     ("recovery.max_auto_recoveries_per_run", Bearing::Lower),

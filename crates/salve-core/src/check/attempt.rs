@@ -239,7 +239,7 @@ impl Reading {
                     self.symptom = Some((**symptom).clone());
                 }
             }
-            Report::Failed { reason } => self.end(at, Ended::Failed, Some(reason.to_string())),
+            Report::Failed { reason, .. } => self.end(at, Ended::Failed, Some(reason.to_string())),
             Report::TimedOut => self.end(at, Ended::Failed, Some("it took too long".into())),
             Report::Done | Report::NoAgent => {}
         }

@@ -108,7 +108,7 @@ fn note_reason(event: &Event, why: &mut String) {
             Report::Verified { proof: Proof::Masked, .. } => {
                 "green only because what judges it was weakened".into()
             }
-            Report::Failed { reason } => reason.to_string(),
+            Report::Failed { reason, .. } => reason.to_string(),
             Report::TimedOut => "it took too long".into(),
             Report::Done
             | Report::NoAgent
@@ -139,7 +139,7 @@ fn roll_back(tale: &Tale<'_>, scope: Scope, why: &str) -> String {
 
 fn not_undone(report: &Report) -> Option<String> {
     match report {
-        Report::Failed { reason } => Some(format!("the roll-back failed: {reason}")),
+        Report::Failed { reason, .. } => Some(format!("the roll-back failed: {reason}")),
         Report::TimedOut => Some("the roll-back took too long".into()),
         Report::Done | Report::NoAgent | Report::Measured(_) | Report::Verified { .. } => None,
     }
@@ -162,6 +162,7 @@ fn words(event: &Event, person: &str) -> Option<String> {
             format!("{verdict} `{}`: rule {rule}: {reason}", remedy.text)
         }
         Event::NothingLeft {} => "NOTHING LEFT to try".into(),
+        Event::Superseded {} => "SUPERSEDED: something else is proposed".into(),
         Event::Exhausted { resource } => format!("EXHAUSTED: {resource:?}"),
         Event::Tripped { breaker } => {
             format!("BREAKER {}: {}", breaker_word(*breaker), breaker_action(*breaker))

@@ -104,7 +104,7 @@ kinds! {
     NothingLeft "nothing_left" 1 false;
     Requested "requested" 1 false;
     Progressed "progressed" 1 false;
-    Finished "finished" 1 false;
+    Finished "finished" 2 false;
     Marked "marked" 1 false;
     AgentLaunched "agent_launched" 1 false;
     FilesChanged "files_changed" 1 false;
@@ -116,6 +116,7 @@ kinds! {
     Approved "approved" 1 true;
     Rejected "rejected" 1 true;
     Resolved "resolved" 1 true;
+    Superseded "superseded" 1 true;
     Ordered "ordered" 1 true;
     Ended "ended" 1 true;
     ConfigChanged "config_changed" 1 false;
@@ -138,6 +139,12 @@ kinds! {
     FixWanted "fix_wanted" 1 false;
     FixProposed "fix_proposed" 1 false;
     Loop "loop" 1 false;
+    LoopAttached "loop_attached" 1 false;
+    LoopDetached "loop_detached" 1 false;
+    ManifestsSeen "manifests_seen" 1 false;
+    RecoverySought "recovery_sought" 1 false;
+    RecoveryProposed "recovery_proposed" 1 true;
+    RecoveryRefused "recovery_refused" 1 false;
     Noted "noted" 1 false;
 }
 

@@ -12,6 +12,7 @@ mod changed;
 mod code;
 mod digest;
 mod entry;
+mod recovery;
 mod team;
 mod terms;
 mod turn;
@@ -22,6 +23,7 @@ pub use changed::ChangedFile;
 pub use code::{DecodeError, Encoded, Foreign};
 pub use digest::{BadDigest, Digest};
 pub use entry::{Draft, Entry};
+pub use recovery::{Attempted, Proposed, SeenFile, Source};
 pub use team::{Fix, FixKind, Settled};
 pub use terms::{Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Resource};
 pub use turn::{
@@ -196,6 +198,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<Scrubbed>,
     },
+    /// What a person was asked about is no longer what is proposed; it is chosen anew.
+    Superseded {},
     /// A person gave an order to the incident.
     Ordered {
         /// The order.
@@ -356,6 +360,45 @@ pub enum Event {
         iteration: u32,
         /// What happened.
         what: Turn,
+    },
+    /// Salve began to serve recoveries to a loop that somebody else runs.
+    LoopAttached {
+        /// The loop.
+        id: LoopId,
+    },
+    /// It stopped doing so, because a person wanted it.
+    LoopDetached {
+        /// The loop.
+        id: LoopId,
+    },
+    /// What said, when a loop's run began, what is installed and how.
+    ManifestsSeen {
+        /// The loop.
+        name: Scrubbed,
+        /// The manifests, lockfiles and settings of package managers.
+        files: Vec<SeenFile>,
+    },
+    /// A loop's tests could not execute, and that is to be recovered from.
+    RecoverySought {
+        /// The iteration of the loop, from 1.
+        iteration: u32,
+        /// The manifests, lockfiles and settings of package managers that changed in this run.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<Scrubbed>,
+    },
+    /// Somebody proposed how to recover.
+    RecoveryProposed {
+        /// The proposal.
+        proposal: Box<Proposed>,
+    },
+    /// A proposal for a loop was not taken up.
+    RecoveryRefused {
+        /// The loop.
+        name: Scrubbed,
+        /// The iteration of the loop, from 1.
+        iteration: u32,
+        /// Why.
+        reason: Scrubbed,
     },
     /// A remark for people.
     Noted {

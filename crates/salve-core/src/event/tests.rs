@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::class::Class;
+use crate::gate::{Category, Confidence, Severity};
 use crate::widen::Term;
 
 fn text(text: &'static str) -> Scrubbed {
@@ -95,6 +96,7 @@ fn one_of_each() -> Vec<Event> {
         Event::Approved { question: 1, digest, note: Some(text("go")) },
         Event::Rejected { question: 1, digest, note: None },
         Event::Resolved { note: None },
+        Event::Superseded {},
         Event::Ordered { order: Order::Escalate },
         Event::Ended { outcome: Outcome::Recovered(Proof::Transient) },
         Event::ConfigChanged { digest, changes: vec![text("recovery.cooldown_seconds: 60 -> 5")] },
@@ -140,8 +142,38 @@ fn the_rest() -> Vec<Event> {
             why: Some(text("it was stale before")),
         },
         Event::Loop { id: "v1".parse().unwrap(), iteration: 2, what: Turn::RecoveryBegan {} },
+        Event::LoopAttached { id: "v1".parse().unwrap() },
+        Event::LoopDetached { id: "v1".parse().unwrap() },
+        Event::ManifestsSeen {
+            name: text("shop"),
+            files: vec![SeenFile { path: text("go.mod"), digest: Digest::of(&[b"x"]) }],
+        },
+        Event::RecoverySought { iteration: 6, changed: vec![text("package.json")] },
+        Event::RecoveryProposed { proposal: proposed() },
+        Event::RecoveryRefused { name: text("shop"), iteration: 6, reason: text("a FIFO") },
         Event::Noted { text: text("hello") },
     ]
+}
+
+fn proposed() -> Box<Proposed> {
+    let attempted = |command, confidence| Attempted {
+        command: text(command),
+        working_dir: text("."),
+        timeout_seconds: 300,
+        confidence,
+    };
+    Box::new(Proposed {
+        source: Source::Tester,
+        timestamp: jiff::Timestamp::UNIX_EPOCH,
+        category: Category::Dependency,
+        severity: Severity::Blocking,
+        error_pattern: text("Cannot find module"),
+        root_cause: text("a package is missing"),
+        evidence: vec![text("test-output.txt:3: Cannot find module 'a'")],
+        recovery: attempted("npm ci", Some(Confidence::High)),
+        expected_outcome: text("the tests start"),
+        fallback: Some(attempted("npm ci --force", None)),
+    })
 }
 
 #[test]
@@ -151,7 +183,8 @@ fn every_kind_comes_back_as_it_was() {
     assert_eq!(kinds, Event::KINDS);
     for event in events {
         let encoded = event.encode();
-        assert_eq!(encoded.version, 1);
+        let changed = matches!(event, Event::Finished { .. });
+        assert_eq!(encoded.version, 1 + u32::from(changed));
         assert_eq!(Event::decode(encoded).unwrap(), event);
     }
 }

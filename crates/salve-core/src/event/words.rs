@@ -279,6 +279,9 @@ pub enum Report {
     Failed {
         /// Why.
         reason: Scrubbed,
+        /// How the command ended, if one ran.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit: Option<Exit>,
     },
     /// It outlived its limit and was stopped; it may have acted.
     TimedOut,
@@ -294,6 +297,13 @@ pub enum Report {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         symptom: Option<Box<Symptom>>,
     },
+}
+
+impl Report {
+    /// Returns that it could not, and why.
+    pub fn failed(reason: Scrubbed) -> Self {
+        Report::Failed { reason, exit: None }
+    }
 }
 
 /// How far an agent says it is.

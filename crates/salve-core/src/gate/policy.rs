@@ -129,6 +129,21 @@ impl Policy {
         })
     }
 
+    /// Tells whether anything is recovered from at all.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Returns how many commands may run unattended in one run.
+    pub fn max_auto_recoveries(&self) -> u64 {
+        self.max_auto_recoveries_per_run
+    }
+
+    /// Tells whether a command that no rule knows is denied.
+    pub fn denies_unknown(&self) -> bool {
+        self.on_unknown == OnUnknown::Deny
+    }
+
     /// Reads and checks a section that was read as JSON or TOML.
     ///
     /// # Errors
@@ -192,6 +207,8 @@ impl RawPolicy {
                 }
                 // How a command is held says nothing about whether it may run.
                 "sandbox" if value.is_object() => Ok(()),
+                // How a loop's recovery goes about it is not the gate's to judge.
+                "changed_manifest" => Ok(()),
                 _ => Err("is no setting of this section"),
             };
             if let Err(problem) = read {

@@ -4,6 +4,7 @@
 //! ignored, and nothing in it can change the policy: it only yields [`Request`]s.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::request::{BadRequest, DEFAULT_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS, Request};
@@ -25,7 +26,8 @@ const MAX_EVIDENCE: usize = 256;
 macro_rules! names {
     ($(#[$doc:meta])* $kind:ident { $($(#[$item:meta])* $variant:ident = $name:literal,)+ }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
         pub enum $kind { $($(#[$item])* $variant,)+ }
 
         impl $kind {
@@ -36,7 +38,7 @@ macro_rules! names {
                 match self { $($kind::$variant => $name),+ }
             }
 
-            fn from_name(name: &str) -> Option<Self> {
+            pub(crate) fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some($kind::$variant),)+ _ => None }
             }
         }
@@ -129,6 +131,8 @@ pub struct Proposal {
     pub expected_outcome: String,
     /// How sure the agent says it is of the first command.
     pub confidence: Confidence,
+    /// How sure the agent says it is of the alternative, if it says.
+    pub fallback_confidence: Option<Confidence>,
     recovery: Request,
     fallback: Option<Request>,
 }
@@ -211,14 +215,14 @@ impl Proposal {
         }
         let recovery = Fields::of(top.value("recovery")?, "recovery", "recovery.")?;
         let first = recovery.request("recovery", None)?;
-        let fallback = match top.get("fallback") {
-            None => None,
+        let (fallback, fallback_confidence) = match top.get("fallback") {
+            None => (None, None),
             Some(value) => {
                 let fields = Fields::of(value, "fallback", "fallback.")?;
-                if fields.get("confidence").is_some() {
-                    fields.one_of("confidence", Confidence::NAMES, Confidence::from_name)?;
-                }
-                Some(fields.request("fallback", Some(&first))?)
+                let sure = fields
+                    .get("confidence")
+                    .map(|_| fields.one_of("confidence", Confidence::NAMES, Confidence::from_name));
+                (Some(fields.request("fallback", Some(&first))?), sure.transpose()?)
             }
         };
         Ok(Self {
@@ -232,9 +236,15 @@ impl Proposal {
             },
             expected_outcome: recovery.text("expected_outcome")?.to_owned(),
             confidence: recovery.one_of("confidence", Confidence::NAMES, Confidence::from_name)?,
+            fallback_confidence,
             recovery: first,
             fallback,
         })
+    }
+
+    /// Returns what is proposed first.
+    pub fn recovery(&self) -> &Request {
+        &self.recovery
     }
 
     /// Returns what is to be judged.

@@ -29,6 +29,7 @@ impl Incident {
             | Event::Sickened { .. }
             | Event::Judged { .. }
             | Event::NothingLeft { .. }
+            | Event::Superseded { .. }
             | Event::Requested { .. }
             | Event::Progressed { .. }
             | Event::AgentLaunched { .. }

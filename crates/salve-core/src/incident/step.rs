@@ -124,6 +124,7 @@ impl Incident {
             Event::Diagnosed { findings, .. } => self.diagnosed(findings),
             Event::Judged { remedy, judgement } => self.judged(remedy, judgement),
             Event::NothingLeft {} => self.nothing_left(),
+            Event::Superseded {} => self.superseded(),
             Event::Requested { effect, what } => self.requested(*effect, *what),
             Event::Progressed { effect, .. } => match self.is_running(*effect) {
                 true => Ok(None),
@@ -141,7 +142,11 @@ impl Incident {
             | Event::Ordered { .. }
             | Event::Refilled { .. } => Err(Ignored::NotAPerson),
             Event::Claimed { .. } => Err(Ignored::Held),
-            Event::Noted { .. } | Event::FilesChanged { .. } | Event::FixWanted { .. } => Ok(None),
+            Event::Noted { .. }
+            | Event::FilesChanged { .. }
+            | Event::FixWanted { .. }
+            | Event::RecoverySought { .. }
+            | Event::RecoveryProposed { .. } => Ok(None),
             // The rest is no part of an incident's life.
             _ => Err(Ignored::NoNews),
         }

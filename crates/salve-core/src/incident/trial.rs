@@ -98,4 +98,21 @@ impl Incident {
         }
         Ok(None)
     }
+
+    /// Takes back what was asked because something else is proposed by now; nothing of it was done.
+    pub(super) fn superseded(&mut self) -> Taken {
+        match self.phase {
+            Phase::Asking { question: Question::Remedy | Question::NothingLeft, .. } => {
+                self.proceed(Then::Choose);
+                Ok(None)
+            }
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => Err(Ignored::Stale),
+        }
+    }
 }

@@ -25,6 +25,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use action::quoted;
 pub use action::{Action, Edits, Right, Step};
 pub use catch::{Clues, Kind};
 pub use condition::Condition;

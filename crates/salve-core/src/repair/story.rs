@@ -8,7 +8,7 @@ use super::task::Scene;
 use super::{Line, Notice, RepairState, Tale, VERSION, agent_title, exit_text};
 use crate::event::{
     Actor, Amounts, ChangedFile, Effect, Encoded, Event, Limits, Mark, Order, Outcome, Proof,
-    Report, Scope, Stage, SubjectKind, Symptom, Verdict,
+    Proposed, Report, Scope, Source, Stage, SubjectKind, Symptom, Verdict,
 };
 use crate::playbook::Finding;
 use crate::scrub::Scrubbed;
@@ -117,6 +117,9 @@ fn words(event: &Event) -> String {
         }
         Event::Diagnosed { rule, findings, .. } => diagnosed(rule, findings),
         Event::NothingLeft {} => "knows nothing further to try".into(),
+        Event::Superseded {} => "asks anew: something else is proposed by now".into(),
+        Event::RecoverySought { iteration, changed } => sought(*iteration, changed),
+        Event::RecoveryProposed { proposal } => proposed(proposal),
         Event::Requested { what, .. } => doing(*what).into(),
         Event::Progressed { stage: Stage::HealthCheck, .. } => "is probing it".into(),
         Event::Progressed { stage: Stage::VerifyingFix, .. } => {
@@ -128,6 +131,21 @@ fn words(event: &Event) -> String {
         Event::FilesChanged { files, more, .. } => changed(files, *more),
         other => of_people_and_ends(other),
     }
+}
+
+fn sought(iteration: u32, changed: &[Scrubbed]) -> String {
+    let named: Vec<_> = changed.iter().map(Scrubbed::as_str).collect();
+    let named = named.join(", ");
+    let more = if named.is_empty() { named } else { format!("; changed in this run: {named}") };
+    format!("the tests of iteration {iteration} could not execute{more}")
+}
+
+fn proposed(Proposed { source, root_cause, recovery, .. }: &Proposed) -> String {
+    let who = match source {
+        Source::Tester => "the tester",
+        Source::Salve => "salve",
+    };
+    format!("{who} proposes `{}`: {root_cause}", recovery.command)
 }
 
 fn diagnosed(rule: &Scrubbed, findings: &[Finding]) -> String {
@@ -233,7 +251,7 @@ fn doing(what: Effect) -> &'static str {
 fn reported(report: &Report) -> String {
     match report {
         Report::Done => "done".into(),
-        Report::Failed { reason } => format!("could not: {reason}"),
+        Report::Failed { reason, .. } => format!("could not: {reason}"),
         Report::TimedOut => "took too long and was stopped".into(),
         Report::NoAgent => "no agent finished in time".into(),
         Report::Measured(change) => format!("measured {}", size(*change)),

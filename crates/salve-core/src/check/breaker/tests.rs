@@ -44,7 +44,7 @@ fn asking() -> Story {
     story.judge(RemedyKind::Command, "fix", Verdict::Allow);
     story.finish(Effect::Snapshot, Report::Done);
     let run = story.run().unwrap();
-    let report = Report::Failed { reason: Scrubbed::literal("no") };
+    let report = Report::failed(Scrubbed::literal("no"));
     story.salve(Event::Finished { effect: run.effect, report }).unwrap();
     story.finish(Effect::RollBack(Scope::Attempt), Report::Done);
     nothing_left(story)

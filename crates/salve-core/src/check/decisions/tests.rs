@@ -30,7 +30,7 @@ fn each_decision_is_told_with_its_reason() {
     story.finish(Effect::RollBack(Scope::Attempt), Report::Done);
     fail(&mut story, "two");
     let reason = Scrubbed::literal("disk full");
-    story.finish(Effect::RollBack(Scope::Incident), Report::Failed { reason });
+    story.finish(Effect::RollBack(Scope::Incident), Report::failed(reason));
     story.finish(Effect::Ask, Report::Done);
     story.by(person("kim"), Event::Resolved { note: None }).unwrap();
     story.run();

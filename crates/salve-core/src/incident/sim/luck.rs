@@ -22,7 +22,7 @@ const REMEDIES: [(RemedyKind, &str); 7] = [
 /// Returns how an effect turns out.
 pub(super) fn report(rng: &mut Rng, what: Effect) -> Report {
     let luck = rng.below(100);
-    let failed = || Report::Failed { reason: Scrubbed::literal("no luck") };
+    let failed = || Report::failed(Scrubbed::literal("no luck"));
     match what {
         Effect::Measure if luck < 80 => {
             let (files, lines) = (rng.pick([0, 3, 8, 9]), rng.pick([1, 300, 301]));

@@ -87,6 +87,7 @@ impl World {
             false if self.rng.chance(20) => {
                 self.append(Actor::Salve(owner), Event::Tripped { breaker })
             }
+            false if self.rng.chance(10) => self.append(Actor::Salve(owner), Event::Superseded {}),
             false => Ok(()),
         }
     }

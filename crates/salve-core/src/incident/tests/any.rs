@@ -39,7 +39,7 @@ fn reports() -> impl Strategy<Value = Report> {
         Report::Done,
         Report::TimedOut,
         Report::NoAgent,
-        Report::Failed { reason: Scrubbed::literal("no") },
+        Report::failed(Scrubbed::literal("no")),
         Report::Measured(Change { files: Some(1), lines: Some(1) }),
         Report::Measured(Change::default()),
         Report::Verified { proof: Proof::Proven, symptom: None },
@@ -89,6 +89,7 @@ fn said() -> impl Strategy<Value = Event> {
         select(vec![
             Event::Released {},
             Event::NothingLeft {},
+            Event::Superseded {},
             Event::CooledDown {},
             Event::Resolved { note: None },
             Event::Exhausted { resource: Resource::Attempts },

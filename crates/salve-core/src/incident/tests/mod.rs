@@ -52,6 +52,8 @@ enum Act {
     Dies,
     /// A breaker trips.
     Trips(Breaker),
+    /// Something else is proposed than what is asked about.
+    Supersedes,
 }
 
 /// Plays an incident and compares what ran and where it stands with `want`.
@@ -138,7 +140,7 @@ fn attempt(story: &mut Story, act: &Act) -> Result<Option<Run>, Ignored> {
     let mut by = Actor::Salve(process(story.me));
     let event = match act {
         Works => finished(Report::Done),
-        Fails => finished(Report::Failed { reason: Scrubbed::literal("no") }),
+        Fails => finished(Report::failed(Scrubbed::literal("no"))),
         Hangs => finished(Report::TimedOut),
         Is(files, lines) => {
             finished(Report::Measured(Change { files: Some(*files), lines: Some(*lines) }))
@@ -180,6 +182,7 @@ fn attempt(story: &mut Story, act: &Act) -> Result<Option<Run>, Ignored> {
             claim
         }
         Trips(breaker) => Event::Tripped { breaker: *breaker },
+        Supersedes => Event::Superseded {},
     };
     story.by(by, event)
 }
@@ -716,6 +719,26 @@ fn an_answer_is_to_one_question_from_one_person_once() {
     assert_eq!(story.by(person("ada"), yes(number, other)), Err(Ignored::Stale));
     assert_eq!(story.by(person("ada"), yes(number, digest)), Ok(None));
     assert_eq!(story.by(person("bob"), yes(number, digest)), Err(Ignored::Stale));
+}
+
+#[test]
+fn what_is_superseded_is_asked_anew_and_an_old_answer_does_not_count() {
+    let mut story = Story::new(policy());
+    story.judge(Command, "a", Ask);
+    let Phase::Asking { number, digest, .. } = story.incident.phase() else { panic!() };
+    let old = Event::Approved { question: number, digest, note: None };
+    assert_eq!(story.by(person("ada"), Event::Superseded {}), Err(Ignored::NotOwner));
+    assert_eq!(story.salve(Event::Superseded {}), Ok(None));
+    assert_eq!(story.by(person("ada"), old.clone()), Err(Ignored::Stale));
+    assert_eq!(story.salve(Event::Superseded {}), Err(Ignored::Stale));
+    // The same remedy again is another question, and a yes to the first is none to it.
+    story.judge(Command, "a", Ask);
+    assert_eq!(story.by(person("ada"), old), Err(Ignored::Stale));
+    let Phase::Asking { number: again, .. } = story.incident.phase() else { panic!() };
+    assert_eq!(again, number + 1);
+    // What was approved is not taken back by it.
+    attempt(&mut story, &Says(true)).unwrap();
+    assert_eq!(attempt(&mut story, &Supersedes), Err(Ignored::Stale));
 }
 
 #[test]

@@ -1,0 +1,368 @@
+//! One recovery of a loop, told from its incident's entries.
+
+use jiff::Timestamp;
+
+use super::log::LogLine;
+use crate::event::{
+    Authority, Digest, Effect, Entry, Event, Exit, Judgement, Outcome, Proof, Proposed, Question,
+    RemedyKind, Report, SubjectKind, Verdict,
+};
+use crate::id::IncidentId;
+use crate::incident::{Incident, Phase};
+use crate::scrub::Scrubbed;
+
+/// One recovery, as far as it got.
+#[derive(Clone, Debug)]
+pub struct Course {
+    incident: Incident,
+    /// The iteration of the loop, from 1; 0 until that is known.
+    pub iteration: u32,
+    /// When it was opened.
+    pub opened: Timestamp,
+    /// When it was over, if it is.
+    pub closed: Option<Timestamp>,
+    /// What was proposed last.
+    pub proposal: Option<Proposed>,
+    /// How often something was proposed.
+    pub proposals: u32,
+    /// What was asked last.
+    pub asked: Option<Asked>,
+    /// Every question that was settled: how, and how long that took.
+    pub settled: Vec<(Settled, u64)>,
+    /// The commands that were run.
+    pub commands: Vec<Ran>,
+    judgement: Option<Judgement>,
+    running: Option<(u32, Ran)>,
+    trouble: Option<Scrubbed>,
+}
+
+/// A command that was run to recover.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// The command.
+    pub command: Scrubbed,
+    /// On whose word.
+    pub on: Authority,
+    /// When it was started.
+    pub at: Timestamp,
+    /// The journal's entry that says so.
+    pub seq: u64,
+    /// Whether the tests executed afterwards.
+    pub helped: bool,
+}
+
+/// A question to a person about a recovery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Its number within the incident, from 1.
+    pub number: u32,
+    /// What is asked.
+    pub question: Question,
+    /// What an answer is bound to.
+    pub digest: Digest,
+    /// When it was first asked.
+    pub at: Timestamp,
+    /// Why a person is needed.
+    pub reason: Scrubbed,
+    /// The command it is about, if it is about one.
+    pub command: Option<Scrubbed>,
+    /// How it was settled, if it is.
+    pub settled: Option<Settled>,
+}
+
+/// How a question was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Settled {
+    /// A person said yes.
+    Approved,
+    /// A person said no.
+    Rejected,
+    /// A person settled the matter otherwise.
+    Resolved,
+    /// Something else was proposed meanwhile.
+    Superseded,
+}
+
+impl Settled {
+    /// Returns the word for it in `escalation.json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Settled::Approved => "approved",
+            Settled::Rejected => "rejected",
+            Settled::Resolved => "resolved",
+            Settled::Superseded => "superseded",
+        }
+    }
+}
+
+impl Course {
+    /// Begins with the entry that opens a loop's incident.
+    pub fn begin(entry: &Entry) -> Option<Self> {
+        let incident = Incident::replay([entry]).ok()?;
+        if incident.subject().kind != SubjectKind::Iteration {
+            return None;
+        }
+        Some(Self {
+            incident,
+            iteration: 0,
+            opened: entry.at,
+            closed: None,
+            proposal: None,
+            proposals: 0,
+            asked: None,
+            settled: Vec::new(),
+            commands: Vec::new(),
+            judgement: None,
+            running: None,
+            trouble: None,
+        })
+    }
+
+    /// Returns the incident as it stands.
+    pub fn incident(&self) -> &Incident {
+        &self.incident
+    }
+
+    /// Returns the incident's id.
+    pub fn id(&self) -> IncidentId {
+        self.incident.id()
+    }
+
+    /// Returns the question that a person has to answer now, if any.
+    pub fn pending(&self) -> Option<&Asked> {
+        self.asked.as_ref().filter(|asked| asked.settled.is_none())
+    }
+
+    /// Returns how it came out, if it has.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self.incident.phase() {
+            Phase::Closed(outcome) => Some(outcome),
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. } => None,
+        }
+    }
+
+    /// Takes the next entry of the incident in and returns the lines that it brings about.
+    pub fn take(&mut self, entry: &Entry) -> Vec<LogLine> {
+        let before = self.incident.clone();
+        if self.incident.step(entry).is_err() {
+            // What was refused changed nothing.
+            return Vec::new();
+        }
+        let mut lines = self.said(entry, &before);
+        lines.extend(self.came_to(entry, &before));
+        if self.outcome().is_some() && self.closed.is_none() {
+            self.closed = Some(entry.at);
+        }
+        let (iteration, incident) = (Some(self.iteration).filter(|n| *n > 0), Some(self.id()));
+        for line in &mut lines {
+            (line.iteration, line.incident) = (iteration, incident);
+            (line.timestamp, line.seq) = (entry.at, entry.seq);
+        }
+        lines
+    }
+
+    /// Returns what follows from the entry itself.
+    fn said(&mut self, entry: &Entry, before: &Incident) -> Vec<LogLine> {
+        let line = |event| LogLine { event, ..LogLine::default() };
+        match &entry.event {
+            Event::RecoverySought { iteration, .. } => {
+                self.iteration = *iteration;
+                Vec::new()
+            }
+            Event::RecoveryProposed { proposal } => {
+                self.proposals += 1;
+                let attempted = &proposal.recovery;
+                let line = LogLine {
+                    category: Some(proposal.category),
+                    command: Some(attempted.command.clone()),
+                    confidence: attempted.confidence,
+                    ..line("recovery_proposed")
+                };
+                self.proposal = Some((**proposal).clone());
+                vec![line]
+            }
+            Event::Judged { remedy, judgement } => {
+                self.judgement = Some(judgement.clone());
+                let is_auto = judgement.verdict == Verdict::Allow;
+                let command = Some(remedy.text.clone());
+                let approved =
+                    LogLine { source: Some("auto"), command, ..line("recovery_approved") };
+                match is_auto && remedy.kind == RemedyKind::Command {
+                    true => vec![approved],
+                    false => Vec::new(),
+                }
+            }
+            Event::Approved { note, .. } => {
+                self.settle(Settled::Approved, entry.at);
+                let command = before.trial().map(|trial| trial.remedy.text.clone());
+                let (source, note) = (Some("human"), note.clone());
+                vec![LogLine { source, command, note, ..line("recovery_approved") }]
+            }
+            Event::Rejected { note, .. } => {
+                self.settle(Settled::Rejected, entry.at);
+                let (by, method, note) = (Some("human"), Some("reject"), note.clone());
+                vec![LogLine { by, method, note, ..line("recovery_resolved") }]
+            }
+            Event::Resolved { note } => {
+                self.settle(Settled::Resolved, entry.at);
+                let (by, method, note) = (Some("human"), Some("manual"), note.clone());
+                vec![LogLine { by, method, note, ..line("recovery_resolved") }]
+            }
+            Event::Superseded {} => {
+                self.settle(Settled::Superseded, entry.at);
+                Vec::new()
+            }
+            Event::Requested { effect, what: Effect::Apply { on, .. } } => {
+                let Some(trial) = before.trial() else { return Vec::new() };
+                let (command, on) = (trial.remedy.text.clone(), *on);
+                let ran = Ran { command, on, at: entry.at, seq: entry.seq, helped: false };
+                self.commands.push(ran.clone());
+                self.running = Some((*effect, ran));
+                Vec::new()
+            }
+            Event::Finished { effect, report } => self.finished(*effect, report, entry.at),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns what follows when an effect comes back.
+    fn finished(&mut self, effect: u32, report: &Report, at: Timestamp) -> Vec<LogLine> {
+        let line = |event| LogLine { event, ..LogLine::default() };
+        if let Some((_, ran)) = self.running.take_if(|(running, _)| *running == effect) {
+            let took = at.duration_since(ran.at).as_millis();
+            let duration_ms = Some(u64::try_from(took).unwrap_or(0));
+            let command = Some(ran.command);
+            let (exit_code, error) = match report {
+                Report::Done => {
+                    let exit_code = Some(Some(0));
+                    return vec![LogLine {
+                        command,
+                        exit_code,
+                        duration_ms,
+                        ..line("recovery_executed")
+                    }];
+                }
+                Report::Failed { reason, exit } => (code(exit.as_ref()), reason.clone()),
+                Report::TimedOut => (None, Scrubbed::literal("it outlived its time-out")),
+                Report::NoAgent | Report::Measured(_) | Report::Verified { .. } => {
+                    (None, Scrubbed::literal("nobody ran it"))
+                }
+            };
+            self.trouble = Some(error.clone());
+            let failed = line("recovery_failed");
+            let (exit_code, error) = (Some(exit_code), Some(error));
+            return vec![LogLine { command, exit_code, duration_ms, error, ..failed }];
+        }
+        match report {
+            Report::Verified { proof: Proof::Failed, symptom } => {
+                let Some(ran) = self.commands.last() else { return Vec::new() };
+                let error = symptom.as_ref().map(|symptom| symptom.key_line.clone());
+                let error = error.or(Some(Scrubbed::literal("the tests still cannot execute")));
+                self.trouble = error.clone();
+                let (command, exit_code) = (Some(ran.command.clone()), Some(Some(0)));
+                vec![LogLine { command, exit_code, error, ..line("recovery_failed") }]
+            }
+            Report::Verified { proof: Proof::Proven | Proof::Transient | Proof::Flaky, .. } => {
+                if let Some(ran) = self.commands.last_mut() {
+                    ran.helped = true;
+                }
+                Vec::new()
+            }
+            Report::Verified { proof: Proof::Masked, .. }
+            | Report::Done
+            | Report::Failed { .. }
+            | Report::TimedOut
+            | Report::NoAgent
+            | Report::Measured(_) => Vec::new(),
+        }
+    }
+
+    /// Returns what follows from where the entry led.
+    fn came_to(&mut self, entry: &Entry, before: &Incident) -> Vec<LogLine> {
+        let line = |event| LogLine { event, ..LogLine::default() };
+        let mut lines = Vec::new();
+        if let Phase::Asking { number, question, digest, .. } = self.incident.phase()
+            && self.asked.as_ref().is_none_or(|asked| asked.number != number)
+        {
+            let reason = self.reason(question);
+            let trial = self.incident.trial().filter(|_| question == Question::Remedy);
+            self.asked = Some(Asked {
+                number,
+                question,
+                digest,
+                at: entry.at,
+                reason: reason.clone(),
+                command: trial.map(|trial| trial.remedy.text.clone()),
+                settled: None,
+            });
+            let awaiting = Some("human");
+            lines.push(LogLine { reason: Some(reason), awaiting, ..line("recovery_escalated") });
+        }
+        let was_asking = matches!(before.phase(), Phase::Asking { .. });
+        let is_asking = matches!(self.incident.phase(), Phase::Asking { .. });
+        if was_asking && !is_asking {
+            // Whatever else ended the wait, an order for example, a person did it.
+            self.settle(Settled::Resolved, entry.at);
+        }
+        if let Event::Ended { outcome: Outcome::Recovered(_) } = entry.event
+            && self.settled.iter().any(|(how, _)| *how == Settled::Approved)
+        {
+            let (by, method) = (Some("human"), Some("approve"));
+            lines.push(LogLine { by, method, ..line("recovery_resolved") });
+        }
+        lines
+    }
+
+    fn settle(&mut self, how: Settled, at: Timestamp) {
+        if let Some(asked) = self.asked.as_mut().filter(|asked| asked.settled.is_none()) {
+            asked.settled = Some(how);
+            let took = u64::try_from(at.duration_since(asked.at).as_millis()).unwrap_or(0);
+            self.settled.push((how, took));
+        }
+    }
+
+    /// Returns why a person is needed.
+    fn reason(&self, question: Question) -> Scrubbed {
+        let literal = match question {
+            Question::Remedy => return self.gate_says(),
+            Question::NothingLeft => {
+                let finding = self.incident.findings().first().map(|finding| &finding.what);
+                match (&self.trouble, finding) {
+                    (Some(trouble), _) => return trouble.clone(),
+                    (None, Some(finding)) => return finding.clone(),
+                    (None, None) => "nothing is known to try",
+                }
+            }
+            Question::ChangeTooLarge => "the change is larger than may stay without a person",
+            Question::Exhausted(_) => "the recovery's budget is used up",
+            Question::NoProgress => "the same failure keeps coming back",
+            Question::RollBackFailed => "a change that did not help could not be undone",
+            Question::SnapshotFailed => "the files could not be kept safe before the command",
+            Question::Masked => "the tests only looked well",
+            Question::MayHaveActed => "a command may or may not have acted",
+            Question::Tripped(_) => "a breaker stopped recovery",
+            Question::Ordered => "a person wanted to be asked",
+        };
+        Scrubbed::literal(literal)
+    }
+
+    fn gate_says(&self) -> Scrubbed {
+        match &self.judgement {
+            Some(judgement) => judgement.reason.clone(),
+            None => Scrubbed::literal("the command is not in auto_approve"),
+        }
+    }
+}
+
+/// Returns the exit code, where there is one.
+fn code(exit: Option<&Exit>) -> Option<i32> {
+    match exit {
+        Some(Exit::Code(code)) => Some(*code),
+        Some(Exit::Signal(_) | Exit::TimedOut | Exit::Hung) | None => None,
+    }
+}

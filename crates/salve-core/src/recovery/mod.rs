@@ -1,0 +1,27 @@
+//! Recovery of an agent loop's tests: whether they could execute, what is proposed when they could
+//! not, and what a loop's files say about it.
+//!
+//! A recovery is an incident like any other, of the subject kind `iteration` with the loop's id as
+//! its name. What is special is its aim: the tests have to *execute*. Whether they then pass is the
+//! loop's own business, so failing assertions and bugs in the code are never recovered from.
+//!
+//! **Invariant:** nothing is recovered from unless no test, or not every file of tests, could run,
+//! and the cause is not the code.
+
+mod ailment;
+mod chronicle;
+mod course;
+mod draft;
+mod escalation;
+mod log;
+mod manifest;
+mod usage;
+
+pub use ailment::{Ailment, Execution, ailment, executed};
+pub use chronicle::{Autos, Chronicle};
+pub use course::{Asked, Course, Settled};
+pub use draft::{Failure, draft, proposed, to_json};
+pub use escalation::{Actions, Escalation};
+pub use log::LogLine;
+pub use manifest::is_manifest;
+pub use usage::{Stats, Usage};
