@@ -329,6 +329,7 @@ fn heal_plan(config: &Config, has_agent: bool, scrubber: &Scrubber) -> HealPlan 
         breakers: heal.breakers.clone(),
         tiers: heal.tiers.clone(),
         broadcast: heal.broadcast,
+        changed_manifest: config.settings.recovery.changed_manifest,
         kept: Duration::from_secs(u64::from(heal.attempt_days) * 86_400),
     }
 }

@@ -76,8 +76,20 @@ pub struct Recovery {
     pub cooldown_seconds: u64,
     /// What happens to a command that no rule knows
     pub on_unknown: OnUnknown,
+    /// What happens in a loop whose run changed a manifest, lockfile or package manager's settings
+    pub changed_manifest: ChangedManifest,
     /// How commands that heal are kept within bounds
     pub sandbox: SandboxSettings,
+}
+
+/// What happens in a loop whose run changed what is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangedManifest {
+    /// A person is asked before any recovery command runs.
+    Ask,
+    /// The rules decide as ever.
+    Allow,
 }
 
 /// What happens to a command that no rule knows.

@@ -120,7 +120,7 @@ pub fn carry_out(action: &Action, place: &Place, care: &Care, scrubber: &Scrubbe
             let how = exit_text(&exit);
             let key = Rules::built_in().fingerprint(&output, &Hints::default()).key_line;
             let text = format!("`{command}` failed ({how}): {key}");
-            Report::Failed { reason: scrubber.scrub(&text) }
+            Report::Failed { reason: scrubber.scrub(&text), exit: Some(exit) }
         }
         Err(error) => failed(scrubber, &error),
     }
@@ -195,7 +195,7 @@ pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> KnownEnd {
                 Exit::Code(code) => Some(code),
                 Exit::Signal(_) | Exit::TimedOut | Exit::Hung => None,
             };
-            (Report::Failed { reason }, code)
+            (Report::Failed { reason, exit: Some(exit) }, code)
         }
     };
     KnownEnd { report, code, took: ran.took }

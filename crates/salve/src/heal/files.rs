@@ -105,12 +105,12 @@ fn latest_after(workspace: &Workspace, name: Name) -> Result<Option<Snapshot>, W
 
 /// Returns the report that there is nothing to go back to.
 pub fn nothing_there() -> Report {
-    Report::Failed { reason: Scrubbed::literal("there is no snapshot") }
+    Report::failed(Scrubbed::literal("there is no snapshot"))
 }
 
 /// Returns the report of a failure with its causes.
 pub fn failed(scrubber: &Scrubber, error: &dyn Error) -> Report {
-    Report::Failed { reason: scrubber.scrub(&with_causes(error)) }
+    Report::failed(scrubber.scrub(&with_causes(error)))
 }
 
 /// Returns what went wrong, and because of what.

@@ -15,9 +15,13 @@ pub mod cause;
 pub mod control;
 pub mod failure_log;
 pub mod files;
+pub mod loop_files;
+pub mod loops;
+pub mod manifests;
 pub mod patches;
 mod presence;
 pub mod proposals;
+pub mod recovery_file;
 pub mod right;
 pub mod shelf;
 
@@ -245,22 +249,25 @@ impl<'s> Desk<'s> {
 
     /// Returns the incidents of a subject that are not over, oldest first.
     pub fn unfinished(&self, subject: &Subject) -> Result<Vec<Incident>, StoreError> {
-        let journal = self.store.journal();
-        let openings = journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)?;
-        let mut open = Vec::new();
-        for opening in openings {
-            let Event::Opened { subject: of, .. } = &opening.event else { continue };
-            let Some(id) = opening.incident.filter(|_| of == subject) else { continue };
-            let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
-            match Incident::replay(&entries) {
-                Ok(incident) if !matches!(incident.phase(), Phase::Closed(_)) => {
-                    open.push(incident)
-                }
-                Ok(_) | Err(_) => {}
-            }
-        }
-        Ok(open)
+        unfinished(self.store, subject)
     }
+}
+
+/// Returns the incidents of a subject that are not over, oldest first.
+pub fn unfinished(store: &Store, subject: &Subject) -> Result<Vec<Incident>, StoreError> {
+    let journal = store.journal();
+    let openings = journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)?;
+    let mut open = Vec::new();
+    for opening in openings {
+        let Event::Opened { subject: of, .. } = &opening.event else { continue };
+        let Some(id) = opening.incident.filter(|_| of == subject) else { continue };
+        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        match Incident::replay(&entries) {
+            Ok(incident) if !matches!(incident.phase(), Phase::Closed(_)) => open.push(incident),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(open)
 }
 
 /// Returns the incident as it will be when these drafts stand in the journal.

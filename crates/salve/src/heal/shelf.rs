@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve_core::event::{
@@ -135,6 +135,14 @@ impl<'a> Shelf<'a> {
         self.auto.last = Some(Instant::now());
     }
 
+    /// Takes in what has run unattended so far, as the journal has it.
+    pub fn set_auto(&mut self, state: &State) {
+        let ago =
+            state.seconds_since_last_auto.and_then(|ago| Duration::try_from_secs_f64(ago).ok());
+        let last = ago.and_then(|ago| Instant::now().checked_sub(ago));
+        self.auto = Auto { count: state.auto_recoveries_this_run, last };
+    }
+
     /// Returns what memory knows about a failure.
     pub fn recall(&self, store: &Store, signature: Signature) -> Result<Choice, StoreError> {
         let here = store.memory().recall(signature)?;
@@ -178,9 +186,21 @@ impl<'a> Shelf<'a> {
             auto_recoveries_this_run: self.auto.count,
             seconds_since_last_auto: self.auto.last.map(|last| last.elapsed().as_secs_f64()),
         };
-        let judged = crate::gate::judge(&self.root, self.policy, &request, &state, scrubber);
-        let dir = judged.dir.map(Arc::new);
-        let seconds = request.timeout_seconds();
+        let mut offer = self.offer_request(&request, (origin, confidence), &state, scrubber);
+        offer.candidate.remedy.text = text.clone();
+        Some(offer)
+    }
+
+    /// Returns a command, with its directory and time-out, and what the gate says about it.
+    pub fn offer_request(
+        &self,
+        request: &Request,
+        (origin, confidence): (Origin, u16),
+        state: &State,
+        scrubber: &Scrubber,
+    ) -> Offer {
+        let judged = crate::gate::judge(&self.root, self.policy, request, state, scrubber);
+        let (seconds, asked) = (request.timeout_seconds(), request.working_dir());
         let (verdict, command) = match &judged.verdict {
             gate::Verdict::Auto(approval) => (Verdict::Allow, approval.command().to_owned()),
             gate::Verdict::Human { .. } => (Verdict::Ask, request.command().to_owned()),
@@ -189,8 +209,8 @@ impl<'a> Shelf<'a> {
         let remedy = Remedy {
             kind: RemedyKind::Command,
             origin,
-            text: text.clone(),
-            digest: Digest::of_command(&command, ".", seconds.saturating_mul(1_000)),
+            text: scrubber.scrub(request.command()),
+            digest: Digest::of_command(&command, asked, seconds.saturating_mul(1_000)),
             undo: Undo::Snapshot,
             repeat: Repeat::Unsafe,
         };
@@ -199,8 +219,8 @@ impl<'a> Shelf<'a> {
             rule: scrubber.scrub(&judged.verdict.rule().to_string()),
             reason: scrubber.scrub(judged.verdict.reason()),
         };
-        let what = What::Known { command, seconds, dir };
-        Some(Offer { candidate: Candidate { remedy, confidence }, judgement, what })
+        let what = What::Known { command, seconds, dir: judged.dir.map(Arc::new) };
+        Offer { candidate: Candidate { remedy, confidence }, judgement, what }
     }
 
     /// Returns what the playbook prescribes and has not been tried in vain.

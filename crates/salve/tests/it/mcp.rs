@@ -341,9 +341,8 @@ fn a_report_is_bound_to_the_attempt_whose_task_the_session_got() {
     let id = care.id.to_string();
     let mut slow = Client::hello(&project, "slow");
     assert_eq!(slow.call("canvas_get_repair_task", json!({}))["attempt"], 1);
-    let report = salve_core::event::Report::Failed {
-        reason: salve_core::scrub::Scrubbed::literal("the agent was stopped"),
-    };
+    let reason = salve_core::scrub::Scrubbed::literal("the agent was stopped");
+    let report = salve_core::event::Report::failed(reason);
     care.write(Event::Finished { effect: 2, report });
     care.act();
     care.await_agent();

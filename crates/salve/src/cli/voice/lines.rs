@@ -73,7 +73,7 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
             Some(Line::new(Grade::Grave, "needs you", plea(tale, &why)))
         }
         Event::Requested { what: Effect::Apply { .. }, .. } => repairing(tale),
-        Event::Finished { report: Report::Failed { reason }, .. } => {
+        Event::Finished { report: Report::Failed { reason, .. }, .. } => {
             news("failed", reason.to_string())
         }
         Event::Ordered { order } => ordered(tale, *order),

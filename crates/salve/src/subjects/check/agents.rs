@@ -50,7 +50,7 @@ impl Checkup<'_, '_> {
             }
             Launched::Refused(text) => {
                 let reason = self.clinic.desk.scrubber.scrub(&text);
-                self.finish(effect, Report::Failed { reason })
+                self.finish(effect, Report::failed(reason))
             }
         }
     }
@@ -197,11 +197,9 @@ impl Checkup<'_, '_> {
         let (project, name) = (self.clinic.project.clone(), self.name(Scope::Attempt));
         let end = ending.end;
         self.aside(effect, move || match (end, name.map(|name| has_changed(&project, name))) {
-            (End::Stopped, _) => {
-                Report::Failed { reason: Scrubbed::literal("the agent was stopped") }
-            }
+            (End::Stopped, _) => Report::failed(Scrubbed::literal("the agent was stopped")),
             (_, Some(Ok(Edits::None)) | None) => {
-                Report::Failed { reason: Scrubbed::literal("the agent changed nothing") }
+                Report::failed(Scrubbed::literal("the agent changed nothing"))
             }
             // What cannot be told here is told when it is measured.
             (_, Some(Ok(Edits::Some) | Err(_))) => Report::Done,

@@ -14,6 +14,7 @@ use salve_core::playbook::Diagnosis;
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
+use super::quest::Quest;
 use super::run::{self, Stopper};
 use super::{CheckPlan, Clinic, Ending, Input, Ran, Remark};
 use crate::heal::agents::Minder;
@@ -30,6 +31,8 @@ pub(super) struct Checkup<'c, 'a> {
     pub(super) capture: Arc<Capture>,
     pub(super) incident: Option<Incident>,
     pub(super) case: Case,
+    /// What is sought beside that, where the tests are a loop's.
+    pub(super) quest: Option<Box<Quest>>,
     /// The agent of ours that works on it.
     pub(super) minder: Option<Minder>,
     /// The run of the check that is under way.
@@ -86,19 +89,7 @@ impl Clinic<'_> {
     pub fn heal(&mut self, plan: CheckPlan, capture: Arc<Capture>) -> Result<Ending, StoreError> {
         let name = plan.name.clone();
         let issues = self.issues(&name)?;
-        let mut checkup = Checkup {
-            clinic: self,
-            plan,
-            capture,
-            incident: None,
-            case: Case::default(),
-            minder: None,
-            running: None,
-            ending: None,
-            healed: None,
-            stopping: None,
-            settled: None,
-        };
+        let mut checkup = Checkup::new(self, plan, capture);
         let ending = checkup.live();
         let left = checkup.leave();
         let (ending, healed) = (ending?, checkup.healed);
@@ -108,23 +99,45 @@ impl Clinic<'_> {
     }
 }
 
-impl Checkup<'_, '_> {
-    fn live(&mut self) -> Result<Ending, StoreError> {
+impl<'c, 'a> Checkup<'c, 'a> {
+    pub(super) fn new(clinic: &'c mut Clinic<'a>, plan: CheckPlan, capture: Arc<Capture>) -> Self {
+        Self {
+            clinic,
+            plan,
+            capture,
+            incident: None,
+            case: Case::default(),
+            quest: None,
+            minder: None,
+            running: None,
+            ending: None,
+            healed: None,
+            stopping: None,
+            settled: None,
+        }
+    }
+
+    pub(super) fn live(&mut self) -> Result<Ending, StoreError> {
         self.resume()?;
         if self.incident.is_none() {
-            self.start(None);
+            self.begin()?;
         }
         loop {
             let until = self.drive()?;
+            self.tell_loop();
             if let Some(ending) = self.is_over() {
                 return Ok(ending);
             }
+            let until = self.look_at(until);
             let input = match until {
                 Some(time) => {
                     let left = Duration::try_from(time.duration_since(self.clinic.desk.now()));
                     match self.clinic.inbox.1.recv_timeout(left.unwrap_or_default()) {
                         Ok(input) => input,
-                        Err(RecvTimeoutError::Timeout) => continue,
+                        Err(RecvTimeoutError::Timeout) => {
+                            self.look_for_proposal()?;
+                            continue;
+                        }
                         Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Stopped(0)),
                     }
                 }
@@ -207,25 +220,32 @@ impl Checkup<'_, '_> {
     }
 
     /// Takes in how the check came out.
-    fn ran(&mut self, verifies: Option<Effecting>, ran: Ran) -> Result<(), StoreError> {
+    pub(super) fn ran(&mut self, verifies: Option<Effecting>, ran: Ran) -> Result<(), StoreError> {
         self.running = None;
         if self.stopping.is_some() {
             return Ok(());
         }
         self.count_orphans(ran.left)?;
-        match (verifies, ran.is_green()) {
-            (None, _) if self.incident.is_some() => self.shown_again(&ran),
+        match (verifies, self.is_well(&ran)) {
+            (None, is_well) if self.incident.is_some() => self.shown_again(&ran, is_well),
             (None, true) => {
-                self.remark(&Remark::Green { took: ran.took });
+                if ran.is_green() {
+                    self.remark(&Remark::Green { took: ran.took });
+                }
+                self.nothing_to_recover()?;
                 self.tell_settled()?;
                 self.keep_checkpoint();
                 self.ending = Some(self.ending.unwrap_or(Ending::Green));
                 Ok(())
             }
+            (None, false) if self.quest.is_some() && self.settled.is_some() => {
+                self.settled_in_vain();
+                Ok(())
+            }
             (None, false) => self.sickened(&ran),
             (Some(effect), _) if ran.stopped => {
                 let reason = Scrubbed::literal("the check was stopped");
-                self.finish(effect, Report::Failed { reason })
+                self.finish(effect, Report::failed(reason))
             }
             (Some(effect), true) => self.prove(effect, &ran),
             (Some(effect), false) => {
@@ -236,7 +256,9 @@ impl Checkup<'_, '_> {
                 self.case.seen = Some(evidence);
                 self.case.took = ran.took;
                 self.keep_evidence();
-                self.stop_if_worse()?;
+                if self.quest.is_none() {
+                    self.stop_if_worse()?;
+                }
                 if self.case.is_again {
                     self.case.earlier.push(Colour::Red);
                 }
@@ -253,10 +275,11 @@ impl Checkup<'_, '_> {
             policy: self.clinic.heal.policy(self.clinic.spent),
             symptom: evidence.symptom.clone(),
         };
+        let seen_before = self.quest.as_ref().map_or(0, |quest| quest.seen());
         self.case = Case {
             first: Some(evidence.clone()),
-            seen: Some(evidence),
-            earlier: vec![Colour::Red],
+            seen: Some(evidence.clone()),
+            earlier: vec![Colour::Red; seen_before + 1],
             took: ran.took,
             ..Case::default()
         };
@@ -269,7 +292,10 @@ impl Checkup<'_, '_> {
                 self.incident = Some(incident);
                 self.keep_evidence();
                 self.tidy_records();
-                self.halt_if_systemic()?;
+                match self.quest.is_some() {
+                    true => self.propose(&evidence)?,
+                    false => self.halt_if_systemic()?,
+                }
                 self.count_orphans(0)?;
                 self.keep_records()
             }
@@ -316,6 +342,9 @@ impl Checkup<'_, '_> {
             let Some(incident) = self.incident.as_ref().filter(|_| self.ending.is_none()) else {
                 return Ok(None);
             };
+            if self.quest.is_some() && self.running.is_some() && self.is_blind() {
+                return Ok(None);
+            }
             match incident.next(&self.clinic.desk.me, self.clinic.desk.now()) {
                 Move::Over => {
                     self.closed();
@@ -334,7 +363,9 @@ impl Checkup<'_, '_> {
                     return Ok(None);
                 }
                 Move::Choose => {
-                    if let Some(until) = self.await_team()? {
+                    if self.quest.is_none()
+                        && let Some(until) = self.await_team()?
+                    {
                         return Ok(Some(until));
                     }
                     let event = self.choose()?;

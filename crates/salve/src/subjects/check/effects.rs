@@ -151,10 +151,16 @@ impl Checkup<'_, '_> {
 
     /// Applies the remedy that hashes to `digest`.
     fn apply(&mut self, effect: Effecting, digest: Digest) -> Result<(), StoreError> {
+        self.look_for_proposal()?;
         if !self.case.cures.iter().any(|cure| cure.digest == digest) {
             // An earlier run of Salve chose it: choosing again finds out what it would do.
-            self.choose()?;
-            self.recall_cure(digest)?;
+            match self.quest.is_some() {
+                true => self.recall_recovery(digest)?,
+                false => {
+                    self.choose()?;
+                    self.recall_cure(digest)?;
+                }
+            }
         }
         self.case.changed = false;
         let cure = self.case.cures.iter().find(|cure| cure.digest == digest).cloned();
@@ -181,7 +187,7 @@ impl Checkup<'_, '_> {
             Some(What::Again) => return self.finish(effect, Report::Done),
             None => {
                 let reason = Scrubbed::literal("what it would do is no longer known");
-                return self.finish(effect, Report::Failed { reason });
+                return self.finish(effect, Report::failed(reason));
             }
         }
         Ok(())

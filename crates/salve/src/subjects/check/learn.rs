@@ -39,6 +39,12 @@ impl Checkup<'_, '_> {
             return Ok(());
         };
         let what = self.cure().map(|cure| cure.what.clone());
+        if let Some(What::Known { dir: Some(dir), .. }) = &what
+            && dir.path() != self.clinic.project.root()
+        {
+            // Memory knows no directory, so elsewhere it would be another command.
+            return Ok(());
+        }
         let (kind, text) = match (trial.remedy.kind, what) {
             (RemedyKind::Command, Some(what)) if what.is_lasting() => {
                 (Kind::Command, trial.remedy.text.clone())

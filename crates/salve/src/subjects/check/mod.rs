@@ -11,9 +11,12 @@ mod checkup;
 mod context;
 mod effects;
 mod learn;
+mod offers;
 mod plan;
 mod prove;
+mod quest;
 mod records;
+mod recover;
 mod remedies;
 mod run;
 mod stages;
@@ -31,6 +34,7 @@ use salve_core::scrub::Scrubbed;
 
 pub use plan::{CheckPlan, HealPlan};
 pub use records::{RecordError, Records};
+pub use recover::{Recovered, Sought};
 pub use trials::{Kept, Trial, Trials};
 
 use crate::agent::AgentEvent;

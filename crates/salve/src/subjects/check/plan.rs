@@ -9,7 +9,7 @@ use salve_core::event::{
 };
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use crate::config::{Breakers, Tiers};
+use crate::config::{Breakers, ChangedManifest, Tiers};
 
 /// One check.
 #[derive(Clone, Debug)]
@@ -70,6 +70,8 @@ pub struct HealPlan {
     pub tiers: Tiers,
     /// How long proposals of attached agents are waited for before an agent is started.
     pub broadcast: Duration,
+    /// What happens in a loop whose run changed what is installed.
+    pub changed_manifest: ChangedManifest,
     /// How long snapshots and attempts are kept.
     pub kept: Duration,
 }

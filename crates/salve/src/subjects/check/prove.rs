@@ -8,7 +8,7 @@ use salve_core::check::proof::{
     self, Before, Colour, Evidence, Failure, Keep, OldVerifier, Touched,
 };
 use salve_core::check::tamper::Weakening;
-use salve_core::check::{self, Results};
+use salve_core::check::{self, Counts, Results};
 use salve_core::event::{Event, RemedyKind, Report, Scope};
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
@@ -25,6 +25,14 @@ impl Checkup<'_, '_> {
     /// Finds out whether the remedy made the check green.
     pub(super) fn prove(&mut self, effect: Effecting, ran: &Ran) -> Result<(), StoreError> {
         let touched = self.touched();
+        if self.quest.is_some() {
+            // What judges a loop's tests is the loop; here they only have to execute.
+            let touched = match touched {
+                Touched::Nothing => Touched::Nothing,
+                Touched::Tree | Touched::Outside => Touched::Outside,
+            };
+            return self.judge(effect, touched, Results::default(), None);
+        }
         let green = self.results(&ran.output);
         let (Some(before), Touched::Tree) = (self.name(Scope::Attempt), touched) else {
             return self.judge(effect, touched, green, None);
@@ -84,7 +92,10 @@ impl Checkup<'_, '_> {
                 .and_then(|trials| trials.old_verifier.as_ref())
                 .map_or(OldVerifier::Untouched, |trial| self.old_verifier(trial)),
             weakenings: trials.map_or(0, |trials| trials.weakenings.len()),
-            counts_before: self.first_results().counts,
+            counts_before: match self.quest.is_some() {
+                true => Counts::default(),
+                false => self.first_results().counts,
+            },
             counts_after: green.counts,
         });
         let mut why = judged.ground.to_string();

@@ -11,13 +11,13 @@ use crate::heal::shelf::{self, Cure, Offer, What};
 use crate::store::StoreError;
 
 /// What running a check again is called.
-const AGAIN: &str = "run it again";
+pub(super) const AGAIN: &str = "run it again";
 
 impl Checkup<'_, '_> {
     /// Chooses the next remedy and puts it to the gate.
     pub(super) fn choose(&mut self) -> Result<Event, StoreError> {
         let Some(Offer { candidate, judgement, what }) = self.next_offer()? else {
-            return Ok(Event::NothingLeft {});
+            return Ok(self.nothing_left());
         };
         self.case.tried = self.case.seen.clone();
         let digest = candidate.remedy.digest;
@@ -29,6 +29,9 @@ impl Checkup<'_, '_> {
     /// Returns what would be put to the gate next.
     pub(super) fn next_offer(&mut self) -> Result<Option<Offer>, StoreError> {
         self.diagnose()?;
+        if self.quest.is_some() {
+            return self.next_recovery();
+        }
         let offers = self.offers()?;
         let incident = self.incident.as_ref();
         Ok(incident.and_then(|incident| shelf::pick(incident, &offers).cloned()))

@@ -36,6 +36,9 @@ impl Checkup<'_, '_> {
         let asks = matches!(incident.phase(), Phase::Asking { .. });
         self.incident = Some(incident);
         self.say(vec![claim])?;
+        if self.quest.is_some() {
+            return self.resume_quest();
+        }
         match self.clinic.by.clone().filter(|_| asks) {
             // What a person was asked about may be settled: the check itself tells.
             Some(person) => {
@@ -47,14 +50,14 @@ impl Checkup<'_, '_> {
     }
 
     /// Takes in how the check came out when an incident of an earlier run was to go on.
-    pub(super) fn shown_again(&mut self, ran: &Ran) -> Result<(), StoreError> {
-        if !ran.is_green() {
+    pub(super) fn shown_again(&mut self, ran: &Ran, is_well: bool) -> Result<(), StoreError> {
+        if !is_well || self.quest.is_some() {
             let evidence = self.examine(ran);
             self.case.took = ran.took;
             self.case.first.get_or_insert_with(|| evidence.clone());
-            self.case.earlier.push(Colour::Red);
+            self.case.earlier.push(if is_well { Colour::Green } else { Colour::Red });
             self.case.seen = Some(evidence);
-            return Ok(());
+            return if is_well { self.executes_again() } else { Ok(()) };
         }
         match self.clinic.by.clone() {
             Some(person) => {

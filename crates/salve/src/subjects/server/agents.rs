@@ -186,9 +186,7 @@ impl Fleet<'_> {
         let (project, name) = (self.project.clone(), self.name(at, Scope::Attempt));
         let end = ending.end;
         self.aside(at, effect, move || match (end, name.map(|name| has_changed(&project, name))) {
-            (End::Stopped, _) => {
-                Report::Failed { reason: Scrubbed::literal("the agent was stopped") }
-            }
+            (End::Stopped, _) => Report::failed(Scrubbed::literal("the agent was stopped")),
             (_, Some(Ok(Edits::None)) | None) => Report::NoAgent,
             // What cannot be told here is told when it is measured.
             (_, Some(Ok(Edits::Some) | Err(_))) => Report::Done,

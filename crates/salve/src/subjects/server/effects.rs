@@ -194,7 +194,7 @@ impl Fleet<'_> {
             Some(What::Again) => self.finish(at, effect, Report::Done),
             None => {
                 let reason = Scrubbed::literal("what it would do is no longer known");
-                self.finish(at, effect, Report::Failed { reason })
+                self.finish(at, effect, Report::failed(reason))
             }
         }
     }

@@ -1,0 +1,149 @@
+//! What says what is installed and how, and whether it changed in a run of a loop.
+//!
+//! The state when the run began stands in the journal, so a restart does not forget what an agent
+//! changed before it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use salve_core::event::{Digest, Event, SeenFile};
+use salve_core::recovery::is_manifest;
+use salve_core::scrub::{Scrubbed, Scrubber};
+
+use super::Desk;
+use crate::gate::{Links, read_text};
+use crate::store::{Filter, StoreError};
+
+/// How deep directories are looked into.
+const DEPTH: usize = 5;
+
+/// How many directories are looked into.
+const DIRS: usize = 5_000;
+
+/// The largest such file whose content is looked at; a larger one is known by its size.
+const LARGEST: usize = 32 << 20;
+
+/// Directories of derived or foreign files.
+const SKIPPED: [&str; 8] =
+    ["node_modules", "target", "venv", "dist", "build", "vendor", "site-packages", "__pycache__"];
+
+/// The hash of each such file of a project.
+type Manifests = BTreeMap<Scrubbed, Digest>;
+
+/// Returns which of them changed since the run of a loop began at the journal's entry `since`.
+///
+/// The first call of a run keeps the state that it finds.
+pub fn changed(
+    desk: &Desk<'_>,
+    root: &Path,
+    name: &Scrubbed,
+    since: u64,
+) -> Result<Vec<Scrubbed>, StoreError> {
+    let now = look(root, &desk.scrubber);
+    let kept = desk.store.journal().read(since, &Filter::default().kind("manifests_seen"), MANY)?;
+    let before = kept.into_iter().find_map(|entry| match entry.event {
+        Event::ManifestsSeen { name: of, files } if of == *name => Some(files),
+        _ => None,
+    });
+    match before {
+        Some(files) => Ok(differing(&files, now)),
+        None => {
+            let file = |(path, digest)| SeenFile { path, digest };
+            let files = now.into_iter().map(file).collect();
+            desk.note(vec![Event::ManifestsSeen { name: name.clone(), files }])?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// How many states of other loops may stand before ours.
+const MANY: usize = 10_000;
+
+fn differing(before: &[SeenFile], mut now: Manifests) -> Vec<Scrubbed> {
+    let mut changed: Vec<Scrubbed> = before
+        .iter()
+        .filter(|file| now.remove(&file.path) != Some(file.digest))
+        .map(|file| file.path.clone())
+        .collect();
+    changed.extend(now.into_keys());
+    changed.sort();
+    changed
+}
+
+fn look(root: &Path, scrubber: &Scrubber) -> Manifests {
+    let mut found = Manifests::new();
+    let mut open = vec![(String::new(), 0)];
+    let mut looked = 0;
+    while let Some((dir, depth)) = open.pop() {
+        looked += 1;
+        // What cannot be read cannot be compared either, then and now.
+        for item in fs::read_dir(root.join(&dir)).into_iter().flatten().flatten() {
+            let (Ok(name), Ok(kind)) = (item.file_name().into_string(), item.file_type()) else {
+                continue;
+            };
+            let path = if dir.is_empty() { name.clone() } else { format!("{dir}/{name}") };
+            let is_ours = name == ".cargo" || !name.starts_with('.');
+            if kind.is_dir() {
+                let wanted = is_ours && !SKIPPED.contains(&name.as_str());
+                if wanted && depth < DEPTH && looked + open.len() < DIRS {
+                    open.push((path, depth + 1));
+                }
+            } else if is_manifest(&path) {
+                found.insert(scrubber.scrub(&path), digest(&item.path()));
+            }
+        }
+    }
+    found
+}
+
+/// Returns the hash of a file, or of what is there in its place.
+fn digest(path: &Path) -> Digest {
+    match read_text(path, LARGEST, Links::Refuse) {
+        Ok(text) => Digest::of(&[b"text", text.as_bytes()]),
+        Err(_) => {
+            let link = fs::read_link(path).unwrap_or_default();
+            let size = fs::symlink_metadata(path).map(|meta| meta.len()).unwrap_or_default();
+            let link = link.as_os_str().as_encoded_bytes();
+            Digest::of(&[b"other", link, &size.to_le_bytes()])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project::Project;
+    use crate::store::Store;
+
+    #[test]
+    fn what_changed_since_the_run_began_is_named_even_after_a_restart() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path();
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for path in ["package.json", "web/package.json", "go.mod", "node_modules/a/package.json"] {
+            write(path, "1");
+        }
+        let store = Store::open(&Project::at(root).unwrap()).unwrap();
+        let scrubber = crate::scrub::scrubber();
+        let name = scrubber.scrub("shop");
+        let look = |since| {
+            let desk = Desk::new(&store, scrubber.clone());
+            let found = changed(&desk, root, &name, since).unwrap();
+            found.into_iter().map(Scrubbed::into_string).collect::<Vec<_>>()
+        };
+        assert_eq!(look(0), [""; 0], "the run begins");
+        write("web/package.json", "2");
+        write("node_modules/a/package.json", "2");
+        write("src/a.js", "2");
+        write(".npmrc", "registry=x");
+        fs::remove_file(root.join("go.mod")).unwrap();
+        assert_eq!(look(0), [".npmrc", "go.mod", "web/package.json"]);
+        let next = store.journal().last_seq().unwrap();
+        assert_eq!(look(next), [""; 0], "the next run begins with what is there");
+    }
+}

@@ -1,0 +1,162 @@
+//! Reads `recovery.json`, which an agent wrote: safely, and only this iteration's.
+//!
+//! Only a small regular file is read, never through a link, and only a text that stayed the same
+//! while it was read. Everything else is refused with a reason that a person can act on, and no
+//! part of it is repeated.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use jiff::{SignedDuration, Timestamp};
+use salve_core::gate::{BadProposal, MAX_PROPOSAL, Proposal, strict};
+use serde_json::Value;
+
+use crate::gate::{FileError, Links, read_text};
+
+/// How long a file that is being written is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait before looking at it again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How far an agent's notion of time may lag behind.
+const SKEW: SignedDuration = SignedDuration::from_hours(1);
+
+/// What a file was when it was looked at: another one has another stamp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+/// What was found in the place of a proposal.
+#[derive(Debug)]
+pub enum Found {
+    /// Nothing, or Salve's own draft.
+    Nothing,
+    /// A proposal of the loop's tester.
+    Proposal(Box<Proposal>),
+    /// Something that is not taken for one.
+    Refused(Refused),
+}
+
+/// Why a file is not taken for a proposal.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// It is a link.
+    #[error("recovery.json is a symbolic link, which is not followed")]
+    Link,
+    /// It cannot be read.
+    #[error("recovery.json {0}")]
+    File(#[from] FileError),
+    /// It is no proposal.
+    #[error("recovery.json is not a proposal: {0}")]
+    Bad(#[from] BadProposal),
+    /// It kept changing.
+    #[error("recovery.json kept changing while it was read")]
+    Restless,
+    /// It was written before this iteration.
+    #[error("recovery.json was written at {0}, before this iteration began")]
+    Old(Timestamp),
+    /// It speaks of a diagnosis from before this iteration.
+    #[error("recovery.json has a diagnosis of {0}, from before this iteration")]
+    OldDiagnosis(Timestamp),
+    /// It says that it is another iteration's.
+    #[error("recovery.json is of iteration {0}, not of this one")]
+    OtherIteration(u64),
+}
+
+/// Which proposals count.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// The iteration.
+    pub iteration: u32,
+    /// When it began: what is older is another's.
+    pub began: Timestamp,
+}
+
+/// Returns what the file at `path` is now.
+pub fn stamp(path: &Path) -> Stamp {
+    match fs::symlink_metadata(path) {
+        Ok(meta) => Stamp { inode: meta.ino(), size: meta.len(), modified: meta.modified().ok() },
+        Err(_) => Stamp::default(),
+    }
+}
+
+/// Reads the proposal at `path`, and returns what the file was.
+///
+/// What is half-written, or is being replaced, is waited for, but not for long.
+pub fn read(path: &Path, turn: Turn) -> (Stamp, Found) {
+    let since = Instant::now();
+    loop {
+        let before = stamp(path);
+        let found = look(path, before, turn);
+        let is_same = stamp(path) == before;
+        let is_patient = since.elapsed() < PATIENCE;
+        let may_be_whole_later = match &found {
+            Found::Refused(Refused::Bad(BadProposal::Json(_))) => is_young(before),
+            Found::Refused(Refused::Restless) => true,
+            Found::Nothing | Found::Proposal(_) | Found::Refused(_) => false,
+        };
+        match (is_same && !may_be_whole_later, is_patient) {
+            (true, _) => return (before, found),
+            (false, true) => std::thread::sleep(PAUSE),
+            (false, false) if is_same => return (before, found),
+            (false, false) => return (before, Found::Refused(Refused::Restless)),
+        }
+    }
+}
+
+/// Tells whether somebody may still be writing the file.
+fn is_young(stamp: Stamp) -> bool {
+    let age = stamp.modified.and_then(|at| SystemTime::now().duration_since(at).ok());
+    age.is_none_or(|age| age < PATIENCE)
+}
+
+fn look(path: &Path, stamp: Stamp, turn: Turn) -> Found {
+    if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) {
+        return Found::Refused(Refused::Link);
+    }
+    let text = match read_text(path, MAX_PROPOSAL, Links::Refuse) {
+        Ok(text) => text,
+        Err(FileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            return Found::Nothing;
+        }
+        Err(error) => return Found::Refused(error.into()),
+    };
+    match parse(&text, stamp, turn) {
+        Ok(Some(proposal)) => Found::Proposal(Box::new(proposal)),
+        Ok(None) => Found::Nothing,
+        Err(refused) => Found::Refused(refused),
+    }
+}
+
+fn parse(text: &str, stamp: Stamp, turn: Turn) -> Result<Option<Proposal>, Refused> {
+    let value = strict::parse(text).map_err(BadProposal::from)?;
+    if value.get("source").and_then(Value::as_str) == Some("salve") {
+        return Ok(None);
+    }
+    let modified = stamp.modified.and_then(|at| Timestamp::try_from(at).ok());
+    // File systems keep times less exactly than clocks tell them.
+    let written = modified.unwrap_or(Timestamp::MAX);
+    let slack = SignedDuration::from_millis(20);
+    if written.saturating_add(slack).unwrap_or(written) < turn.began {
+        return Err(Refused::Old(written));
+    }
+    if let Some(iteration) = value.get("iteration").and_then(Value::as_u64)
+        && iteration != u64::from(turn.iteration)
+    {
+        return Err(Refused::OtherIteration(iteration));
+    }
+    let proposal = Proposal::read(&value)?;
+    let diagnosed = proposal.timestamp;
+    if diagnosed.saturating_add(SKEW).unwrap_or(diagnosed) < turn.began {
+        return Err(Refused::OldDiagnosis(diagnosed));
+    }
+    Ok(Some(proposal))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! What the care of a loop's tests knows and does besides that of a check.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use salve_core::event::{Event, Proposed};
+use salve_core::gate::Proposal;
+use salve_core::incident::{Incident, Phase};
+use salve_core::playbook::Diagnosis;
+use salve_core::recovery::{self, Ailment, Execution, Failure};
+use salve_core::scrub::Scrubbed;
+
+use super::checkup::Checkup;
+use super::recover::Sought;
+use super::{Ending, Ran};
+use crate::heal::cause::{self, Evidence};
+use crate::heal::files::with_causes;
+use crate::heal::loop_files::LoopFiles;
+use crate::heal::manifests;
+use crate::heal::recovery_file::{self, Found, Stamp, Turn};
+use crate::store::StoreError;
+
+/// How often it is looked whether something else is proposed while a person is asked.
+const LOOK: SignedDuration = SignedDuration::from_millis(200);
+
+/// A recovery under way.
+pub(super) struct Quest {
+    /// The iteration of the loop.
+    pub(super) iteration: u32,
+    /// The journal's entry at which the loop's run began.
+    pub(super) since: u64,
+    /// The loop's files.
+    pub(super) files: LoopFiles,
+    /// The tester's proposal.
+    pub(super) proposal: Option<Box<Proposal>>,
+    /// What said what is installed and changed in this run.
+    pub(super) changed: Vec<Scrubbed>,
+    /// How the tests came out last.
+    pub(super) last: Option<Ran>,
+    /// What ails them.
+    pub(super) ailment: Ailment,
+    /// Whether they were found to execute while somebody was asked about them.
+    pub(super) is_well: bool,
+    first: Option<Ran>,
+    /// How often they were seen to fail before this care of them.
+    seen: usize,
+    execution: Execution,
+    turn: Turn,
+    stamp: Stamp,
+}
+
+impl Quest {
+    pub(super) fn new(sought: Sought, root: &Path, loop_id: &str) -> Self {
+        let Sought { iteration, first, since, began, dir } = sought;
+        Self {
+            iteration,
+            since,
+            files: LoopFiles::new(dir, root, loop_id),
+            proposal: None,
+            changed: Vec::new(),
+            last: None,
+            ailment: Ailment::None,
+            is_well: false,
+            first,
+            seen: 0,
+            execution: Execution::All,
+            turn: Turn { iteration, began },
+            stamp: Stamp::default(),
+        }
+    }
+
+    /// Returns how often the tests were seen to fail before this care of them.
+    pub(super) fn seen(&self) -> usize {
+        self.seen
+    }
+}
+
+impl Checkup<'_, '_> {
+    /// Begins with the first run: that of the loop, or one of our own.
+    pub(super) fn begin(&mut self) -> Result<(), StoreError> {
+        self.read_proposal()?;
+        let Some(quest) = &mut self.quest else {
+            self.start(None);
+            return Ok(());
+        };
+        let Some(first) = quest.first.take() else {
+            self.start(None);
+            return Ok(());
+        };
+        let is_proposed = quest.proposal.is_some();
+        if !is_proposed || self.is_well(&first) {
+            return self.ran(None, first);
+        }
+        // Somebody else worked since: what is to be recovered from has to be seen again.
+        if let Some(quest) = &mut self.quest {
+            quest.seen = 1;
+        }
+        self.start(None);
+        Ok(())
+    }
+
+    /// Tells whether a run came out as it should: green, or in a loop, executed.
+    pub(super) fn is_well(&mut self, ran: &Ran) -> bool {
+        if self.quest.is_none() {
+            return ran.is_green();
+        }
+        let evidence = self.examine(ran);
+        let results = self.results(&ran.output);
+        let execution = recovery::executed(&results, evidence.symptom.class, &ran.exit);
+        let diagnosis = match execution {
+            Execution::All => Diagnosis::unknown(),
+            Execution::Partly | Execution::Nothing => self.found(&evidence),
+        };
+        let ailment = recovery::ailment(execution, diagnosis.nature, evidence.symptom.class);
+        let is_tried = self.incident.is_some();
+        let is_off = !self.clinic.shelf.policy.is_enabled() && !is_tried;
+        let Some(quest) = &mut self.quest else { return false };
+        quest.last = Some(ran.clone());
+        (quest.ailment, quest.execution) = (ailment, execution);
+        match ailment {
+            Ailment::None | Ailment::Code => !ran.stopped,
+            Ailment::Infrastructure | Ailment::Unknown if is_off => true,
+            Ailment::Infrastructure => false,
+            // Only the tester claims that it is the infrastructure; what was begun goes on.
+            Ailment::Unknown => !(is_tried || quest.proposal.is_some()),
+        }
+    }
+
+    fn found(&self, evidence: &Evidence) -> Diagnosis {
+        cause::diagnose(evidence, &self.place(), &self.clinic.desk.scrubber)
+    }
+
+    /// Reads the tester's proposal, and says why what is there is none.
+    fn read_proposal(&mut self) -> Result<(), StoreError> {
+        let Some(quest) = &mut self.quest else { return Ok(()) };
+        let (stamp, found) = recovery_file::read(&quest.files.proposal(), quest.turn);
+        quest.stamp = stamp;
+        match found {
+            Found::Proposal(proposal) => quest.proposal = Some(proposal),
+            Found::Nothing => {}
+            Found::Refused(refused) => self.refuse(&with_causes(&refused))?,
+        }
+        Ok(())
+    }
+
+    /// Puts on record that a proposal is not taken up.
+    fn refuse(&mut self, reason: &str) -> Result<(), StoreError> {
+        let Some(quest) = &self.quest else { return Ok(()) };
+        let scrubber = &self.clinic.desk.scrubber;
+        let (name, reason) = (scrubber.scrub(&self.plan.name), scrubber.scrub(reason));
+        let refused = Event::RecoveryRefused { name, iteration: quest.iteration, reason };
+        self.note(reason_of(&refused));
+        self.clinic.desk.note(vec![refused]).map(drop)
+    }
+
+    /// Ends where there is nothing to recover from, and says what was proposed in vain.
+    pub(super) fn nothing_to_recover(&mut self) -> Result<(), StoreError> {
+        let Some(quest) = &self.quest else { return Ok(()) };
+        let why = match quest.ailment {
+            Ailment::None => "the tests execute, so nothing is recovered",
+            Ailment::Code => "the code has to change, so nothing is recovered",
+            Ailment::Unknown | Ailment::Infrastructure => "recovery is switched off",
+        };
+        let is_red = quest.last.as_ref().is_some_and(|ran| !ran.is_green());
+        if quest.proposal.is_some() && is_red {
+            self.refuse(&format!("recovery.json is not taken up: {why}"))?;
+        }
+        Ok(())
+    }
+
+    /// Puts on record what is sought, and what is proposed for it.
+    pub(super) fn propose(&mut self, evidence: &Evidence) -> Result<(), StoreError> {
+        let root = self.clinic.project.root().to_path_buf();
+        let name = self.clinic.desk.scrubber.scrub(&self.plan.name);
+        let Some(quest) = &mut self.quest else { return Ok(()) };
+        quest.changed = manifests::changed(&self.clinic.desk, &root, &name, quest.since)?;
+        let (iteration, changed) = (quest.iteration, quest.changed.clone());
+        let mut events = vec![Event::RecoverySought { iteration, changed }];
+        let proposed = match &quest.proposal {
+            Some(proposal) => Some(recovery::proposed(proposal, &self.clinic.desk.scrubber)),
+            None => self.draft(evidence),
+        };
+        events.extend(proposed.map(Box::new).map(|proposal| Event::RecoveryProposed { proposal }));
+        self.say(events)
+    }
+
+    /// Drafts a proposal where the tester made none.
+    fn draft(&mut self, evidence: &Evidence) -> Option<Proposed> {
+        let diagnosis = self.found(evidence);
+        let quest = self.quest.as_ref()?;
+        let failure = Failure {
+            at: self.clinic.desk.now(),
+            class: evidence.symptom.class,
+            key_line: &evidence.symptom.key_line,
+            output: &evidence.output,
+            execution: quest.execution,
+            diagnosis: &diagnosis,
+        };
+        let draft = recovery::draft(&failure, &self.clinic.desk.scrubber)?;
+        let written = quest.files.write_draft(&draft);
+        let stamp = recovery_file::stamp(&quest.files.proposal());
+        if let Some(quest) = &mut self.quest {
+            quest.stamp = stamp;
+        }
+        if let Err(error) = written {
+            self.note(&format!("recovery.json could not be written: {}", with_causes(&error)));
+        }
+        Some(draft)
+    }
+
+    /// Looks whether something else is proposed by now; what was asked about is then asked anew.
+    pub(super) fn look_for_proposal(&mut self) -> Result<(), StoreError> {
+        let Some(quest) = &self.quest else { return Ok(()) };
+        if recovery_file::stamp(&quest.files.proposal()) == quest.stamp {
+            return Ok(());
+        }
+        let before = quest.proposal.clone();
+        self.read_proposal()?;
+        let Some(proposal) = self.quest.as_ref().and_then(|quest| quest.proposal.clone()) else {
+            return Ok(());
+        };
+        let asks_the_same = before.is_some_and(|old| same_commands(&old, &proposal));
+        if asks_the_same {
+            return Ok(());
+        }
+        self.case.cures.clear();
+        let proposed = Box::new(recovery::proposed(&proposal, &self.clinic.desk.scrubber));
+        let mut events = vec![Event::RecoveryProposed { proposal: proposed }];
+        let phase = self.incident.as_ref().map(Incident::phase);
+        if let Some(Phase::Asking { .. }) = phase {
+            self.note("something else is proposed by now: it is asked anew");
+            events.push(Event::Superseded {});
+        }
+        self.say(events)
+    }
+
+    /// Returns when to look again: sooner than otherwise while something else may be proposed.
+    pub(super) fn look_at(&self, until: Option<Timestamp>) -> Option<Timestamp> {
+        let is_asking = self
+            .incident
+            .as_ref()
+            .is_some_and(|incident| matches!(incident.phase(), Phase::Asking { .. }));
+        if self.quest.is_none() || !is_asking {
+            return until;
+        }
+        let soon = self.clinic.desk.now().saturating_add(LOOK).unwrap_or(Timestamp::MAX);
+        Some(until.map_or(soon, |until| until.min(soon)))
+    }
+
+    /// Takes up an incident of an earlier run: what it asks goes on being asked.
+    pub(super) fn resume_quest(&mut self) -> Result<(), StoreError> {
+        self.read_proposal()?;
+        let root = self.clinic.project.root().to_path_buf();
+        let name = self.clinic.desk.scrubber.scrub(&self.plan.name);
+        if let Some(quest) = &mut self.quest {
+            quest.changed = manifests::changed(&self.clinic.desk, &root, &name, quest.since)?;
+        }
+        if self.is_blind() {
+            self.start(None);
+        }
+        Ok(())
+    }
+
+    /// Tells whether the tests have to be seen before an incident of an earlier run goes on.
+    pub(super) fn is_blind(&self) -> bool {
+        use salve_core::event::Effect;
+        let Some(incident) = self.incident.as_ref().filter(|_| self.case.seen.is_none()) else {
+            return false;
+        };
+        match incident.phase() {
+            Phase::Choosing | Phase::Asking { .. } => true,
+            Phase::Due { what, .. } => {
+                matches!(what, Effect::Snapshot | Effect::Apply { .. })
+            }
+            Phase::Doing { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => false,
+        }
+    }
+
+    /// Goes on with an incident of an earlier run whose tests execute by now.
+    pub(super) fn executes_again(&mut self) -> Result<(), StoreError> {
+        let phase = self.incident.as_ref().map(Incident::phase);
+        if let Some(quest) = &mut self.quest {
+            quest.is_well = true;
+        }
+        match phase {
+            Some(Phase::Asking { .. }) => self.say(vec![Event::Superseded {}]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends after a person settled it, though the tests still do not execute: the person knows.
+    pub(super) fn settled_in_vain(&mut self) {
+        self.note("a person settled it, and the tests still do not execute");
+        self.ending = Some(Ending::CalledOff);
+    }
+
+    /// Writes what the journal says into the loop's files.
+    pub(super) fn tell_loop(&mut self) {
+        let Some(quest) = &mut self.quest else { return };
+        if let Err(error) = quest.files.refresh(self.clinic.desk.store) {
+            let complaint = with_causes(&error);
+            if self.case.complaint.as_ref() != Some(&complaint) {
+                self.note(&format!("the loop's files could not be written: {complaint}"));
+                self.case.complaint = Some(complaint);
+            }
+        }
+    }
+}
+
+fn reason_of(event: &Event) -> &str {
+    match event {
+        Event::RecoveryRefused { reason, .. } => reason.as_str(),
+        _ => "",
+    }
+}
+
+/// Tells whether two proposals want the very same done.
+fn same_commands(one: &Proposal, other: &Proposal) -> bool {
+    use salve_core::gate::Which;
+    let request = |proposal: &Proposal, which| proposal.request(which).ok().cloned();
+    let same = |which| request(one, which) == request(other, which);
+    same(Which::Recovery) && same(Which::Fallback)
+}
+
+/// How long ago something was.
+pub(super) fn ago(now: Timestamp, then: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or_default()
+}
