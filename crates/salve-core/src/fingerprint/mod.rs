@@ -47,6 +47,7 @@ pub use window::{WHOLE, Window};
 use crate::class::Class;
 use crate::id::Signature;
 use anchor::Anchor;
+use peel::Peeled;
 use pick::Candidate;
 use text::Text;
 
@@ -150,23 +151,7 @@ impl Rules {
     fn unknown(&self, text: &Text<'_>, line: usize, hints: &Hints) -> Fingerprint {
         let peeled = peel::peel(text.line(line));
         let normalized = unknown::normalize(text, line);
-        let class = self.classify(&flat::flatten(peeled.body));
-        let class = class
-            .or_else(|| self.classify(&flat::flatten(&normalized)))
-            // The plainest class says less than an exit code that says anything.
-            .filter(|class| *class != Class::RuntimeError || hints.class().is_none())
-            .or_else(|| hints.class())
-            .map(|class| {
-                if class == Class::RuntimeError && unknown::in_tests(text) {
-                    Class::TestFailure
-                } else {
-                    class
-                }
-            })
-            .or_else(|| {
-                head::form(&peeled).filter(|form| *form >= head::NAMED).map(|_| Class::RuntimeError)
-            })
-            .unwrap_or(Class::Unknown);
+        let class = self.class_of(text, &peeled, &normalized, hints);
         Fingerprint {
             version: VERSION,
             signature: sign(&normalized),
@@ -176,6 +161,36 @@ impl Rules {
             normalized,
             identity: None,
         }
+    }
+
+    /// Returns the class of a failure that no anchor knows.
+    fn class_of(
+        &self,
+        text: &Text<'_>,
+        peeled: &Peeled<'_>,
+        normalized: &str,
+        hints: &Hints,
+    ) -> Class {
+        let class = self.classify(&flat::flatten(peeled.body));
+        let class = class.or_else(|| self.classify(&flat::flatten(normalized)));
+        let form = || head::form(peeled).filter(|form| *form >= head::NAMED);
+        match class.or_else(|| form().map(|_| Class::RuntimeError)) {
+            // The plainest class says less than anything else that says anything.
+            plain @ (None | Some(Class::RuntimeError)) => self
+                .class_of_name(peeled)
+                .or_else(|| hints.class())
+                .or_else(|| plain.filter(|_| unknown::in_tests(text)).map(|_| Class::TestFailure))
+                .or(plain)
+                .unwrap_or(Class::Unknown),
+            Some(class) => class,
+        }
+    }
+
+    /// Returns the class that the words in an error's name tell, as in `QuotaExceededError`.
+    fn class_of_name(&self, peeled: &Peeled<'_>) -> Option<Class> {
+        let class = self.classify(&unknown::spread(head::error_type(peeled)?))?;
+        // What is wrong with a value or with the settings a name alone does not tell.
+        (!matches!(class, Class::RuntimeError | Class::ConfigError)).then_some(class)
     }
 
     /// Makes the fingerprint of an output in which no line looks like a failure.

@@ -197,7 +197,7 @@ fn tag(line: &str) -> Left<'_> {
     if let Some(level) = level(inside) {
         return Some((rest, Some(level)));
     }
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_:@/ .".contains(&b);
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_:@/# .".contains(&b);
     let name = inside.bytes().all(plain) && !inside.is_empty();
     name.then_some((rest, None))
 }

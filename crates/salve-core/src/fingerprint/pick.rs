@@ -26,6 +26,8 @@ const CANDIDATES: usize = 256;
 const CHAIN: usize = 150;
 /// What a line weighs that only repeats that something failed.
 const WRAPPER: i32 = 6;
+/// How much more a message weighs for naming what it is about.
+const NAMES: i32 = 8;
 /// Up to this weight an anchor says that its line names nothing.
 const NAMES_NOTHING: i32 = 20;
 
@@ -280,6 +282,7 @@ fn plain_score(peeled: &Peeled<'_>, says: &[Says]) -> i32 {
     if wrapper || is_place(peeled.core) || is_field(peeled) {
         return WRAPPER;
     }
+    let best = if best > 0 && names(peeled.core) { best + NAMES } else { best };
     let best = head::form(peeled).map_or(best, |form| form.max(best));
     match peeled.level {
         Level::Plain => best,
@@ -287,6 +290,18 @@ fn plain_score(peeled: &Peeled<'_>, says: &[Says]) -> i32 {
         Level::Warning => best / 4,
         Level::Info => best / 2,
     }
+}
+
+/// Returns whether a message has a name in quotes, and so tells what it is about.
+fn names(core: &str) -> bool {
+    let quote = |c: char| matches!(c, '\'' | '"' | '`' | '‘' | '“');
+    let mut parts = core.split(quote);
+    // A quote inside a word is an apostrophe.
+    let opens = parts.next().is_some_and(|front| !front.ends_with(char::is_alphanumeric));
+    opens
+        && parts.next().is_some_and(|name| {
+            (2..=64).contains(&name.len()) && !name.contains(' ') && parts.next().is_some()
+        })
 }
 
 /// Returns whether a message is only the place of an error, which the next lines name.

@@ -38,6 +38,26 @@ pub(crate) fn normalize(text: &Text<'_>, number: usize) -> String {
     message
 }
 
+/// Returns a line with the words in names apart: `QuotaExceededError` is `Quota Exceeded Error`.
+///
+/// What errors of a language are called stays whole: a `TypeError` says nothing about types.
+pub(crate) fn spread(line: &str) -> String {
+    let mut out = String::with_capacity(line.len() + 16);
+    for word in line.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let name = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        let whole = telling::is_empty(name);
+        let mut last = ' ';
+        for c in word.chars() {
+            if c.is_ascii_uppercase() && last.is_ascii_lowercase() && !whole {
+                out.push(' ');
+            }
+            out.push(if c == '_' { ' ' } else { c });
+            last = c;
+        }
+    }
+    out
+}
+
 /// Returns whether a test runner wrote the text: what went wrong there failed a test.
 pub(crate) fn in_tests(text: &Text<'_>) -> bool {
     const SUMMARIES: &[&str] = &[
@@ -111,6 +131,16 @@ mod tests {
             "src/a.frob:3:4: error: cannot align 'left' after 3 tries",
             "cannot align left after <n> tries",
         );
+    }
+
+    #[test]
+    fn the_words_of_a_name_stand_apart() {
+        for (line, want) in [
+            ("shop.QuotaExceededError: ERR_SDK_GONE", "shop.Quota Exceeded Error: ERR SDK GONE"),
+            ("TypeError: a is no function", "TypeError: a is no function"),
+        ] {
+            assert_eq!(spread(line), want, "{line}");
+        }
     }
 
     #[test]
