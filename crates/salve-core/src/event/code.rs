@@ -145,6 +145,9 @@ kinds! {
     RecoverySought "recovery_sought" 1 false;
     RecoveryProposed "recovery_proposed" 1 true;
     RecoveryRefused "recovery_refused" 1 false;
+    Notified "notified" 1 false;
+    RuleAccepted "rule_accepted" 1 true;
+    RuleWithdrawn "rule_withdrawn" 1 true;
     Noted "noted" 1 false;
 }
 

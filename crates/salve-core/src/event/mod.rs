@@ -12,7 +12,9 @@ mod changed;
 mod code;
 mod digest;
 mod entry;
+mod notified;
 mod recovery;
+mod rule;
 mod team;
 mod terms;
 mod turn;
@@ -23,7 +25,9 @@ pub use changed::ChangedFile;
 pub use code::{DecodeError, Encoded, Foreign};
 pub use digest::{BadDigest, Digest};
 pub use entry::{Draft, Entry};
+pub use notified::{Channel, Delivery, Notified};
 pub use recovery::{Attempted, Proposed, SeenFile, Source};
+pub use rule::RuleKey;
 pub use team::{Fix, FixKind, Settled};
 pub use terms::{Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Resource};
 pub use turn::{
@@ -400,6 +404,12 @@ pub enum Event {
         /// Why.
         reason: Scrubbed,
     },
+    /// Somebody outside is to be told of an entry, was told, or could not be.
+    Notified(Notified),
+    /// A person lets what has proven itself run unattended from now on.
+    RuleAccepted(RuleKey),
+    /// A person takes that back.
+    RuleWithdrawn(RuleKey),
     /// A remark for people.
     Noted {
         /// The remark.

@@ -151,6 +151,13 @@ fn the_rest() -> Vec<Event> {
         Event::RecoverySought { iteration: 6, changed: vec![text("package.json")] },
         Event::RecoveryProposed { proposal: proposed() },
         Event::RecoveryRefused { name: text("shop"), iteration: 6, reason: text("a FIFO") },
+        Event::Notified(Notified {
+            entry: 7,
+            via: Channel::Webhook,
+            state: Delivery::Undelivered { reason: text("503") },
+        }),
+        Event::RuleAccepted(rule()),
+        Event::RuleWithdrawn(rule()),
         Event::Noted { text: text("hello") },
     ]
 }
@@ -174,6 +181,10 @@ fn proposed() -> Box<Proposed> {
         expected_outcome: text("the tests start"),
         fallback: Some(attempted("npm ci --force", None)),
     })
+}
+
+fn rule() -> RuleKey {
+    RuleKey { signature: Signature(7), remedy: Digest::of(&[b"x"]) }
 }
 
 #[test]

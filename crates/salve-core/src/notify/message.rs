@@ -1,0 +1,252 @@
+//! What is said about a moment.
+
+use serde::Serialize;
+
+use super::Moment;
+use crate::event::{Entry, Event, Outcome, Proof, SubjectKind};
+use crate::id::{IncidentId, Signature};
+use crate::repair::{self, Tale};
+
+/// The version of a message's shape.
+const VERSION: u32 = 1;
+/// The most of one text.
+const LONGEST: usize = 300;
+/// The most changes of settings that are told.
+const MOST: usize = 20;
+/// Healing that takes longer deserves a notice, in seconds.
+const LONG: i64 = 30;
+
+/// What a target is told; `text` and `content` are what Slack and Discord show.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Message {
+    version: u32,
+    #[serde(rename = "type")]
+    kind: String,
+    timestamp: jiff::Timestamp,
+    text: String,
+    content: String,
+    data: Data,
+}
+
+/// The facts behind it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct Data {
+    project: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incident: Option<Facts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    question: Option<Question>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changes: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<Command>,
+}
+
+/// The incident.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Facts {
+    id: IncidentId,
+    subject: SubjectKind,
+    name: String,
+    class: String,
+    signature: Signature,
+    attempts: u64,
+    seconds: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof: Option<Proof>,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Question {
+    number: u32,
+    person: String,
+    why: String,
+}
+
+/// Something that can be pasted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Command {
+    does: &'static str,
+    command: String,
+}
+
+impl Message {
+    /// Returns what is said about an entry; `tale` is its incident up to it.
+    pub fn of(entry: &Entry, tale: Option<&Tale<'_>>, project: &str) -> Option<Self> {
+        let moment = Moment::of(&entry.event)?;
+        let (text, data) = match (moment, tale) {
+            (Moment::ConfigChange, _) => settings(&entry.event)?,
+            (Moment::Escalation, Some(tale)) => escalation(tale)?,
+            (Moment::Recovered, Some(tale)) => recovered(tale, &entry.event),
+            (Moment::Exhausted, Some(tale)) => exhausted(tale),
+            (Moment::Escalation | Moment::Recovered | Moment::Exhausted, None) => return None,
+        };
+        let data = Data { project: project.to_owned(), ..data };
+        Some(Self::new(moment.as_str(), entry.at, format!("{project}: {text}"), data))
+    }
+
+    /// Returns a message that only shows that messages arrive.
+    pub fn test(at: jiff::Timestamp, project: &str) -> Self {
+        let text = format!("{project}: Salve's notices arrive here.");
+        let data = Data { project: project.to_owned(), ..Data::default() };
+        Self::new("test", at, text, data)
+    }
+
+    fn new(kind: &str, timestamp: jiff::Timestamp, text: String, data: Data) -> Self {
+        let (kind, content) = (format!("salve.{kind}"), text.clone());
+        Self { version: VERSION, kind, timestamp, text, content, data }
+    }
+
+    /// Returns the message as it is sent.
+    pub fn body(&self) -> String {
+        // Every key is a string, so there is no failing path.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Returns what is under care, in words.
+fn what(tale: &Tale<'_>) -> String {
+    let subject = tale.subject();
+    let kind = match subject.kind {
+        SubjectKind::Server => "server",
+        SubjectKind::Check => "check",
+        SubjectKind::Tool => "tool",
+        SubjectKind::Step => "step",
+        SubjectKind::Iteration => "loop",
+    };
+    cut(&format!("{kind} {}", subject.name))
+}
+
+fn facts(tale: &Tale<'_>, proof: Option<Proof>) -> Facts {
+    let (incident, subject) = (tale.incident(), tale.subject());
+    Facts {
+        id: tale.id(),
+        subject: subject.kind,
+        name: cut(subject.name.as_str()),
+        class: incident.symptom().class.to_string(),
+        signature: incident.symptom().signature,
+        attempts: incident.ledger().spent().attempts,
+        seconds: incident.clock().duration_since(tale.opened_at()).as_secs().max(0),
+        proof,
+    }
+}
+
+fn show(tale: &Tale<'_>) -> Command {
+    Command { does: "shows the whole story", command: format!("salve show {}", tale.id().short()) }
+}
+
+fn escalation(tale: &Tale<'_>) -> Option<(String, Data)> {
+    let ask = repair::ask(tale)?;
+    let (id, number) = (tale.id().short(), ask.number);
+    let why = cut(&ask.why);
+    let mut commands = Vec::new();
+    commands.extend(ask.yes.is_some().then(|| Command {
+        does: "says yes",
+        command: format!("salve approve {id} --question {number}"),
+    }));
+    commands.push(Command {
+        does: "says no",
+        command: format!("salve reject {id} --question {number}"),
+    });
+    commands.push(Command {
+        does: "says that it is settled",
+        command: format!("salve resolve {id} --note \"how\""),
+    });
+    commands.push(show(tale));
+    let paste = commands.first().map(|one| one.command.clone()).unwrap_or_default();
+    let text = format!("{} needs you (heal-{id}). {why}\n{paste}", what(tale));
+    let question = Some(Question { number, person: ask.person, why });
+    let data = Data { incident: Some(facts(tale, None)), question, commands, ..Data::default() };
+    Some((text, data))
+}
+
+fn recovered(tale: &Tale<'_>, event: &Event) -> (String, Data) {
+    let proof = match event {
+        Event::Ended { outcome: Outcome::Recovered(proof) } => Some(*proof),
+        _ => None,
+    };
+    let facts = facts(tale, proof);
+    let word = proof.map(crate::check::decisions::proof_word).unwrap_or("healed");
+    let id = tale.id().short();
+    let text = format!("{} has healed in {} s, {word} (heal-{id}).", what(tale), facts.seconds);
+    let data = Data { incident: Some(facts), commands: vec![show(tale)], ..Data::default() };
+    (text, data)
+}
+
+fn exhausted(tale: &Tale<'_>) -> (String, Data) {
+    let (facts, id) = (facts(tale, None), tale.id().short());
+    let more = Command {
+        does: "grants another attempt",
+        command: format!("salve refill {id} --attempts 1"),
+    };
+    let text = format!(
+        "{} could not be healed: what its repair may use is used up after {} attempts (heal-{id}).",
+        what(tale),
+        facts.attempts
+    );
+    let commands = vec![show(tale), more];
+    (text, Data { incident: Some(facts), commands, ..Data::default() })
+}
+
+fn settings(event: &Event) -> Option<(String, Data)> {
+    let (text, changes, next) = match event {
+        Event::ConfigChanged { changes, .. } => ("the settings changed.", changes.as_slice(), None),
+        Event::ConfigPending { changes, .. } => (
+            "a change of the settings that lets more run unattended waits for a person.",
+            changes.as_slice(),
+            Some(("accepts it", "salve config accept")),
+        ),
+        Event::ConfigRejected { reason } => (
+            "a change of the settings was refused; what held before holds still.",
+            std::slice::from_ref(reason),
+            Some(("says what is wrong", "salve config check")),
+        ),
+        _ => return None,
+    };
+    let changes = changes.iter().take(MOST).map(|line| cut(line.as_str())).collect();
+    let next = next.map(|(does, command)| Command { does, command: command.to_owned() });
+    let commands = Vec::from_iter(next);
+    Some((text.to_owned(), Data { changes, commands, ..Data::default() }))
+}
+
+/// A notice on this machine: a title, and a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Banner {
+    /// What happened to what.
+    pub title: String,
+    /// What is asked, and the id.
+    pub text: String,
+}
+
+/// Returns the notice that a moment deserves on this machine, if it does: a person is needed, it
+/// took long or more than one attempt to heal, or it was given up.
+pub fn banner(entry: &Entry, tale: &Tale<'_>) -> Option<Banner> {
+    let id = format!("heal-{}", tale.id().short());
+    let what = what(tale);
+    match Moment::of(&entry.event)? {
+        Moment::Escalation => {
+            let ask = repair::ask(tale)?;
+            let text = format!("{}\nsalve show {id}", cut(&ask.why));
+            Some(Banner { title: format!("{what} needs you"), text })
+        }
+        Moment::Recovered => {
+            let facts = facts(tale, None);
+            let text = format!("in {} s, attempt {} · {id}", facts.seconds, facts.attempts);
+            let deserves = facts.seconds > LONG || facts.attempts > 1;
+            deserves.then(|| Banner { title: format!("{what} has healed"), text })
+        }
+        Moment::Exhausted => {
+            let text = format!("every attempt failed · salve show {id}");
+            Some(Banner { title: format!("{what} was given up"), text })
+        }
+        Moment::ConfigChange => None,
+    }
+}
