@@ -63,6 +63,8 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("auto_heal.max_retries", Bearing::Lower),
     ("auto_heal.vpn_script", Bearing::Unset),
     ("checks", Bearing::Fewer),
+    ("earned.after", Bearing::Higher),
+    ("earned.days", Bearing::Lower),
     ("fingerprint.anchors", Bearing::None),
     ("fingerprint.classes", Bearing::None),
     ("heal.attempt_days", Bearing::None),
@@ -137,10 +139,12 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("servers", Bearing::Fewer),
     ("specialists", Bearing::Fewer),
     ("version", Bearing::None),
-    ("webhooks.on_config_change", Bearing::None),
-    ("webhooks.on_escalation", Bearing::None),
-    ("webhooks.on_exhausted", Bearing::None),
-    ("webhooks.on_recovered", Bearing::None),
+    ("webhooks.allow_private", Bearing::Off),
+    ("webhooks.on_config_change", Bearing::Unset),
+    ("webhooks.on_escalation", Bearing::Unset),
+    ("webhooks.on_exhausted", Bearing::Unset),
+    ("webhooks.on_recovered", Bearing::Unset),
+    ("webhooks.secrets", Bearing::None),
 ];
 
 /// Returns the bearing of the setting of this name, if there is one.

@@ -13,6 +13,7 @@ pub mod gate;
 pub mod heal;
 pub mod learned;
 pub mod mcp;
+pub mod notify;
 pub mod playbook;
 pub mod probe;
 pub mod process;

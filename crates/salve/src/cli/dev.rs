@@ -26,6 +26,7 @@ use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::dirs;
 use crate::heal::shelf::Shelf;
 use crate::heal::{Desk, control};
+use crate::notify::{Notifier, Plan};
 use crate::process::{Capture, Care, Logs, Look, Outlet, Terminal, strays};
 use crate::project::{Project, ProjectError};
 use crate::sandbox::Sandbox;
@@ -69,6 +70,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
         .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))?;
     let servers = servers(args, &project, &config)?;
+    let _notices = Notifier::start(&project, Plan::new(&config.settings), &scrubber)?;
     let run = Uuid::new_v4();
     end_strays(&store)?;
     let care = Care::start(run)

@@ -23,6 +23,7 @@ use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
 use crate::detect;
 use crate::heal::right::{Right, RunLock};
 use crate::heal::{Desk, control};
+use crate::notify::{Notifier, Plan};
 use crate::process::{Capture, Care, Look, Outlet, strays};
 use crate::project::Project;
 use crate::store::Store;
@@ -99,6 +100,7 @@ pub(super) fn care(
         wanted.iter().map(|one| plan(one, (&project, config), &scrubber)).collect();
     let store = Store::open(&project)?;
     tell_mended(&store, out);
+    let _notices = Notifier::start(&project, Plan::new(&config.settings), &scrubber)?;
     let desk = Desk::new(&store, scrubber.clone());
     let run = Uuid::new_v4();
     let _right = begin(&project, &desk, run, out)?;

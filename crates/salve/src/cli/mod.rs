@@ -23,6 +23,7 @@ mod logs;
 mod man;
 mod mcp;
 mod memory;
+mod notify;
 mod output;
 mod project;
 mod report;
@@ -138,6 +139,8 @@ enum Command {
     Abort(answer::To),
     /// Grant an incident more attempts, tokens or time
     Refill(answer::Refill),
+    /// Try the ways in which Salve tells others what happens
+    Notify(notify::Args),
     /// Tell Salve of an issue, or show what is open
     Report(report::Args),
     /// Say what an error is, and which rule says so
@@ -226,6 +229,7 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Resume(to) => answer::order(to, Order::Resume, out)?,
         Command::Abort(to) => answer::order(to, Order::Abort, out)?,
         Command::Refill(args) => answer::refill(args, out)?,
+        Command::Notify(args) => notify::run(&args, out)?,
         Command::Report(args) => report::run(args, out)?,
         Command::Explain(args) => explain::run(args, out)?,
         Command::Mcp(args) => mcp::run(args, out)?,

@@ -50,6 +50,8 @@ pub struct Settings {
     pub webhooks: Webhooks,
     /// Notices on this machine
     pub notify: Notify,
+    /// Approvals that commands earn by helping
+    pub earned: Earned,
     /// What is remembered about failures
     pub memory: Memory,
     /// Secrets beyond those that Salve knows by itself
@@ -299,6 +301,10 @@ pub struct Webhooks {
     pub on_exhausted: Option<String>,
     /// Told when the settings changed
     pub on_config_change: Option<String>,
+    /// Secrets by which messages are signed (Standard Webhooks), each `whsec_` and base64
+    pub secrets: Vec<String>,
+    /// Whether messages may go to private addresses, and by the environment's proxy
+    pub allow_private: bool,
 }
 
 /// Notices on this machine.
@@ -307,6 +313,24 @@ pub struct Webhooks {
 pub struct Notify {
     /// Whether a desktop notice appears when a person is needed, where there is a desktop
     pub desktop: bool,
+}
+
+/// Approvals that commands earn by helping.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Earned {
+    /// Proven successes of an approved command after which its approval is proposed; 0 is never
+    #[schemars(range(max = 1000))]
+    pub after: u32,
+    /// Days that an accepted approval holds
+    #[schemars(range(min = 1, max = 3650))]
+    pub days: u32,
+}
+
+impl From<&Earned> for salve_core::earned::Terms {
+    fn from(earned: &Earned) -> Self {
+        Self { after: earned.after, days: earned.days }
+    }
 }
 
 /// What is remembered about failures.

@@ -139,7 +139,7 @@ fn the_defaults_are_the_specs_and_cover_every_setting() {
     let optional = |name: &str| {
         let without =
             ["url", "path", "status", "body", "runtime", "command", "model", "vpn_script"];
-        name.starts_with("webhooks.") || without.contains(&name.rsplit('.').next().unwrap())
+        name.starts_with("webhooks.on_") || without.contains(&name.rsplit('.').next().unwrap())
     };
     for key in keys() {
         assert_eq!(defaults.get(key.name).is_none(), optional(key.name), "{}", key.name);

@@ -11,6 +11,7 @@ use super::parse::MOST_PROBLEMS;
 use super::problem::Problem;
 use super::settings::Settings;
 use super::tree::{Entry, Node, Value};
+use crate::notify::{BadSecret, Secret};
 
 /// The most pairs of rules that are compared; more would take too long.
 const MOST_PAIRS: usize = 10_000;
@@ -117,16 +118,23 @@ fn addresses(tree: &Node) -> Vec<Problem> {
     let Some(Node { value: Value::Table(hooks), .. }) = tree.get("webhooks") else {
         return Vec::new();
     };
-    let wrong = hooks.iter().filter(|(_, entry)| match &entry.node.value {
-        Value::Text(address) => !is_address(address),
-        Value::Bool(_) | Value::Integer(_) | Value::Float(_) => true,
-        Value::List(_) | Value::Table(_) | Value::Other(_) => true,
-    });
     let problem = |(name, entry): (&String, &Entry)| {
-        let message = "expected an address that begins with https:// or http://";
-        Problem::at(&entry.node.origin, &format!("webhooks.{name}"), message)
+        let message = match (&entry.node.value, name.starts_with("on_")) {
+            (Value::Text(address), true) if is_address(address) => return None,
+            (_, true) => "expected an address that begins with https:// or http://".to_owned(),
+            (Value::List(secrets), false) => {
+                let wrong = |node: &Node| match &node.value {
+                    Value::Text(text) => text.parse::<Secret>().err(),
+                    Value::Bool(_) | Value::Integer(_) | Value::Float(_) => Some(BadSecret),
+                    Value::List(_) | Value::Table(_) | Value::Other(_) => Some(BadSecret),
+                };
+                secrets.iter().find_map(wrong)?.to_string()
+            }
+            (_, false) => return None,
+        };
+        Some(Problem::at(&entry.node.origin, &format!("webhooks.{name}"), message))
     };
-    wrong.map(problem).collect()
+    hooks.iter().filter_map(problem).collect()
 }
 
 fn is_address(text: &str) -> bool {

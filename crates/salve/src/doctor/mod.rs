@@ -6,6 +6,7 @@ mod machine;
 mod probe;
 mod project;
 
+pub(crate) use probe::find as find_program;
 use serde::Serialize;
 
 use crate::project::Project;

@@ -28,7 +28,7 @@ pub(super) enum ProbeError {
 }
 
 /// Returns where `program` is on the `PATH`.
-pub(super) fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| {
         file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)

@@ -157,7 +157,7 @@ fn the_users_own_file_lies_under_the_projects() {
 }
 
 /// Plays a Salve whose agent edits the settings, and returns the hash of what waits then.
-fn agent_edits(project: &Project, text: &str) -> String {
+pub(crate) fn agent_edits(project: &Project, text: &str) -> String {
     let root = salve::project::Project::at(&project.dir()).unwrap();
     let store = Store::open(&root).unwrap();
     let scrubber = || Scrubber::new(Key::new([5; 32]));

@@ -28,6 +28,7 @@ mod keys;
 mod killed;
 mod mcp;
 mod memory;
+mod notify;
 mod people;
 mod playbook;
 mod scrub;

@@ -11,6 +11,7 @@ use super::{project, stuck};
 use crate::cli::project::{scrubber, user_name};
 use crate::cli::{CliError, Exit, Output};
 use crate::config::{Live, Reload, Sources};
+use crate::notify::{Notifier, Plan};
 use crate::process;
 use crate::store::Store;
 
@@ -69,6 +70,8 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         return Ok(Exit::NeedsPerson);
     }
     let person = scrubber().scrub(&user_name());
+    let plan = Plan::new(&live.current().settings);
+    let _notices = Notifier::start(&project, plan, &scrubber())?;
     live.accept(digest, person, Timestamp::now()).map_err(stuck)?;
     if out.json() {
         out.fact(&Accepted {

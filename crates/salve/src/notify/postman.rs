@@ -1,0 +1,333 @@
+//! The one who carries messages: takes them up, sends them, tries again, and keeps book.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use salve_core::event::{Actor, Channel, Delivery, Draft, Entry, Event, Notified, Process};
+use salve_core::notify::{After, Answer, Message, Moment, after, banner, message_id};
+use salve_core::repair::{self, Tale};
+use salve_core::scrub::Scrubber;
+
+use super::http::{self, Letter, Sent};
+use super::{LONG, Plan, name_of};
+use crate::heal::spawn_thread;
+use crate::process;
+use crate::store::{Filter, Store};
+
+/// How long what is under way may take when the run ends.
+const GRACE: Duration = Duration::from_secs(2);
+/// How many messages are sent at once; others wait for their turn.
+const AT_ONCE: usize = 4;
+/// How many messages wait at most.
+const MOST: usize = 100;
+/// How long what was shown on the desktop is not shown again.
+const SHOWN_FOR: SignedDuration = SignedDuration::from_mins(10);
+/// How old something is that no later run tells any more.
+const OLDEST: SignedDuration = SignedDuration::from_hours(24);
+
+/// Something that reached the postman.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// Entries that appeared in the journal.
+    Entries(Vec<Entry>),
+    /// A message was sent.
+    Sent {
+        /// The entry it is about.
+        entry: u64,
+        /// What came of it.
+        sent: Sent,
+    },
+    /// The run ends.
+    Finish,
+}
+
+/// A message on its way.
+#[derive(Debug)]
+struct Job {
+    id: String,
+    url: String,
+    body: Arc<str>,
+    attempt: u32,
+    state: State,
+    /// Why it was not taken so far.
+    why: String,
+}
+
+/// How a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It is sent at this time.
+    Due(Instant),
+    /// It is being sent.
+    Out,
+}
+
+/// Carries messages.
+#[derive(Debug)]
+pub(super) struct Postman {
+    store: Store,
+    me: Process,
+    plan: Arc<Plan>,
+    scrubber: Scrubber,
+    post: Sender<Input>,
+    inbox: Receiver<Input>,
+    /// How far the journal was read.
+    seen: u64,
+    /// By the number of the entry that each is about.
+    jobs: BTreeMap<u64, Job>,
+    /// Addresses that are gone for good.
+    gone: Vec<String>,
+}
+
+impl Postman {
+    pub(super) fn new(
+        store: Store,
+        plan: Plan,
+        scrubber: Scrubber,
+        (post, inbox): (Sender<Input>, Receiver<Input>),
+        seen: u64,
+    ) -> Self {
+        let (me, plan) = (process::this(&scrubber), Arc::new(plan));
+        let (jobs, gone) = (BTreeMap::new(), Vec::new());
+        Self { store, me, plan, scrubber, post, inbox, seen, jobs, gone }
+    }
+
+    /// Works until the run ends.
+    pub(super) fn work(mut self) {
+        self.take_up_what_was_left();
+        loop {
+            self.send_due();
+            match self.inbox.recv_timeout(self.pause()) {
+                Ok(Input::Entries(entries)) => self.hear(&entries),
+                Ok(Input::Sent { entry, sent }) => self.sent(entry, sent),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Input::Finish) | Err(RecvTimeoutError::Disconnected) => return self.finish(),
+            }
+        }
+    }
+
+    /// Takes up what earlier runs could not deliver, and what they were killed over.
+    fn take_up_what_was_left(&mut self) {
+        let since = Timestamp::now().checked_sub(OLDEST).ok();
+        let kinds = vec!["notified".to_owned()];
+        let filter = Filter { kinds, since, ..Filter::default() };
+        let Ok(records) = self.store.journal().read(0, &filter, usize::MAX) else { return };
+        let mut last = BTreeMap::new();
+        for record in &records {
+            if let Event::Notified(Notified { entry, via: Channel::Webhook, state }) = &record.event
+            {
+                last.insert(*entry, (state, &record.by));
+            }
+        }
+        for (number, (state, by)) in last {
+            let is_left = match state {
+                Delivery::Undelivered { .. } => true,
+                Delivery::Due => {
+                    by.process().is_some_and(|by| process::is_gone(by, &self.scrubber))
+                }
+                Delivery::Delivered | Delivery::Dropped { .. } => false,
+            };
+            let one = self.store.journal().read(number.saturating_sub(1), &Filter::default(), 1);
+            if let (true, Ok([entry])) = (is_left, one.as_deref()) {
+                self.take_up(entry);
+            }
+        }
+    }
+
+    /// Takes in what this process wrote to the journal.
+    fn hear(&mut self, entries: &[Entry]) {
+        let me = Actor::Salve(self.me.clone());
+        for entry in entries.iter().filter(|entry| entry.by == me) {
+            if entry.seq > self.seen && Moment::of(&entry.event).is_some() {
+                self.take_up(entry);
+                self.show(entry);
+            }
+        }
+        self.seen = entries.last().map_or(self.seen, |last| self.seen.max(last.seq));
+    }
+
+    /// Makes a message of an entry, if somebody wants to be told.
+    fn take_up(&mut self, entry: &Entry) {
+        let Some(moment) = Moment::of(&entry.event) else { return };
+        let Some(url) = self.plan.hook(moment).map(str::to_owned) else { return };
+        let all = self.incident_of(entry);
+        let told: Vec<Entry> = all.iter().filter(|one| one.seq <= entry.seq).cloned().collect();
+        let (now, then) = (Tale::of(&all).ok(), Tale::of(&told).ok());
+        if moment == Moment::Escalation && number(now.as_ref()) != number(then.as_ref()) {
+            // Whoever was to be told has answered, or something else is asked by now.
+            return self.note(entry.seq, dropped("it was answered meanwhile", &self.scrubber));
+        }
+        let name = name_of(self.store.project());
+        let Some(message) = Message::of(entry, then.as_ref(), &name) else { return };
+        if self.gone.contains(&url) {
+            return self.note(entry.seq, dropped("its address is gone for good", &self.scrubber));
+        }
+        if self.jobs.len() >= MOST {
+            let reason = self.scrubber.scrub("too many messages wait");
+            return self.note(entry.seq, Delivery::Undelivered { reason });
+        }
+        self.note(entry.seq, Delivery::Due);
+        let job = Job {
+            id: message_id(entry),
+            url,
+            body: self.scrubber.scrub(&message.body()).as_str().into(),
+            attempt: 0,
+            state: State::Due(Instant::now()),
+            why: "it was not sent yet".to_owned(),
+        };
+        self.jobs.insert(entry.seq, job);
+    }
+
+    /// Shows an entry on the desktop, if it deserves it.
+    fn show(&self, entry: &Entry) {
+        let Some(desktop) = self.plan.desktop.clone() else { return };
+        let all = self.incident_of(entry);
+        let told: Vec<Entry> = all.into_iter().filter(|one| one.seq <= entry.seq).collect();
+        let Ok(tale) = Tale::of(&told) else { return };
+        let Some(banner) = banner(entry, &tale) else { return };
+        if self.was_shown(entry, &tale) {
+            return;
+        }
+        self.write(entry.seq, Channel::Desktop, Delivery::Delivered);
+        spawn_thread("desktop", move || {
+            // Who is not at the desktop sees it in the terminal.
+            let _ = desktop.show(&banner);
+        });
+    }
+
+    /// Returns whether the same was shown a while ago, about another incident of the same failure.
+    fn was_shown(&self, entry: &Entry, tale: &Tale<'_>) -> bool {
+        let since = Timestamp::now().checked_sub(SHOWN_FOR).ok();
+        let filter = Filter { since, ..Filter::default() }.kind("notified");
+        let journal = self.store.journal();
+        let records = journal.read(0, &filter, usize::MAX).unwrap_or_default();
+        let shown = records.iter().filter_map(|record| match &record.event {
+            Event::Notified(Notified { entry, via: Channel::Desktop, .. }) => Some(*entry),
+            _ => None,
+        });
+        let is_like = |number: u64| {
+            let one = journal.read(number.saturating_sub(1), &Filter::default(), 1).ok()?.pop()?;
+            let all = self.incident_of(&one);
+            let other = Tale::of(&all).ok()?;
+            let is_same = Moment::of(&one.event) == Moment::of(&entry.event)
+                && other.subject() == tale.subject()
+                && other.incident().symptom().signature == tale.incident().symptom().signature;
+            Some(is_same)
+        };
+        shown.filter_map(is_like).any(|is_same| is_same)
+    }
+
+    fn incident_of(&self, entry: &Entry) -> Vec<Entry> {
+        let Some(id) = entry.incident else { return Vec::new() };
+        // What cannot be read is not told; the journal's owner says so.
+        self.store.journal().read(0, &Filter::incident(id), usize::MAX).unwrap_or_default()
+    }
+
+    /// Sends what is due, some at once.
+    fn send_due(&mut self) {
+        let now = Instant::now();
+        let out = self.jobs.values().filter(|job| job.state == State::Out).count();
+        let is_due = |job: &Job| matches!(job.state, State::Due(at) if at <= now);
+        let due = self.jobs.iter_mut().filter(|(_, job)| is_due(job));
+        for (&entry, job) in due.take(AT_ONCE.saturating_sub(out)) {
+            job.attempt += 1;
+            job.state = State::Out;
+            let (id, url, body) = (job.id.clone(), job.url.clone(), Arc::clone(&job.body));
+            let (plan, post) = (Arc::clone(&self.plan), self.post.clone());
+            spawn_thread("webhook", move || {
+                let letter = Letter { id: &id, at: Timestamp::now(), url: &url, body: &body };
+                // Nobody is left to tell when the run is over.
+                let _ = post.send(Input::Sent { entry, sent: http::send(&letter, &plan) });
+            });
+        }
+    }
+
+    /// Takes in what came of sending a message.
+    fn sent(&mut self, entry: u64, sent: Sent) {
+        let Some(mut job) = self.jobs.remove(&entry) else { return };
+        let luck = uuid::Uuid::new_v4().into_bytes()[0];
+        if let Answer::Status { code: 410, .. } = sent.answer {
+            self.gone.push(job.url.clone());
+        }
+        let reason = self.scrubber.scrub(&sent.why);
+        match after(job.attempt, sent.answer, luck) {
+            After::Delivered => self.note(entry, Delivery::Delivered),
+            After::Hopeless => self.note(entry, Delivery::Dropped { reason }),
+            After::Enough => self.note(entry, Delivery::Undelivered { reason }),
+            After::Again(wait) => {
+                job.state = State::Due(Instant::now() + wait);
+                job.why = sent.why;
+                self.jobs.insert(entry, job);
+            }
+        }
+    }
+
+    /// Returns how long nothing is to be done.
+    fn pause(&self) -> Duration {
+        let now = Instant::now();
+        let waits = self.jobs.values().filter_map(|job| match job.state {
+            State::Due(at) => Some(at.saturating_duration_since(now)),
+            State::Out => None,
+        });
+        let free = self.jobs.values().filter(|job| job.state == State::Out).count() < AT_ONCE;
+        waits.min().filter(|_| free).unwrap_or(LONG)
+    }
+
+    /// Gives what is under way a moment, and leaves the rest to the next run.
+    fn finish(mut self) {
+        let kinds = Moment::KINDS.map(str::to_owned).to_vec();
+        let filter = Filter { kinds, ..Filter::default() };
+        if let Ok(entries) = self.store.journal().read(self.seen, &filter, usize::MAX) {
+            self.hear(&entries);
+        }
+        let end = Instant::now() + GRACE;
+        loop {
+            self.send_due();
+            let is_near = |job: &Job| match job.state {
+                State::Due(at) => at < end,
+                State::Out => true,
+            };
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.jobs.values().any(is_near) {
+                break;
+            }
+            match self.inbox.recv_timeout(left.min(self.pause())) {
+                Ok(Input::Sent { entry, sent }) => self.sent(entry, sent),
+                Ok(Input::Entries(_) | Input::Finish) | Err(_) => {}
+            }
+        }
+        for (entry, job) in std::mem::take(&mut self.jobs) {
+            let why = match job.state {
+                State::Due(_) => job.why,
+                State::Out => "it had not answered when the run ended".to_owned(),
+            };
+            let reason = self.scrubber.scrub(&why);
+            self.note(entry, Delivery::Undelivered { reason });
+        }
+    }
+
+    /// Keeps book about a message.
+    fn note(&self, entry: u64, state: Delivery) {
+        self.write(entry, Channel::Webhook, state);
+    }
+
+    fn write(&self, entry: u64, via: Channel, state: Delivery) {
+        let event = Event::Notified(Notified { entry, via, state });
+        let by = Actor::Salve(self.me.clone());
+        let draft = Draft { at: Timestamp::now(), by, incident: None, event };
+        // What cannot be kept is at worst told twice, under the same id.
+        let _ = self.store.journal().append(draft);
+    }
+}
+
+fn dropped(why: &str, scrubber: &Scrubber) -> Delivery {
+    Delivery::Dropped { reason: scrubber.scrub(why) }
+}
+
+/// Returns the number of the question that is open.
+fn number(tale: Option<&Tale<'_>>) -> Option<u32> {
+    tale.and_then(repair::ask).map(|ask| ask.number)
+}

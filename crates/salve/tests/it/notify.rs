@@ -1,0 +1,291 @@
+//! Others are told what happens, and no target can do harm.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::Value;
+
+use crate::heal::{Visit, Ward};
+use crate::support::{Project, dev, wait_for};
+
+/// A secret of a made-up receiver.
+const KEY: &[u8] = b"a receiver's own 32 byte secret.";
+
+/// What was posted.
+#[derive(Clone, Debug)]
+struct Post {
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Post {
+    fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(one, _)| one == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// What a target does with the nth request, from 0.
+type Script = fn(usize) -> Option<&'static str>;
+
+/// A target on this machine.
+struct Target {
+    url: String,
+    posts: Arc<Mutex<Vec<Post>>>,
+}
+
+impl Target {
+    /// Answers as the script says; without an answer, it hangs.
+    fn new(script: Script) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let posts: Arc<Mutex<Vec<Post>>> = Arc::default();
+        let (seen, mut open) = (posts.clone(), Vec::new());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let number = seen.lock().unwrap().len();
+                let post = read(&stream);
+                seen.lock().unwrap().push(post);
+                match script(number) {
+                    Some(answer) => drop((&stream).write_all(answer.as_bytes())),
+                    None => open.push(stream),
+                }
+            }
+        });
+        Self { url, posts }
+    }
+
+    fn well() -> Self {
+        Self::new(|_| Some("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"))
+    }
+
+    fn posts(&self) -> Vec<Post> {
+        self.posts.lock().unwrap().clone()
+    }
+}
+
+fn read(stream: &TcpStream) -> Post {
+    let mut reader = BufReader::new(stream);
+    let (mut headers, mut length) = (Vec::new(), 0);
+    for line in reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()) {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        let (name, value) = (name.to_ascii_lowercase(), value.trim().to_owned());
+        if name == "content-length" {
+            length = value.parse().unwrap();
+        }
+        headers.push((name, value));
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    Post { headers, body: String::from_utf8(body).unwrap() }
+}
+
+/// Returns a project with a red check whose moments are told to `url`.
+fn told(url: &str, more: &str) -> Ward {
+    let ward = Ward::new();
+    let hooks = ["escalation", "recovered", "exhausted", "config_change"]
+        .map(|moment| format!("on_{moment} = \"{url}\"\n"))
+        .concat();
+    ward.project.write("salve.toml", format!("[webhooks]\n{hooks}{more}"));
+    ward
+}
+
+/// Returns what the journal says about telling others.
+fn record(project: &Project) -> String {
+    let output = project.run(&["events", "--kind", "notified", "--json"]);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn ac_9_webhook_fires_on_escalation() {
+    let target = Target::well();
+    let ward = told(&target.url, "allow_private = true\n");
+    let fail = b"AssertionError: expected 5, found 4\n";
+    let cure = "printf 5 > sum.txt";
+    ward.project.run_with_input(&["memory", "learn", "--command", cure], fail);
+    let secrets = format!("[\"whsec_{}\"]", STANDARD.encode(KEY));
+    let heal = || {
+        let mut command = ward.command(&[]);
+        Visit::of(&command.env("SALVE_WEBHOOKS_SECRETS", &secrets).output().unwrap())
+    };
+    heal().expect(3, &["needs you"]);
+    let [post] = target.posts().try_into().unwrap();
+    let json = post.json();
+    assert_eq!(json["type"], "salve.escalation", "{json}");
+    assert_eq!(json["text"], json["content"], "Slack and Discord each have their field");
+    assert!(!post.body.contains("expected 5"), "no line of any log: {}", post.body);
+    let (id, at) = (post.header("webhook-id"), post.header("webhook-timestamp"));
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(KEY).unwrap();
+    mac.update(format!("{id}.{at}.{}", post.body).as_bytes());
+    let signature = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
+    assert_eq!(post.header("webhook-signature"), signature);
+    assert!(record(&ward.project).contains("delivered"), "{}", record(&ward.project));
+    // What it says can be pasted.
+    let commands = json["data"]["commands"].as_array().unwrap();
+    let approve = commands[0]["command"].as_str().unwrap();
+    let words: Vec<&str> = approve.split(' ').skip(1).collect();
+    assert!(ward.salve(&words).contains("said yes to question 1"), "{approve}");
+    heal().expect(0, &["healed"]);
+    let posts = target.posts();
+    assert_eq!(posts.len(), 2, "each is told once: {posts:?}");
+    assert_eq!(posts[1].json()["type"], "salve.recovered");
+    assert_eq!(posts[1].json()["data"]["incident"]["proof"], "proven");
+    assert_ne!(posts[1].header("webhook-id"), id);
+}
+
+#[test]
+fn what_a_target_does_not_take_is_told_by_the_next_run_under_the_same_id() {
+    let target = Target::new(|number| (number > 0).then_some("HTTP/1.1 200 OK\r\n\r\n"));
+    let ward = told(&target.url, "allow_private = true\n");
+    ward.heal(&[]).expect(3, &["needs you"]);
+    let record = || record(&ward.project);
+    assert!(record().contains("it had not answered when the run ended"), "{}", record());
+    // The same question is still open.
+    ward.heal(&[]).expect(3, &[]);
+    let posts = target.posts();
+    let first = posts[0].header("webhook-id").to_owned();
+    let again: Vec<_> = posts.iter().filter(|one| one.header("webhook-id") == first).collect();
+    assert_eq!(again.len(), 2, "{posts:?}");
+    assert_eq!(again[0].body, again[1].body);
+    assert_eq!(record().matches("\"delivered\"").count(), posts.len() - 1, "{}", record());
+}
+
+#[test]
+fn what_was_answered_meanwhile_is_not_told_late() {
+    let target = Target::new(|_| None);
+    let ward = told(&target.url, "allow_private = true\n");
+    ward.heal(&[]).expect(3, &["needs you"]);
+    ward.salve(&["resolve", "--note", "by hand"]);
+    ward.project.write("sum.txt", "5");
+    ward.heal(&[]).expect(0, &["green"]);
+    assert_eq!(target.posts().len(), 1);
+    assert!(record(&ward.project).contains("answered meanwhile"), "{}", record(&ward.project));
+}
+
+#[test]
+fn a_target_that_always_fails_leads_elsewhere_or_is_gone_does_no_harm() {
+    let elsewhere = Target::well();
+    let there = format!("HTTP/1.1 307 There\r\nlocation: {}\r\n\r\n", elsewhere.url).leak();
+    static THERE: Mutex<&str> = Mutex::new("");
+    *THERE.lock().unwrap() = there;
+    for (script, said, again) in [
+        ((|_| Some("HTTP/1.1 500 No\r\n\r\n")) as Script, "it answered 500", true),
+        (|_| Some(*THERE.lock().unwrap()), "redirects are not followed", false),
+        (|_| Some("HTTP/1.1 410 Gone\r\n\r\n"), "gone for good", false),
+        (|_| Some("nonsense\r\n\r\n"), "could not be reached", true),
+    ] {
+        let target = Target::new(script);
+        let ward = told(&target.url, "allow_private = true\n");
+        ward.heal(&[]).expect(3, &["needs you"]);
+        let record = record(&ward.project);
+        assert!(record.contains(said), "{said}: {record}");
+        assert_eq!(record.contains("undelivered"), again, "{record}");
+        assert!(again || target.posts().len() == 1, "{said}");
+        let ids: Vec<_> =
+            target.posts().iter().map(|p| p.header("webhook-id").to_owned()).collect();
+        assert!(ids.windows(2).all(|pair| pair[0] == pair[1]), "{ids:?}");
+    }
+    assert_eq!(elsewhere.posts().len(), 0);
+}
+
+#[test]
+fn a_private_address_is_not_sent_to_unless_the_settings_say_so() {
+    let target = Target::well();
+    let ward = told(&target.url, "");
+    ward.heal(&[]).expect(3, &["needs you"]);
+    assert!(record(&ward.project).contains("its address is private"), "{}", record(&ward.project));
+    let (code, said) = test(&ward.project);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("webhooks.on_escalation") && said.contains("allow_private"), "{said}");
+    assert_eq!(target.posts().len(), 0);
+    let set = ["notify", "test", "--json", "--set", "webhooks.allow_private=true"];
+    let output = ward.project.run(&set);
+    assert_eq!(output.status.code(), Some(0));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["channels"][3]["delivered"], true, "{report}");
+    assert_eq!(target.posts().len(), 4);
+    assert_eq!(target.posts()[0].json()["type"], "salve.test");
+}
+
+fn test(project: &Project) -> (Option<i32>, String) {
+    let visit = Visit::of(&project.run(&["notify", "test"]));
+    (visit.code, visit.said)
+}
+
+#[test]
+fn a_secret_that_is_none_is_an_error_that_does_not_show_it() {
+    let project = Project::new();
+    project.write("salve.toml", "[webhooks]\nsecrets = [\"whsec_tooshort\"]\n");
+    let visit = Visit::of(&project.run(&["config", "check"]));
+    visit.expect(2, &["salve.toml:2", "webhooks.secrets", "24 to 64 bytes"]);
+    assert!(!visit.said.contains("tooshort"), "{}", visit.said);
+    project.write("salve.toml", "");
+    let (code, said) = test(&project);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("nobody is told"), "{said}");
+}
+
+#[test]
+fn the_desktop_shows_what_needs_a_person_once() {
+    let ward = Ward::new();
+    ward.project.write("../bin/notify-send", "#!/bin/sh\necho \"$*\" >> \"$0.log\"\n");
+    let program = ward.project.dir().join("../bin/notify-send");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let bin = ward.project.dir().join("../bin");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let heal = |display: &str| {
+        let mut command = ward.command(&[]);
+        command.env("PATH", &path).env("DISPLAY", display).stdout(Stdio::null());
+        assert_eq!(command.status().unwrap().code(), Some(3));
+    };
+    heal("");
+    assert!(!bin.join("notify-send.log").exists(), "there is no desktop");
+    ward.salve(&["resolve"]);
+    heal(":0");
+    wait_for("a notice", || bin.join("notify-send.log").exists());
+    heal(":0");
+    let shown = ward.read("../bin/notify-send.log");
+    assert_eq!(shown.matches("needs you").count(), 1, "{shown}");
+    assert!(shown.contains("--app-name=Salve") && !shown.contains("expected 5"), "{shown}");
+}
+
+#[test]
+fn a_server_that_is_given_up_is_told_of() {
+    let target = Target::well();
+    let project = Project::new();
+    let hooks = format!("on_exhausted = \"{}\"\nallow_private = true\n", target.url);
+    project.write("salve.toml", format!("[webhooks]\n{hooks}"));
+    let mut command = dev(&project, &["--", "sh", "-c", "echo Error: boom >&2; exit 1"]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let [post] = target.posts().try_into().unwrap();
+    let json = post.json();
+    assert_eq!(json["type"], "salve.exhausted", "{json}");
+    assert_eq!(json["data"]["incident"]["attempts"], 3);
+    assert!(!post.body.contains("boom"), "{}", post.body);
+}
+
+#[test]
+fn an_accepted_change_of_the_settings_is_told_of() {
+    let target = Target::well();
+    let ward = told(&target.url, "allow_private = true\n");
+    let settings = ward.read("salve.toml");
+    let wider = format!("recovery.auto_approve = [\"make\"]\n{settings}");
+    let digest = crate::config::agent_edits(&ward.project, &wider);
+    let accepted = ward.project.run(&["config", "accept", &digest]);
+    assert_eq!(accepted.status.code(), Some(0));
+    let posts = target.posts();
+    let last = posts.last().unwrap().json();
+    assert_eq!(last["type"], "salve.config_change", "{last}");
+    assert!(last["data"]["changes"][0].as_str().unwrap().contains("make"), "{last}");
+}
