@@ -152,17 +152,20 @@ impl Checkup<'_, '_> {
 
     /// Returns whether the unrepaired state failed as it had.
     fn before(&self, trial: &Trial) -> Before {
-        let (ran, first) = match (trial, &self.case.first) {
+        let first = self.case.first.as_ref().map(|first| first.symptom.signature);
+        // Of a failure that an earlier run of Salve saw, the journal knows what it was.
+        let first = first.or_else(|| Some(self.incident.as_ref()?.trial()?.signature));
+        let (ran, signature) = match (trial, first) {
             (Trial::NotRun(why), _) => return Before::NotRun(self.clinic.desk.scrubber.scrub(why)),
+            (Trial::Ran(ran), _) if ran.is_green() => return Before::Green,
             (Trial::Ran(_), None) => {
                 return Before::NotRun(Scrubbed::literal("an earlier run of Salve saw it"));
             }
-            (Trial::Ran(ran), _) if ran.is_green() => return Before::Green,
-            (Trial::Ran(ran), Some(first)) => (ran, first),
+            (Trial::Ran(ran), Some(signature)) => (ran, signature),
         };
         let again = self.examine(ran);
         proof::likeness(
-            Failure { signature: first.symptom.signature, results: &self.first_results() },
+            Failure { signature, results: &self.first_results() },
             Failure { signature: again.symptom.signature, results: &self.results(&ran.output) },
         )
     }
