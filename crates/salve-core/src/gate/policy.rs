@@ -152,6 +152,14 @@ impl Policy {
     pub fn read(section: &Value) -> Result<Self, InvalidPolicy> {
         Self::new(&RawPolicy::read(section)?)
     }
+
+    /// Returns the same policy with one more command that needs no person.
+    #[must_use]
+    pub fn also_approving(&self, command: &str) -> Self {
+        let mut policy = self.clone();
+        policy.auto_approve.push(command.to_owned());
+        policy
+    }
 }
 
 fn check_list(name: &str, list: &[String], errors: &mut Vec<PolicyError>) {

@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use salve_core::earned::Terms;
 use salve_core::event::{Actor, Limits, Mode};
 use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
@@ -81,6 +82,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         out,
         store: &store,
         several: servers.len() > 1,
+        terms: Terms::from(&config.settings.earned),
         tales: HashMap::new(),
         checked: HashMap::new(),
     };
@@ -345,7 +347,9 @@ pub(super) fn shelf<'c>(project: &Project, config: &'c Config) -> Shelf<'c> {
     let (root, auto) = (project.root().to_path_buf(), config.settings.playbook.auto);
     let user = dirs::data().filter(|_| config.settings.memory.user);
     let sandbox = Sandbox::new(&config.settings.recovery.sandbox);
-    Shelf::new(root, &config.policy, auto, sandbox, user)
+    let mut shelf = Shelf::new(root, &config.policy, auto, sandbox, user);
+    shelf.terms = Terms::from(&config.settings.earned);
+    shelf
 }
 
 /// Ends what an earlier run left when it was killed with its keeper.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use salve_core::earned::Terms;
 use salve_core::event::{Actor, Limits, Mode, Proof, SubjectKind};
 use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
@@ -112,6 +113,7 @@ pub(super) fn care(
         out,
         store: &store,
         several: false,
+        terms: Terms::from(&config.settings.earned),
         tales: HashMap::new(),
         checked: HashMap::new(),
     };

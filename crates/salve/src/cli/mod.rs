@@ -27,6 +27,7 @@ mod notify;
 mod output;
 mod project;
 mod report;
+mod rules;
 mod scrub;
 mod servers;
 mod show;
@@ -139,6 +140,8 @@ enum Command {
     Abort(answer::To),
     /// Grant an incident more attempts, tokens or time
     Refill(answer::Refill),
+    /// List what may run unattended and what asks, and accept what commands earned
+    Rules(rules::Args),
     /// Try the ways in which Salve tells others what happens
     Notify(notify::Args),
     /// Tell Salve of an issue, or show what is open
@@ -229,6 +232,7 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Resume(to) => answer::order(to, Order::Resume, out)?,
         Command::Abort(to) => answer::order(to, Order::Abort, out)?,
         Command::Refill(args) => answer::refill(args, out)?,
+        Command::Rules(args) => rules::run(args, out)?,
         Command::Notify(args) => notify::run(&args, out)?,
         Command::Report(args) => report::run(args, out)?,
         Command::Explain(args) => explain::run(args, out)?,

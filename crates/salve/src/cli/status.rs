@@ -4,14 +4,17 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
 use jiff::{SignedDuration, Timestamp};
+use salve_core::earned::{Rule, Standing, Terms};
 use salve_core::event::SubjectKind;
 use salve_core::incident::{Incident, Phase};
 use serde::Serialize;
 
+use super::events::visible;
 use super::output::counted;
 use super::project::{locate, tell_mended};
 use super::{CliError, Exit, Output};
 use crate::config::{self, Sources};
+use crate::heal::earned;
 use crate::project::Project;
 
 use crate::store::{Counts, Filter, Store};
@@ -35,6 +38,8 @@ struct Report {
     last_event: Option<Timestamp>,
     memory: Counts,
     incidents: Vec<Line>,
+    /// Commands that have earned to be accepted by a person.
+    proposed: Vec<String>,
 }
 
 /// The settings in a few words.
@@ -83,8 +88,12 @@ pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
 /// Gathers the facts; a project without `.salve` stays without it.
 fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
     let sources = Sources::of_process(Some(project), &out.global().set);
+    let mut terms = Terms { after: 0, days: 0 };
     let config = match config::load(&sources) {
-        Ok(config) => Settings { valid: true, warnings: config.warnings().len(), error: None },
+        Ok(config) => {
+            terms = Terms::from(&config.settings.earned);
+            Settings { valid: true, warnings: config.warnings().len(), error: None }
+        }
         Err(error) => Settings { valid: false, warnings: 0, error: Some(error.to_string()) },
     };
     let mut report = Report {
@@ -95,6 +104,7 @@ fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
         last_event: None,
         memory: Counts::default(),
         incidents: Vec::new(),
+        proposed: Vec::new(),
     };
     if project.has_state_dir()? {
         let store = Store::open(project)?;
@@ -103,8 +113,20 @@ fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
         report.last_event = store.journal().tail(&Filter::default(), 1)?.first().map(|e| e.at);
         report.memory = store.memory().counts()?;
         report.incidents = incidents(&store)?;
+        report.proposed = proposed(&store, terms)?;
     }
     Ok(report)
+}
+
+/// Returns the commands whose approval is proposed, each with how to accept it.
+fn proposed(store: &Store, terms: Terms) -> Result<Vec<String>, CliError> {
+    let (earned, now) = (earned::load(store.journal())?, Timestamp::now());
+    let rules = earned.rules().filter(|rule| rule.standing(terms, now) == Standing::Proposed);
+    let line = |rule: &Rule| {
+        let (command, times) = (visible(rule.command.as_str()), rule.streak());
+        format!("`{command}` helped {times} times: salve rules accept {}", rule.key.short())
+    };
+    Ok(rules.map(line).collect())
 }
 
 /// Returns the latest incidents: those that need somebody first, then by time.
@@ -172,6 +194,10 @@ fn print(to: &mut impl Write, report: &Report) -> std::io::Result<()> {
             let remedies = counted(remedies, "remedy", "remedies");
             writeln!(to, "  memory     {failures}, {remedies}, {proven} proven")?
         }
+    }
+    for (place, line) in report.proposed.iter().enumerate() {
+        let word = if place == 0 { "proposed" } else { "" };
+        writeln!(to, "  {word:<9}  {line}")?;
     }
     if report.incidents.is_empty() {
         return writeln!(to, "  incidents  none");

@@ -13,6 +13,7 @@
 pub mod agents;
 pub mod cause;
 pub mod control;
+pub mod earned;
 pub mod failure_log;
 pub mod files;
 pub mod loop_files;

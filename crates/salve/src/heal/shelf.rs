@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use salve_core::earned::Terms;
 use salve_core::event::{
     Digest, Judgement, Mode, Origin, Remedy, RemedyKind, Repeat, Undo, Verdict,
 };
@@ -102,6 +103,8 @@ pub struct Shelf<'a> {
     pub playbook: PlaybookAuto,
     /// What keeps commands within bounds.
     pub sandbox: Sandbox,
+    /// How commands earn their approval.
+    pub terms: Terms,
     /// The user's own memory, where it is used and there is one.
     user: Option<Store>,
     /// Where that is, or would be.
@@ -120,7 +123,9 @@ impl<'a> Shelf<'a> {
     ) -> Self {
         let there = user_dir.as_ref().map(|dir| Project::of_user(dir.clone()));
         let user = there.and_then(|user| Store::open_existing(&user).ok().flatten());
-        Self { root, policy, playbook, sandbox, user, user_dir, auto: Auto::default() }
+        // Nothing is earned unless the settings say how.
+        let (terms, auto) = (Terms { after: 0, days: 0 }, Auto::default());
+        Self { root, policy, playbook, sandbox, terms, user, user_dir, auto }
     }
 
     /// Opens the user's own memory to tell it something, making it if there is none.
@@ -141,6 +146,14 @@ impl<'a> Shelf<'a> {
             state.seconds_since_last_auto.and_then(|ago| Duration::try_from_secs_f64(ago).ok());
         let last = ago.and_then(|ago| Instant::now().checked_sub(ago));
         self.auto = Auto { count: state.auto_recoveries_this_run, last };
+    }
+
+    /// Returns what has run unattended so far, for the gate.
+    pub(super) fn auto_state(&self) -> State {
+        State {
+            auto_recoveries_this_run: self.auto.count,
+            seconds_since_last_auto: self.auto.last.map(|last| last.elapsed().as_secs_f64()),
+        }
     }
 
     /// Returns what memory knows about a failure.
@@ -182,10 +195,7 @@ impl<'a> Shelf<'a> {
         scrubber: &Scrubber,
     ) -> Option<Offer> {
         let request = Request::new(text.as_str(), ".", DEFAULT_TIMEOUT_SECONDS).ok()?;
-        let state = State {
-            auto_recoveries_this_run: self.auto.count,
-            seconds_since_last_auto: self.auto.last.map(|last| last.elapsed().as_secs_f64()),
-        };
+        let state = self.auto_state();
         let mut offer = self.offer_request(&request, (origin, confidence), &state, scrubber);
         offer.candidate.remedy.text = text.clone();
         Some(offer)

@@ -8,7 +8,8 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use salve_core::event::{Entry, Event, Proof};
+use salve_core::earned::Terms;
+use salve_core::event::{Entry, Event, Outcome, Proof, RuleKey};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase};
 use salve_core::playbook::Finding;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use self::lines::lines;
 pub(in crate::cli) use self::lines::{Grade, Line};
 use super::Output;
+use crate::heal::earned::proposed;
 use crate::process::Outlet;
 use crate::store::{Filter, Store};
 use crate::subjects::{check, server};
@@ -29,6 +31,8 @@ pub(in crate::cli) struct Voice<'a> {
     pub(in crate::cli) store: &'a Store,
     /// Whether several servers share the terminal.
     pub(in crate::cli) several: bool,
+    /// How commands earn their approval.
+    pub(in crate::cli) terms: Terms,
     /// The incidents that are not over.
     pub(in crate::cli) tales: HashMap<IncidentId, Tale<'static>>,
     /// What the last verification of each server saw.
@@ -104,8 +108,30 @@ impl Voice<'_> {
                 self.say(server, line);
             }
         }
+        if let Event::Ended { outcome: Outcome::Recovered(Proof::Proven) } = &entry.event {
+            self.propose(server, incident);
+        }
         if matches!(incident.phase(), Phase::Closed(_)) {
             self.tales.remove(&incident.id());
+        }
+    }
+
+    /// Proposes to let the command that has just healed run unattended, if it has earned that.
+    fn propose(&self, server: &str, incident: &Incident) {
+        let Some((remedy, signature)) = incident.credit() else { return };
+        let key = RuleKey { signature, remedy: remedy.digest };
+        // What cannot be read now is shown by `salve rules` later.
+        let Ok(Some(rule)) = proposed(self.store, key, self.terms, Timestamp::now()) else {
+            return;
+        };
+        let (times, id) = (rule.streak(), key.short());
+        let text = format!(
+            "`{}` was approved and proven to help {times} times; it could run unattended\n\
+             salve rules accept {id}",
+            rule.command
+        );
+        if !self.out.json() {
+            self.say(server, &Line::new(Grade::News, "proposes", text));
         }
     }
 

@@ -76,6 +76,9 @@ impl Checkup<'_, '_> {
         self.clinic.shelf.set_auto(&state);
         let mut offers = self.of_tester(&state);
         offers.extend(self.of_salve(&offers)?);
+        let signature = self.case.seen.as_ref().map(|seen| seen.symptom.signature);
+        let (shelf, scrubber) = (&self.clinic.shelf, &self.clinic.desk.scrubber);
+        let mut offers = shelf.earn(offers, store, signature, scrubber)?;
         let used_up = autos.count >= self.clinic.shelf.policy.max_auto_recoveries();
         for offer in offers.iter_mut().filter(|one| one.judgement.verdict == Verdict::Allow) {
             if let Some(judgement) = self.second_thought(offer, used_up) {

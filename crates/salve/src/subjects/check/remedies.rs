@@ -33,6 +33,9 @@ impl Checkup<'_, '_> {
             return self.next_recovery();
         }
         let offers = self.offers()?;
+        let signature = self.case.seen.as_ref().map(|seen| seen.symptom.signature);
+        let (store, scrubber) = (self.clinic.desk.store, &self.clinic.desk.scrubber);
+        let offers = self.clinic.shelf.earn(offers, store, signature, scrubber)?;
         let incident = self.incident.as_ref();
         Ok(incident.and_then(|incident| shelf::pick(incident, &offers).cloned()))
     }

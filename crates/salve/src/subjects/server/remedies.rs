@@ -14,6 +14,9 @@ impl Fleet<'_> {
     /// gate.
     pub(super) fn choose(&mut self, at: usize, incident: &Incident) -> Result<Event, StoreError> {
         let offers = self.offers(at)?;
+        let signature = Some(incident.symptom().signature);
+        let (store, scrubber) = (self.desk.store, &self.desk.scrubber);
+        let offers = self.shelf.earn(offers, store, signature, scrubber)?;
         let Some(Offer { candidate, judgement, what }) = shelf::pick(incident, &offers) else {
             return Ok(Event::NothingLeft {});
         };

@@ -1,0 +1,161 @@
+//! `salve rules`: what may run unattended, what asks, where that is written, and what was earned.
+
+mod list;
+
+use std::io::Write;
+
+use jiff::Timestamp;
+use salve_core::earned::{Earned, Rule, Standing, Terms};
+use salve_core::event::{Actor, Draft, Event};
+
+use super::answer::{refuse_agents, speaker};
+use super::events::visible;
+use super::{CliError, Exit, Output, project};
+use crate::heal::earned;
+use crate::store::Store;
+
+/// Arguments of `salve rules`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List every rule [default]
+    List,
+    /// Let a command that has proven itself run unattended from now on
+    Accept(Which),
+    /// Let a command that was accepted ask again
+    Withdraw(Which),
+}
+
+/// Which rule is meant, and by whom.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// The rule's id, as `salve rules` shows it; its first digits will do
+    id: String,
+    /// Who speaks [default: git's user.name, or the login]
+    #[arg(long = "as", value_name = "NAME", env = "SALVE_USER")]
+    name: Option<String>,
+}
+
+/// Lists the rules, or changes an earned one.
+pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    match args.command {
+        None | Some(Command::List) => list::run(out),
+        Some(Command::Accept(which)) => accept(&which, out),
+        Some(Command::Withdraw(which)) => withdraw(&which, out),
+    }
+}
+
+fn accept(which: &Which, out: &Output) -> Result<Exit, CliError> {
+    refuse_agents("accept a rule")?;
+    let (store, terms) = (project::open_store(out)?, terms(out)?);
+    let earned = earned::load(store.journal())?;
+    let rule = find(&earned, &which.id)?;
+    let (id, now) = (rule.key.short(), Timestamp::now());
+    match rule.standing(terms, now) {
+        Standing::Proposed => {}
+        Standing::Allowed { .. } => {
+            return Err(CliError::failed(format!("rule {id} is accepted already")));
+        }
+        Standing::Gathering | Standing::Lost | Standing::Expired => {
+            let why = format!("it was proven {} of {} times", rule.streak(), terms.after);
+            return Err(CliError::failed(format!("rule {id} has not earned it"))
+                .because(why)
+                .hint("salve rules"));
+        }
+    }
+    if !out.json() {
+        evidence(&mut out.stdout(), rule)?;
+    }
+    say(which, &store, Event::RuleAccepted(rule.key))?;
+    told(
+        rule,
+        out,
+        format!("accepted; it holds for {} days: salve rules withdraw {id}", terms.days),
+    )
+}
+
+fn withdraw(which: &Which, out: &Output) -> Result<Exit, CliError> {
+    refuse_agents("withdraw a rule")?;
+    let store = project::open_store(out)?;
+    let earned = earned::load(store.journal())?;
+    let rule = find(&earned, &which.id)?;
+    if rule.accepted.is_none() {
+        let id = rule.key.short();
+        return Err(CliError::failed(format!("rule {id} is not accepted")).hint("salve rules"));
+    }
+    say(which, &store, Event::RuleWithdrawn(rule.key))?;
+    told(rule, out, "withdrawn; the command asks again".to_owned())
+}
+
+/// Writes what a person said about a rule.
+fn say(which: &Which, store: &Store, event: Event) -> Result<(), CliError> {
+    let scrubber = project::scrubber();
+    let by = Actor::Person { name: speaker(which.name.as_deref(), store, &scrubber) };
+    let draft = Draft { at: Timestamp::now(), by, incident: None, event };
+    store.journal().append(draft)?;
+    Ok(())
+}
+
+fn told(rule: &Rule, out: &Output, text: String) -> Result<Exit, CliError> {
+    match out.json() {
+        true => {
+            let terms = terms(out)?;
+            let store = project::open_store(out)?;
+            let now = earned::load(store.journal())?;
+            let rule = now.rule(rule.key).unwrap_or(rule);
+            out.fact(&list::Row::of_earned(rule, terms, Timestamp::now()))?;
+        }
+        false => writeln!(out.stdout(), "{}  {text}", rule.key)?,
+    }
+    Ok(Exit::Well)
+}
+
+/// Returns the terms that hold here.
+pub(super) fn terms(out: &Output) -> Result<Terms, CliError> {
+    Ok(Terms::from(&super::config::in_force(out)?.settings.earned))
+}
+
+/// Finds the rule whose id begins so.
+fn find<'e>(earned: &'e Earned, id: &str) -> Result<&'e Rule, CliError> {
+    let digits = id.trim();
+    let digits = digits.strip_prefix("earned.").unwrap_or(digits).to_ascii_lowercase();
+    let mut found = earned.rules().filter(|rule| rule.key.short().starts_with(&digits));
+    match (found.next(), found.next()) {
+        (Some(rule), None) if !digits.is_empty() => Ok(rule),
+        (Some(_), _) => {
+            Err(CliError::usage(format!("several rules' ids begin with `{}`", visible(&digits)))
+                .hint("salve rules"))
+        }
+        (None, _) => Err(CliError::failed(format!("there is no rule `{}`", visible(id)))
+            .hint("`salve rules` lists them")),
+    }
+}
+
+/// Shows what speaks for a rule.
+pub(super) fn evidence(to: &mut impl Write, rule: &Rule) -> std::io::Result<()> {
+    writeln!(to, "{}  `{}`", rule.key, visible(rule.command.as_str()))?;
+    writeln!(
+        to,
+        "  for failure {} only, in the same directory, with the same time-out",
+        rule.key.signature
+    )?;
+    for one in &rule.approvals {
+        let id = one.incident.map(|id| id.short()).unwrap_or_default();
+        writeln!(
+            to,
+            "  approved   {}  by {}  heal-{id}",
+            list::day(one.at),
+            visible(one.by.as_str())
+        )?;
+    }
+    for one in &rule.uses {
+        let came = list::came(one.came);
+        writeln!(to, "  {came:<10} {}  heal-{}", list::day(one.at), one.incident.short())?;
+    }
+    Ok(())
+}

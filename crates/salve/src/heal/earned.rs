@@ -1,0 +1,117 @@
+//! Approvals that commands earned, read from the project's journal and put to use.
+//!
+//! **Invariant:** what an earned rule allows passes the gate like an entry of `auto_approve`: where
+//! such an entry would not let it run, neither does the rule.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use salve_core::earned::{Earned, Rule, Standing, Terms};
+use salve_core::event::{Entry, Event, RemedyKind, RuleKey, Verdict};
+use salve_core::gate::{self, Case, DEFAULT_TIMEOUT_SECONDS, Place, Request};
+use salve_core::id::{IncidentId, Signature};
+use salve_core::scrub::{Scrubbed, Scrubber};
+
+use super::shelf::{Offer, Shelf, What};
+use crate::store::{Filter, Journal, Store, StoreError};
+
+/// Reads what was earned in a project.
+pub fn load(journal: Journal<'_>) -> Result<Earned, StoreError> {
+    let read = |kinds: &[&str]| {
+        let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        journal.read(0, &Filter { kinds, ..Filter::default() }, usize::MAX)
+    };
+    let approved = read(&["approved"])?;
+    if approved.is_empty() {
+        return Ok(Earned::default());
+    }
+    let mut incidents: BTreeSet<IncidentId> =
+        approved.iter().filter_map(|entry| entry.incident).collect();
+    // Wherever else the same commands ran, how they did counts too.
+    let judged = read(&["judged"])?;
+    let commands: Vec<_> = judged.iter().filter_map(command).collect();
+    let ours: BTreeSet<_> = commands
+        .iter()
+        .filter(|(id, _)| incidents.contains(id))
+        .map(|(_, digest)| digest)
+        .collect();
+    incidents.extend(commands.iter().filter(|(_, digest)| ours.contains(digest)).map(|(id, _)| id));
+    let mut entries = read(&["rule_accepted", "rule_withdrawn"])?;
+    for id in incidents {
+        entries.extend(journal.read(0, &Filter::incident(id), usize::MAX)?);
+    }
+    entries.sort_by_key(|entry| entry.seq);
+    Ok(Earned::of(&entries))
+}
+
+/// Returns the command that an entry is about, with its incident.
+fn command(entry: &Entry) -> Option<(IncidentId, salve_core::event::Digest)> {
+    match &entry.event {
+        Event::Judged { remedy, .. } if remedy.kind == RemedyKind::Command => {
+            Some((entry.incident?, remedy.digest))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the rule for a failure and a command if it could be accepted now.
+pub fn proposed(
+    store: &Store,
+    key: RuleKey,
+    terms: Terms,
+    now: Timestamp,
+) -> Result<Option<Rule>, StoreError> {
+    if terms.after == 0 {
+        return Ok(None);
+    }
+    let earned = load(store.journal())?;
+    let rule = earned.rule(key).filter(|rule| rule.standing(terms, now) == Standing::Proposed);
+    Ok(rule.cloned())
+}
+
+impl Shelf<'_> {
+    /// Allows what people let run again and again, it helped, and a person accepted that.
+    pub fn earn(
+        &self,
+        mut offers: Vec<Offer>,
+        store: &Store,
+        signature: Option<Signature>,
+        scrubber: &Scrubber,
+    ) -> Result<Vec<Offer>, StoreError> {
+        let asks = |offer: &&mut Offer| offer.judgement.verdict == Verdict::Ask;
+        let (Some(signature), journal) = (signature, store.journal()) else { return Ok(offers) };
+        let is_any = !journal.tail(&Filter::default().kind("rule_accepted"), 1)?.is_empty();
+        if self.terms.after == 0 || !is_any || !offers.iter_mut().any(|offer| asks(&offer)) {
+            return Ok(offers);
+        }
+        let (earned, now) = (load(journal)?, Timestamp::now());
+        for offer in offers.iter_mut().filter(asks) {
+            let key = RuleKey { signature, remedy: offer.candidate.remedy.digest };
+            if earned.allows(key, self.terms, now) && self.would_allow(offer, scrubber) {
+                offer.judgement.verdict = Verdict::Allow;
+                offer.judgement.rule = scrubber.scrub(&key.to_string());
+                offer.judgement.reason =
+                    Scrubbed::literal("people approved it, it helped, and a person accepted that");
+            }
+        }
+        Ok(offers)
+    }
+
+    /// Returns whether the gate would let a command run if it stood in `auto_approve`.
+    fn would_allow(&self, offer: &Offer, scrubber: &Scrubber) -> bool {
+        let (command, seconds) = match &offer.what {
+            What::Known { command, seconds, .. } => (command.as_str(), *seconds),
+            What::Playbook(_) => (offer.candidate.remedy.text.as_str(), DEFAULT_TIMEOUT_SECONDS),
+            What::Again | What::Patch(_) | What::Agent | What::Instruction(_) => return false,
+        };
+        let Ok(request) = Request::new(command, ".", seconds) else { return false };
+        let policy = self.policy.also_approving(request.command());
+        // Where it runs was resolved, judged and is held since.
+        let (place, state) = (Place::Inside, self.auto_state());
+        let case = Case { policy: &policy, request: &request, place: &place, state: &state };
+        match gate::decide(case, scrubber) {
+            gate::Verdict::Auto(approval) => approval.command() == command,
+            gate::Verdict::Human { .. } | gate::Verdict::Deny { .. } => false,
+        }
+    }
+}
