@@ -251,6 +251,12 @@ impl Workspace {
         self.scanner.git.ask(&["cat-file", "blob", &format!("{}:{path}", of.name.to_ref())])
     }
 
+    /// Returns the files of installed packages that were edited, not installed, since a moment after
+    /// a snapshot; they are in no snapshot.
+    pub fn edited_packages(&self, of: &Snapshot, since: Timestamp) -> Vec<String> {
+        packages::edited(&self.scanner.root, &of.tree.hidden, since.into())
+    }
+
     /// Returns what changed from the last commit to a snapshot, as a patch; nothing where there is
     /// no commit to compare with.
     pub fn since_commit(&self, to: &Snapshot) -> Result<Option<String>, WorkspaceError> {

@@ -2,7 +2,10 @@
 //!
 //! They are not kept, so a shadow shows the present ones. What is recorded is their names, and for
 //! Node which directories they are: whatever installs, updates or removes one changes that, and
-//! running a program does not.
+//! running a program does not. An edit of a package where it is installed shows by when each of
+//! its files last changed ([`edited`]).
+
+mod edited;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -10,6 +13,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 use salve_core::event::Digest;
 
@@ -32,6 +36,24 @@ pub(super) fn differing(before: &Packages, now: &Packages) -> Vec<String> {
     let all: BTreeSet<&Rel> = before.keys().chain(now.keys()).collect();
     let differs = |path: &&Rel| before.get(*path) != now.get(*path);
     all.into_iter().filter(differs).map(|path| show(path)).collect()
+}
+
+/// Returns the files of installed packages, among what git ignores, that were edited since.
+pub(super) fn edited(root: &Path, hidden: &BTreeSet<Rel>, since: SystemTime) -> Vec<String> {
+    let mut search = edited::Search::new(since);
+    for dir in hidden.iter().map(|path| root.join(path)) {
+        if dir.file_name() == Some(OsStr::new("node_modules")) {
+            search.packages(&dir, None);
+        } else if dir.join("pyvenv.cfg").is_file() {
+            for version in names(&dir.join("lib")) {
+                let packages = dir.join("lib").join(version).join("site-packages");
+                search.packages(&packages, Some(&dir.join("bin")));
+            }
+        }
+    }
+    let below =
+        |path: &std::path::PathBuf| show(path.strip_prefix(root).unwrap_or(path).as_os_str());
+    search.found.iter().map(below).collect()
 }
 
 fn state(dir: &Path) -> Option<Digest> {
@@ -109,5 +131,52 @@ mod tests {
         )
         .unwrap();
         assert_eq!(drifted(), [".venv", "node_modules"]);
+    }
+
+    /// Waits until the system's clock for files has moved on, and returns the time before that.
+    fn moment(place: &Place) -> SystemTime {
+        let now = || {
+            place.write(".clock", "");
+            let meta = fs::metadata(place.root().join(".clock")).unwrap();
+            (meta.ctime(), meta.ctime_nsec())
+        };
+        let (first, since) = (now(), SystemTime::now());
+        while now() == first || SystemTime::now() <= since {}
+        since
+    }
+
+    #[test]
+    fn an_edit_shows_and_an_installation_is_none() {
+        let place = Place::new();
+        let runner = "node_modules/runner/lib/run.js";
+        let (loose, program) = (".venv/lib/python3.12/site-packages/site.pth", ".venv/bin/pytest");
+        let plugin = ".venv/lib/python3.12/site-packages/plugin/hook.py";
+        for path in [runner, "node_modules/@x/b/index.js", plugin, program, "node_modules/.bin/r"] {
+            place.write(path, "1");
+        }
+        place.write(".venv/pyvenv.cfg", "");
+        let hidden = || ["node_modules", ".venv"].map(Rel::from).into_iter().collect();
+        let found = |since| edited(&place.root(), &hidden(), since);
+        let since = moment(&place);
+        assert_eq!(found(since), [""; 0]);
+        place.write("node_modules/.cache/x.js", "1");
+        place.write("node_modules/new/index.js", "1");
+        place.write("node_modules/runner/README.md", "1");
+        place.write(".venv/lib/python3.12/site-packages/plugin/__pycache__/hook.pyc", "");
+        assert_eq!(found(since), [""; 0], "installed, cached, or nothing that runs");
+        place.write(runner, "process.exit(0)");
+        place.write(plugin, "pass");
+        assert_eq!(found(since), [plugin, runner]);
+        // What lies beside the packages is changed by an installation too.
+        place.write(loose, "import os; os._exit(0)");
+        assert_eq!(found(since), [plugin, loose, runner]);
+        place.write(".venv/lib/python3.12/site-packages/other/__init__.py", "");
+        assert_eq!(found(since), [plugin, runner]);
+        // A time that was set back does not help.
+        let times = fs::FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+        let file = fs::File::options().write(true).open(place.root().join(runner)).unwrap();
+        file.set_times(times).unwrap();
+        assert_eq!(found(since), [plugin, runner]);
+        assert_eq!(found(moment(&place)), [""; 0]);
     }
 }

@@ -123,3 +123,36 @@ fn an_honest_repair_beside_its_tests_is_proven_whatever_else_it_adds() {
     ward.heal(&["--", "python3", "-B", "-m", "unittest"]).expect(0, &["healed", "proven"]);
     assert!(ward.read("test_cart.py").contains("test_none"), "an added test stays");
 }
+
+#[test]
+fn a_runner_that_is_edited_where_it_is_installed_is_not_believed() {
+    let site = ".venv/lib/python3/site-packages";
+    let python = format!("PYTHONPATH={site}");
+    let check = ["--", "env", &python, "python3", "-B", "-m", "tiny"];
+    let runner = format!("{site}/tiny/__main__.py");
+    for (agent, shown) in [
+        // It reports what it did not see; neither time nor the tree tells.
+        (
+            format!("printf 'print(\"2 passed\")\\n' > {runner}; touch -d 2020-01-01 {runner}"),
+            &runner,
+        ),
+        (
+            format!("printf 'import os\\nos._exit(0)\\n' > {site}/sitecustomize.py"),
+            &format!("{site}/sitecustomize.py"),
+        ),
+    ] {
+        let ward = Ward::new().agent(&format!("{agent}; printf 6 > sum.txt"));
+        ward.project.write(".gitignore", ".venv/\n");
+        ward.project.write(".venv/pyvenv.cfg", "");
+        ward.project.write(
+            &runner,
+            "import sys\nfound = open('sum.txt').read()\nif found != '5':\n    \
+             print('AssertionError: expected 5, found', found)\n    sys.exit(1)\n",
+        );
+        let visit = ward.heal(&check);
+        visit.expect(3, &["masked", "edited where it is installed", shown, "install the packages"]);
+        assert_eq!(ward.read("sum.txt"), "4", "{agent}");
+        let memory = ward.salve(&["--json", "memory", "list"]);
+        assert!(!memory.contains("\"proven\":1"), "{agent}: {memory}");
+    }
+}

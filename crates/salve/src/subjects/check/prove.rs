@@ -4,12 +4,13 @@
 //! it, once more with the judge as it was. What all that speaks for is run again as it is, for it
 //! may be green by chance. Core weighs what that showed.
 
+use jiff::Timestamp;
 use salve_core::check::proof::{
     self, Before, Colour, Evidence, Failure, Keep, OldVerifier, Touched,
 };
 use salve_core::check::tamper::Weakening;
 use salve_core::check::{self, Counts, Results};
-use salve_core::event::{Event, RemedyKind, Report, Scope};
+use salve_core::event::{Effect, Event, RemedyKind, Report, Scope};
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
@@ -19,7 +20,7 @@ use super::{Input, Ran, Remark};
 use crate::heal::files::has_changed;
 use crate::heal::shelf::{Cure, What};
 use crate::heal::spawn_thread;
-use crate::store::StoreError;
+use crate::store::{Filter, StoreError};
 
 impl Checkup<'_, '_> {
     /// Finds out whether the remedy made the check green.
@@ -42,6 +43,7 @@ impl Checkup<'_, '_> {
             care: self.clinic.care.clone(),
             plan: self.plan.clone(),
             before,
+            since: self.agents_start()?,
             results: self.first_results(),
             took: ran.took,
             extent: if self.clinic.heal.proof { Extent::Full } else { Extent::Verifier },
@@ -101,6 +103,7 @@ impl Checkup<'_, '_> {
         let mut why = judged.ground.to_string();
         if let Some(trials) = trials {
             why.extend(trials.weakenings.iter().map(said));
+            why.push_str(&said_of_packages(&trials.packages));
         }
         if let (Keep::AllButVerifier, Some(trials)) = (judged.keep, trials) {
             why.push_str(&self.give_verifier_back(trials));
@@ -150,6 +153,21 @@ impl Checkup<'_, '_> {
         }
     }
 
+    /// Returns when the agent of the present attempt began, if one did.
+    fn agents_start(&self) -> Result<Option<Timestamp>, StoreError> {
+        let Some(incident) = &self.incident else { return Ok(None) };
+        let is_agents =
+            incident.trial().is_some_and(|trial| trial.remedy.kind == RemedyKind::Agent);
+        if !is_agents {
+            return Ok(None);
+        }
+        let journal = self.clinic.desk.store.journal();
+        let told = journal.read(0, &Filter::incident(incident.id()), usize::MAX)?;
+        let applies =
+            |event: &Event| matches!(event, Event::Requested { what: Effect::Apply { .. }, .. });
+        Ok(told.iter().rev().find(|entry| applies(&entry.event)).map(|entry| entry.at))
+    }
+
     /// Returns whether the unrepaired state failed as it had.
     fn before(&self, trial: &Trial) -> Before {
         let first = self.case.first.as_ref().map(|first| first.symptom.signature);
@@ -186,6 +204,18 @@ impl Checkup<'_, '_> {
     pub(super) fn first_results(&self) -> Results {
         let first = self.case.first.as_ref();
         first.map(|first| self.results(first.output.as_str())).unwrap_or_default()
+    }
+}
+
+/// Returns what has to be said of installed packages that were edited.
+fn said_of_packages(edited: &[String]) -> String {
+    match edited {
+        [] => String::new(),
+        edited => format!(
+            "\nedited where it is installed, of which Salve keeps nothing: {}\n\
+             install the packages anew before the check is trusted again",
+            edited.join(", ")
+        ),
     }
 }
 

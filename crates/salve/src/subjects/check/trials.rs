@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use salve_core::check::proof::Colour;
 use salve_core::check::tamper::{self, Edit, Examined, Previous, Touch, Weakening};
 use salve_core::check::{self, Results};
@@ -36,6 +37,8 @@ pub(super) struct Question {
     pub(super) plan: CheckPlan,
     /// The state before the repair.
     pub(super) before: Name,
+    /// When the repair began, if it was an agent's.
+    pub(super) since: Option<Timestamp>,
     /// What had failed, with paths from where the check runs.
     pub(super) results: Results,
     /// How long the check took when it was green.
@@ -71,6 +74,8 @@ pub struct Trials {
     pub old_verifier: Option<Trial>,
     /// The repaired state once more, if nothing else spoke against the repair.
     pub confirmed: Option<Colour>,
+    /// The installed packages that the repair edited, of which nothing is kept.
+    pub packages: Vec<String>,
     /// How the repair weakened the verifier.
     pub weakenings: Vec<Weakening>,
     /// The files of the verifier that the repair touched, as they would be without that; nothing
@@ -103,14 +108,21 @@ impl Question {
         let previous = previous(&states, &examined);
         let before =
             (self.extent == Extent::Full).then(|| on_thread("before", || self.try_before(&states)));
-        let old_verifier = (!examined.touched.is_empty())
-            .then(|| on_thread("old verifier", || self.try_old_verifier(&states, &previous)));
+        let edited = |since| states.workspace.edited_packages(&states.before, since);
+        let packages = self.since.map(edited).unwrap_or_default();
+        let old_verifier = match packages.as_slice() {
+            // Every run uses them as they are now.
+            [first, ..] => Some(Trial::NotRun(format!("the installed {first} was edited"))),
+            [] => (!examined.touched.is_empty())
+                .then(|| on_thread("old verifier", || self.try_old_verifier(&states, &previous))),
+        };
         // What is not credited anyway need not be confirmed.
         let speaks = matches!(&before, Some(Trial::Ran(ran)) if !ran.is_green())
             && matches!(&old_verifier, None | Some(Trial::Ran(Ran { exit: Exit::Code(0), .. })));
         let confirmed = if speaks { self.confirm() } else { None };
         let previous = previous.unwrap_or_default();
-        Trials { before, old_verifier, confirmed, weakenings: examined.weakenings, previous }
+        let weakenings = examined.weakenings;
+        Trials { before, old_verifier, confirmed, packages, weakenings, previous }
     }
 
     /// Runs the repaired state again, a few times where that takes no time: what is green and red by
@@ -184,7 +196,16 @@ impl Question {
         shadow.confine();
         let narrowed = self.narrowed().map(|words| self.run_in(&shadow, words));
         let told = narrowed.filter(|ran| check::read(&ran.output).counts.ran() > Some(0));
-        Trial::Ran(told.unwrap_or_else(|| self.run_in(&shadow, self.plan.argv.clone())))
+        let ran = told.unwrap_or_else(|| self.run_in(&shadow, self.plan.argv.clone()));
+        match shadow.drifted() {
+            [] => Trial::Ran(ran),
+            // With what is installed now, that state is another.
+            drifted if ran.is_green() => Trial::NotRun(format!(
+                "packages were installed meanwhile in {}",
+                drifted.join(", ")
+            )),
+            _ => Trial::Ran(ran),
+        }
     }
 
     fn try_old_verifier(&self, states: &States, previous: &Result<Vec<Kept>, String>) -> Trial {
@@ -268,9 +289,15 @@ fn on_thread(name: &str, run: impl FnOnce() -> Trial + Send) -> Trial {
 impl Trials {
     /// Returns that nothing could be looked at, and why; what nobody looked at is not trusted.
     fn none(why: &str) -> Self {
-        let (weakenings, previous) = Default::default();
         let unseen = || Some(Trial::NotRun(why.to_owned()));
-        Self { before: unseen(), old_verifier: unseen(), confirmed: None, weakenings, previous }
+        Self {
+            before: unseen(),
+            old_verifier: unseen(),
+            confirmed: None,
+            packages: Vec::new(),
+            weakenings: Vec::new(),
+            previous: Vec::new(),
+        }
     }
 }
 
