@@ -61,6 +61,11 @@ impl FailureLog {
     }
 }
 
+/// Returns the evidence in the text of a log.
+pub fn evidence(text: &str) -> &str {
+    text.split_once("\n\n").map_or("", |(_, evidence)| evidence)
+}
+
 /// Returns what the header calls the subject and the time that it ran.
 fn headings(kind: SubjectKind) -> (&'static str, &'static str) {
     match kind {
@@ -137,6 +142,8 @@ mod tests {
             "'express'\nFound:       express is not installed.\nNext:        npm install\n\n";
         let text = log.text();
         assert!(text.contains(header), "{text}");
+        assert_eq!(evidence(&text), "one\nError: Cannot find module 'express'\n");
+        assert_eq!(evidence("cut off"), "");
         assert!(text.contains("Check:       web\n") && text.contains("Took:        4.2 s\n"));
     }
 }

@@ -72,3 +72,15 @@ fn a_heal_goes_on_wherever_salve_was_killed() {
         }
     }
 }
+
+#[test]
+fn what_a_killed_run_repaired_is_proven_by_the_next() {
+    let ward = Ward::new().agent("printf 5 > sum.txt; touch ../done; exec sleep 1000");
+    let mut salve = ward.command(&[]).spawn().unwrap();
+    wait_for("the agent", || ward.project.dir().join("../done").exists());
+    kill(&mut salve);
+    let proven = "proven: the state before the repair still fails the same way";
+    ward.heal(&[]).expect(0, &["healed", proven]);
+    assert_eq!(ward.read("sum.txt"), "5");
+    ward.assert_users_work_is_intact();
+}

@@ -3,13 +3,15 @@
 use salve_core::check::breaker;
 use salve_core::check::proof::Colour;
 use salve_core::event::{Event, Outcome};
-use salve_core::incident::{Holder, Phase, Told};
+use salve_core::incident::{Holder, Incident, Phase, Told};
+use salve_core::repair::evidence_path;
 use salve_core::scrub::Scrubbed;
 
 use super::checkup::{Case, Checkup};
 use super::{Ending, Ran};
-use crate::heal::Presence;
-use crate::store::StoreError;
+use crate::heal::cause::Evidence;
+use crate::heal::{Presence, failure_log};
+use crate::store::{Filter, StoreError};
 
 impl Checkup<'_, '_> {
     /// Takes over an incident that an earlier run of Salve left.
@@ -35,6 +37,7 @@ impl Checkup<'_, '_> {
         self.clinic.desk.go_on_from(incident.clock());
         let asks = matches!(incident.phase(), Phase::Asking { .. });
         self.incident = Some(incident);
+        self.recall_first()?;
         self.say(vec![claim])?;
         if self.quest.is_some() {
             return self.resume_quest();
@@ -47,6 +50,31 @@ impl Checkup<'_, '_> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Finds out what an earlier run of Salve saw first, from the journal and the evidence it kept.
+    fn recall_first(&mut self) -> Result<(), StoreError> {
+        let Some(id) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
+        let journal = self.clinic.desk.store.journal();
+        let opened = journal.read(0, &Filter::incident(id).kind("opened"), 1)?;
+        let Some(Event::Opened { symptom, .. }) = opened.into_iter().next().map(|one| one.event)
+        else {
+            return Ok(());
+        };
+        let root = self.clinic.project.root();
+        let kept = std::fs::read_to_string(root.join(evidence_path(self.plan.kind, id)));
+        let output = kept.as_deref().map(failure_log::evidence).unwrap_or_default();
+        let (rules, scrubber) = (self.clinic.rules, &self.clinic.desk.scrubber);
+        let of = |output: &str| Evidence::of(output, symptom.exit.as_ref(), rules, scrubber);
+        let mut evidence = of(output);
+        if evidence.symptom.signature != symptom.signature {
+            // What was kept is of a later failure, or was touched since: only the journal tells.
+            evidence = of(symptom.key_line.as_str());
+        }
+        evidence.symptom = *symptom;
+        self.case.first = Some(evidence);
+        self.case.earlier = vec![Colour::Red];
+        Ok(())
     }
 
     /// Takes in how the check came out when an incident of an earlier run was to go on.
