@@ -198,18 +198,90 @@ pub struct News {
     pub lifted: bool,
 }
 
+/// A word that was in the file when it was last looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The word.
+    pub word: Word,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// What became of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It acted.
+    Taken,
+    /// It may not have been a person's; it acts when the file is saved once more.
+    Refused,
+}
+
 /// Returns what is new since the file said `before`.
-pub fn news(before: &[Word], now: &Control) -> News {
-    let words = now.words();
-    let same = before.iter().zip(&words).take_while(|(old, new)| old == new).count();
-    let (old, new) = (&before[same..], &words[same..]);
-    let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
-    let said = now.said[same..now.said.len() - tail].to_vec();
-    let holds = |words: &[Word]| {
-        words.iter().rev().find(|word| matches!(word, Word::Pause | Word::Resume)).copied()
+pub fn news(before: &[Known], now: &Control) -> News {
+    let known = matches(before, &now.said);
+    let is_news = |at: usize| match known.iter().find(|(_, new)| *new == at) {
+        Some((old, _)) => before[*old].fate == Fate::Refused,
+        None => true,
     };
-    let lifted = holds(before) == Some(Word::Pause) && holds(&words).is_none();
-    News { said, lifted }
+    let said = now.said.iter().enumerate().filter(|(at, _)| is_news(*at));
+    let taken = before.iter().filter(|known| known.fate == Fate::Taken);
+    let held = last_of_pause(taken.map(|known| known.word)) == Some(Word::Pause);
+    let lifted = held && last_of_pause(now.words()).is_none();
+    News { said: said.map(|(_, said)| *said).collect(), lifted }
+}
+
+fn last_of_pause(words: impl IntoIterator<Item = Word>) -> Option<Word> {
+    words.into_iter().filter(|word| matches!(word, Word::Pause | Word::Resume)).last()
+}
+
+/// The most pairs of words that are compared with each other.
+const MOST_PAIRS: usize = 1 << 20;
+
+/// Returns which words are still those of before, as pairs of places: the most that keep their
+/// order.
+fn matches(before: &[Known], now: &[Said]) -> Vec<(usize, usize)> {
+    let is_same = |(old, new): &(usize, usize)| before[*old].word == now[*new].word;
+    let most = before.len().min(now.len());
+    let head = (0..most).take_while(|at| is_same(&(*at, *at))).count();
+    let from_end = |back: usize| (before.len() - 1 - back, now.len() - 1 - back);
+    let tail = (0..most - head).take_while(|back| is_same(&from_end(*back))).count();
+    let (rows, columns) = (before.len() - head - tail, now.len() - head - tail);
+    let mut pairs: Vec<(usize, usize)> = (0..head).map(|at| (at, at)).collect();
+    if rows * columns <= MOST_PAIRS {
+        let middle = longest(rows, columns, |row, column| is_same(&(head + row, head + column)));
+        pairs.extend(middle.into_iter().map(|(row, column)| (head + row, head + column)));
+    }
+    pairs.extend((0..tail).rev().map(from_end));
+    pairs
+}
+
+/// Returns the longest row of pairs that are the same and in order in both.
+fn longest(
+    rows: usize,
+    columns: usize,
+    is_same: impl Fn(usize, usize) -> bool,
+) -> Vec<(usize, usize)> {
+    let mut best = vec![vec![0_usize; columns + 1]; rows + 1];
+    for row in (0..rows).rev() {
+        for column in (0..columns).rev() {
+            best[row][column] = match is_same(row, column) {
+                true => best[row + 1][column + 1] + 1,
+                false => best[row + 1][column].max(best[row][column + 1]),
+            };
+        }
+    }
+    let (mut row, mut column, mut pairs) = (0, 0, Vec::new());
+    while row < rows && column < columns {
+        if is_same(row, column) {
+            pairs.push((row, column));
+            (row, column) = (row + 1, column + 1);
+        } else if best[row + 1][column] >= best[row][column + 1] {
+            row += 1;
+        } else {
+            column += 1;
+        }
+    }
+    pairs
 }
 
 /// Returns the file with an answer below the word in this line.
@@ -291,6 +363,15 @@ mod tests {
 
     #[track_caller]
     fn check_news(before: &[Word], text: &str, want: &[Word], lifted: bool) {
+        check_known(&taken(before), text, want, lifted);
+    }
+
+    fn taken(words: &[Word]) -> Vec<Known> {
+        words.iter().map(|word| Known { word: *word, fate: Fate::Taken }).collect()
+    }
+
+    #[track_caller]
+    fn check_known(before: &[Known], text: &str, want: &[Word], lifted: bool) {
         let news = news(before, &read(text));
         let said: Vec<_> = news.said.iter().map(|said| said.word).collect();
         assert_eq!((said.as_slice(), news.lifted), (want, lifted), "{before:?}, {text:?}");
@@ -309,6 +390,19 @@ mod tests {
         check_news(&[Pause], "", &[], true);
         check_news(&[Pause, Abort], "ABORT", &[], true);
         check_news(&[Pause, Resume], "", &[], false);
+        check_news(&[Skip, Abort, Skip], "ABORT", &[], false);
+        check_news(&[Abort, Pause, Skip], "SKIP\nABORT\nESCALATE\nSKIP", &[Skip, Escalate], true);
+    }
+
+    #[test]
+    fn a_refused_word_acts_later_and_makes_no_other_act_again() {
+        let refused = |word| Known { word, fate: Fate::Refused };
+        let [pause, abort] = [Pause, Abort].map(|word| Known { word, fate: Fate::Taken });
+        check_known(&[refused(Resume)], "RESUME", &[Resume], false);
+        check_known(&[refused(Resume), pause], "RESUME\nPAUSE\nABORT", &[Resume, Abort], false);
+        check_known(&[abort, refused(Skip), pause], "ABORT\nSKIP\nPAUSE", &[Skip], false);
+        check_known(&[abort, refused(Skip), pause], "ABORT\nPAUSE", &[], false);
+        check_known(&[pause, refused(Resume)], "", &[], true);
     }
 
     #[test]
@@ -328,9 +422,11 @@ mod tests {
         fn any_text_is_read_and_says_nothing_new_twice(text in "(?s).{0,200}", cut in 0_usize..8) {
             let control = read(&text);
             let words = control.words();
-            prop_assert_eq!(news(&words, &control), News::default());
+            prop_assert_eq!(news(&taken(&words), &control), News::default());
+            let more: Vec<Word> = [Skip].into_iter().cycle().take(cut).chain(words.clone()).collect();
+            prop_assert_eq!(news(&taken(&more), &control), News::default());
             let fewer: Vec<Word> = words.iter().copied().skip(cut).collect();
-            prop_assert!(news(&fewer, &control).said.len() <= words.len());
+            prop_assert_eq!(news(&taken(&fewer), &control).said.len(), words.len() - fewer.len());
             for said in &control.said {
                 let answered = with_answer(&text, said.line, &["fine".into()]);
                 prop_assert_eq!(read(&answered).words(), words.clone());

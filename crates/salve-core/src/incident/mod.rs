@@ -217,7 +217,7 @@ impl Incident {
         };
         let request = |what| Event::Requested { effect: self.effects.saturating_add(1), what };
         match self.phase {
-            Phase::Choosing | Phase::Due { .. } if self.pausing().is_some() => {
+            Phase::Choosing | Phase::Due { .. } if self.paused_by().is_some() => {
                 self.wait_for_person()
             }
             Phase::Choosing => match self.ledger.exhausted() {
@@ -265,12 +265,12 @@ impl Incident {
     }
 
     fn wait_for_person(&self) -> Move {
-        let person = self.pausing().unwrap_or(&self.policy.person).clone();
+        let person = self.paused_by().unwrap_or(&self.policy.person).clone();
         Move::Wait { on: Awaited::Person(person), until: None }
     }
 
     /// Returns who paused what would run next; undoing and ending go on in a pause.
-    fn pausing(&self) -> Option<&Scrubbed> {
+    pub fn paused_by(&self) -> Option<&Scrubbed> {
         let held = match self.phase {
             Phase::Choosing => true,
             Phase::Due { what, .. } => match what {

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use salve_core::earned::{Rule, Standing, Terms};
 use salve_core::event::SubjectKind;
 use salve_core::incident::{Incident, Phase};
+use salve_core::repair::who;
 use serde::Serialize;
 
 use super::events::visible;
@@ -14,9 +15,8 @@ use super::output::counted;
 use super::project::{locate, tell_mended};
 use super::{CliError, Exit, Output};
 use crate::config::{self, Sources};
-use crate::heal::earned;
+use crate::heal::{control, earned};
 use crate::project::Project;
-
 use crate::store::{Counts, Filter, Store};
 
 /// How many incidents are looked at, newest first.
@@ -37,6 +37,8 @@ struct Report {
     events: u64,
     last_event: Option<Timestamp>,
     memory: Counts,
+    /// Who paused all healing, if it is paused.
+    paused_by: Option<String>,
     incidents: Vec<Line>,
     /// Commands that have earned to be accepted by a person.
     proposed: Vec<String>,
@@ -67,6 +69,7 @@ struct Line {
 #[serde(rename_all = "snake_case")]
 enum State {
     NeedsYou,
+    Paused,
     Healing,
     CoolingDown,
     Over,
@@ -103,6 +106,7 @@ fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
         events: 0,
         last_event: None,
         memory: Counts::default(),
+        paused_by: None,
         incidents: Vec::new(),
         proposed: Vec::new(),
     };
@@ -112,6 +116,7 @@ fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
         report.events = store.journal().last_seq()?;
         report.last_event = store.journal().tail(&Filter::default(), 1)?.first().map(|e| e.at);
         report.memory = store.memory().counts()?;
+        report.paused_by = control::pause(&store)?.map(|by| who(&by));
         report.incidents = incidents(&store)?;
         report.proposed = proposed(&store, terms)?;
     }
@@ -149,6 +154,7 @@ fn incidents(store: &Store) -> Result<Vec<Line>, CliError> {
 fn line(incident: &Incident, since: Timestamp) -> Line {
     let state = match incident.phase() {
         Phase::Asking { .. } => State::NeedsYou,
+        _ if incident.paused_by().is_some() => State::Paused,
         Phase::Choosing | Phase::Due { .. } | Phase::Doing { .. } | Phase::Ending { .. } => {
             State::Healing
         }
@@ -199,6 +205,9 @@ fn print(to: &mut impl Write, report: &Report) -> std::io::Result<()> {
         let word = if place == 0 { "proposed" } else { "" };
         writeln!(to, "  {word:<9}  {line}")?;
     }
+    if let Some(by) = &report.paused_by {
+        writeln!(to, "  healing    paused by {by}; RESUME in .salve/CONTROL.md lets it go on")?;
+    }
     if report.incidents.is_empty() {
         return writeln!(to, "  incidents  none");
     }
@@ -212,6 +221,7 @@ fn print(to: &mut impl Write, report: &Report) -> std::io::Result<()> {
 fn print_line(to: &mut impl Write, line: &Line) -> std::io::Result<()> {
     let (word, colour) = match line.state {
         State::NeedsYou => ("needs you", AnsiColor::Red),
+        State::Paused => ("paused", AnsiColor::Yellow),
         State::Healing => ("healing", AnsiColor::Yellow),
         State::CoolingDown => ("cooling", AnsiColor::Yellow),
         State::Over => ("over", AnsiColor::Green),

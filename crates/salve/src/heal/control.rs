@@ -122,12 +122,12 @@ impl Watch {
         let mut notes: Vec<String> = control.unknown.iter().map(ToString::to_string).collect();
         let news = control::news(&record.words, &control);
         let by_agent = may_be_agents(store, (changed(&meta), changed(&meta)))?;
-        let mut refused = self.heed(store, &news, by_agent, &mut notes)?;
-        let written = record.written;
-        if news.lifted && self.lift(store, written, &mut notes)? == Lift::Refused {
-            refused.push(Word::Pause);
-        }
-        record.keep(&control, &refused, news.lifted)?;
+        let refused = self.heed(store, &news, by_agent, &mut notes)?;
+        let lift = match news.lifted {
+            true => Some(self.lift(store, record.written, &mut notes)?),
+            false => None,
+        };
+        record.keep(&control, &refused, lift)?;
         self.answer(store, (&path, text), &control)?;
         Ok(notes)
     }
@@ -145,7 +145,7 @@ impl Watch {
             return Ok(notes);
         }
         if !record.words.is_empty() {
-            record.keep(&none, &[], false)?;
+            record.keep(&none, &[], None)?;
         }
         Ok(notes)
     }
@@ -169,14 +169,14 @@ impl Watch {
         Ok(Lift::Taken)
     }
 
-    /// Takes new words; returns those that were refused.
+    /// Takes new words; returns the lines of those that were refused.
     fn heed(
         &self,
         store: &Store,
         news: &News,
         by_agent: bool,
         notes: &mut Vec<String>,
-    ) -> Result<Vec<Word>, ControlError> {
+    ) -> Result<Vec<usize>, ControlError> {
         let mut refused = Vec::new();
         for Said { word, line, below } in &news.said {
             let Some(order) = word.order() else { continue };
@@ -185,7 +185,7 @@ impl Watch {
                     "CONTROL.md:{line}: {word} was written while an agent worked and is not taken: \
                      save the file once more now that it has ended"
                 ));
-                refused.push(*word);
+                refused.push(*line);
                 continue;
             }
             let by = match (*word, *below, by_agent) {

@@ -59,23 +59,41 @@ impl Drop for Healing {
 #[test]
 fn a_pause_holds_what_comes_until_it_is_resumed() {
     let ward = Ward::new().agent("touch ../began; printf 5 > sum.txt");
-    ward.control("# Notes of mine\n\nPAUSE\n");
-    let healing = ward.start();
-    ward.await_order("pause");
-    wait_for("the incident", || ward.salve(&["show"]).contains("paused it"));
-    assert!(!ward.project.dir().join("../began").exists(), "an agent worked in a pause");
     ward.control("# Notes of mine\n\nPAUSE\nSTATUS\n");
-    wait_for("an answer", || ward.read(".salve/CONTROL.md").contains("\n> paused by ada\n"));
+    // Nobody is there who could resume it.
+    let held = ["healing is paused by ada", "write RESUME to .salve/CONTROL.md"];
+    ward.heal(&[]).expect(3, &held);
+    ward.heal(&[]).expect(3, &held);
+    assert!(!ward.project.dir().join("../began").exists(), "an agent worked in a pause");
     let text = ward.read(".salve/CONTROL.md");
     assert!(text.starts_with("# Notes of mine\n\nPAUSE\nSTATUS\n> 2"), "{text}");
-    assert!(text.contains("> heal-"), "{text}");
+    assert!(text.contains("\n> paused by ada\n"), "{text}");
+    let status = ward.salve(&["status"]);
+    assert!(status.contains("paused by ada; RESUME in"), "{status}");
+    assert!(status.contains("  paused     sh check.sh"), "{status}");
     ward.control("RESUME\n");
-    healing.end().expect(0, &["paused    by ada", "resumed", "healed"]);
+    ward.heal(&[]).expect(0, &["healed"]);
     assert_eq!(ward.read("sum.txt"), "5");
     ward.assert_users_work_is_intact();
+    assert!(!ward.salve(&["status"]).contains("paused"));
     // The word was taken: it holds nothing the next time.
     ward.project.write("sum.txt", "4");
     ward.heal(&[]).expect(0, &["healed"]);
+}
+
+#[test]
+fn a_pause_in_the_midst_is_waited_out_for_a_while() {
+    let ward = Ward::new()
+        .agent(&format!("{SLOW}; printf 6 > sum.txt; [ ! -e ../well ] || printf 5 > sum.txt"));
+    let healing = ward.start();
+    ward.await_file("../began");
+    ward.control("PAUSE\n");
+    ward.await_order("pause");
+    ward.project.write("../go", "");
+    wait_for("the pause", || ward.salve(&["status"]).contains("  paused     sh check.sh"));
+    ward.project.write("../well", "");
+    ward.control("PAUSE\nRESUME\n");
+    healing.end().expect(0, &["paused    by somebody", "resumed", "healed"]);
 }
 
 #[test]
@@ -117,8 +135,8 @@ fn an_agent_cannot_resume_by_the_file() {
     ward.control("PAUSE\n");
     ward.await_order("pause");
     ward.project.write("../go", "");
-    // What was taken is written down: the pause no longer, and the agent's word neither.
-    wait_for("the agent's word", || ward.read(".salve/control.lock").contains("\"words\":[]"));
+    // What was refused is written down.
+    wait_for("the agent's word", || ward.read(".salve/control.lock").contains("\"refused\":[0]"));
     ward.project.write("../end", "");
     wait_for("the agent's end", || {
         ward.salve(&["--json", "events", "--kind", "config_released"]).contains("config_released")

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, flock};
-use salve_core::control::{Control, Word};
+use salve_core::control::{Control, Fate, Known, Said, Word};
 use serde::{Deserialize, Serialize};
 
-use super::{ControlError, changed};
+use super::{ControlError, Lift, changed};
 use crate::atomic::WriteError;
 use crate::project::Project;
 
@@ -18,13 +18,16 @@ use crate::project::Project;
 struct Taken {
     version: u32,
     words: Vec<String>,
+    /// The places of words that were refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<usize>,
 }
 
 /// What was taken so far, held for one Salve at a time.
 pub(super) struct Record {
     file: File,
     path: PathBuf,
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<Known>,
     /// When it was written.
     pub(super) written: Timestamp,
 }
@@ -42,32 +45,49 @@ impl Record {
         file.read_to_string(&mut text).map_err(wrong)?;
         // What cannot be read is as good as nothing: words act again rather than never.
         let taken: Taken = serde_json::from_str(&text).unwrap_or_default();
-        let words = taken.words.iter().filter_map(|word| Word::parse(word)).collect();
+        let known = |(at, word): (usize, &String)| {
+            let fate = match taken.refused.contains(&at) {
+                true => Fate::Refused,
+                false => Fate::Taken,
+            };
+            Some(Known { word: Word::parse(word)?, fate })
+        };
+        let words = taken.words.iter().enumerate().filter_map(known).collect();
         Ok(Self { file, path, words, written })
     }
 
-    /// Writes down what was taken: all but what was refused.
+    /// Writes down what the file says, and what of it was refused: words, by their lines, and that a
+    /// PAUSE was taken away, which then still counts as there.
     pub(super) fn keep(
         &mut self,
         control: &Control,
-        refused: &[Word],
-        lifted: bool,
+        refused: &[usize],
+        lift: Option<Lift>,
     ) -> Result<(), ControlError> {
-        let mut words = control.words();
-        for word in refused {
-            match lifted && *word == Word::Pause {
-                true => words.push(Word::Pause),
-                false => {
-                    if let Some(at) = words.iter().rposition(|known| known == word) {
-                        words.remove(at);
-                    }
-                }
-            }
+        let known = |said: &Said| {
+            let fate = match refused.contains(&said.line) {
+                true => Fate::Refused,
+                false => Fate::Taken,
+            };
+            Known { word: said.word, fate }
+        };
+        let mut words: Vec<Known> = control.said.iter().map(known).collect();
+        match lift {
+            Some(Lift::Refused) => words.push(Known { word: Word::Pause, fate: Fate::Taken }),
+            Some(Lift::Taken) | None => {}
         }
         if words == self.words {
             return Ok(());
         }
-        let taken = Taken { version: 1, words: words.iter().map(ToString::to_string).collect() };
+        let is_refused = |(at, known): (usize, &Known)| match known.fate {
+            Fate::Refused => Some(at),
+            Fate::Taken => None,
+        };
+        let taken = Taken {
+            version: 1,
+            words: words.iter().map(|known| known.word.to_string()).collect(),
+            refused: words.iter().enumerate().filter_map(is_refused).collect(),
+        };
         let text = serde_json::to_vec(&taken).unwrap_or_default();
         let file = &mut self.file;
         let written =

@@ -80,6 +80,8 @@ pub(super) struct Case {
     pub(super) called: Option<(u64, Timestamp)>,
     /// The proposals of which it was said that the gate denies them.
     pub(super) denied: Vec<Digest>,
+    /// Since when it has been paused.
+    pub(super) paused: Option<Timestamp>,
     /// Why something could not be kept, so that it is said once.
     pub(super) complaint: Option<String>,
 }
@@ -125,10 +127,14 @@ impl<'c, 'a> Checkup<'c, 'a> {
         loop {
             let until = self.drive()?;
             self.tell_loop();
+            let pause = self.wait_out_pause();
+            if pause.is_some_and(|until| until <= self.clinic.desk.now()) {
+                self.end_in_pause();
+            }
             if let Some(ending) = self.is_over() {
                 return Ok(ending);
             }
-            let until = self.look_at(until);
+            let until = self.look_at([until, pause].into_iter().flatten().min());
             let input = match until {
                 Some(time) => {
                     let left = Duration::try_from(time.duration_since(self.clinic.desk.now()));

@@ -1,5 +1,6 @@
 //! How the care of a check begins where an earlier one stopped, and how it ends.
 
+use jiff::{SignedDuration, Timestamp};
 use salve_core::check::breaker;
 use salve_core::check::proof::Colour;
 use salve_core::event::{Event, Outcome};
@@ -12,6 +13,9 @@ use super::{Ending, Ran};
 use crate::heal::cause::Evidence;
 use crate::heal::{Presence, failure_log};
 use crate::store::{Filter, StoreError};
+
+/// How long a pause in the midst of healing is waited out where nobody is there.
+const PAUSE: SignedDuration = SignedDuration::from_mins(5);
 
 impl Checkup<'_, '_> {
     /// Takes over an incident that an earlier run of Salve left.
@@ -147,6 +151,37 @@ impl Checkup<'_, '_> {
             (true, Presence::Attended) => None,
             (false, _) => self.ending,
         }
+    }
+
+    /// Returns until when a pause is waited out where nobody is there; nothing if there is none.
+    ///
+    /// What was not begun is not waited for; what was may be about to be resumed. A loop waits.
+    pub(super) fn wait_out_pause(&mut self) -> Option<Timestamp> {
+        let paused = self.incident.as_ref().is_some_and(|one| one.paused_by().is_some());
+        let waits = self.clinic.presence == Presence::Attended || self.quest.is_some();
+        if !paused || waits {
+            self.case.paused = None;
+            return None;
+        }
+        let now = self.clinic.desk.now();
+        let since = *self.case.paused.get_or_insert(now);
+        let patience = match self.case.cures.is_empty() {
+            true => SignedDuration::ZERO,
+            false => PAUSE,
+        };
+        since.saturating_add(patience).ok()
+    }
+
+    /// Ends in a pause that has lasted too long, and says what holds.
+    pub(super) fn end_in_pause(&mut self) {
+        let incident = self.incident.as_ref();
+        let by = incident.and_then(|one| Some((one.id().short(), one.paused_by()?.clone())));
+        let Some((id, by)) = by else { return };
+        self.note(&format!(
+            "healing is paused by {by}, and nobody is here to wait for: write RESUME to \
+             .salve/CONTROL.md, or `salve resume heal-{id}`, and run it again"
+        ));
+        self.ending = Some(Ending::NeedsPerson);
     }
 
     /// Lets go of what is held, so that others may go on.
