@@ -234,6 +234,23 @@ pub fn is_attended(store: &Store, scrubber: &Scrubber) -> Result<bool, StoreErro
 
 /// Returns who listens, once for each session.
 pub fn listeners(store: &Store, scrubber: &Scrubber) -> Result<Vec<Actor>, StoreError> {
+    Ok(sessions(store, scrubber)?.into_iter().map(|(_, who)| who).collect())
+}
+
+/// Returns who listens and can answer: not whoever waits for this very process.
+pub fn others(store: &Store, scrubber: &Scrubber) -> Result<Vec<Actor>, StoreError> {
+    let line = process::lineage();
+    // Who started both talks to the session; a server that anybody may talk to is no one's.
+    let is_own = |session: &Process| {
+        let parent = process::tree::stat(session.pid).map(|stat| stat.parent);
+        parent.is_some_and(|pid| line.contains(&pid)) && process::tree::is_fed(session.pid)
+    };
+    let there = sessions(store, scrubber)?.into_iter().filter(|(session, _)| !is_own(session));
+    Ok(there.map(|(_, who)| who).collect())
+}
+
+/// Returns the sessions of agents that live, with whose they are.
+fn sessions(store: &Store, scrubber: &Scrubber) -> Result<Vec<(Process, Actor)>, StoreError> {
     let kinds = ["agent_attached", "agent_detached"].map(str::to_owned).to_vec();
     let told = store.journal().tail(&Filter { kinds, ..Filter::default() }, SESSIONS)?;
     let mut there: Vec<(&Process, &Actor)> = Vec::new();
@@ -245,7 +262,7 @@ pub fn listeners(store: &Store, scrubber: &Scrubber) -> Result<Vec<Actor>, Store
         }
     }
     there.retain(|(session, _)| !process::is_gone(session, scrubber));
-    Ok(there.into_iter().map(|(_, who)| who.clone()).collect())
+    Ok(there.into_iter().map(|(session, who)| (session.clone(), who.clone())).collect())
 }
 
 /// Says how an agent ended and what it cost.

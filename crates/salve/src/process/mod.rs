@@ -60,6 +60,13 @@ pub fn is_gone(process: &Process, scrubber: &Scrubber) -> bool {
     }
 }
 
+/// Returns the processes that led to this one, from its parent on, but for the system's first.
+pub fn lineage() -> Vec<u32> {
+    let parent = |stat: tree::Stat| Some(stat.parent).filter(|&pid| pid > 1);
+    let first = tree::own().and_then(parent);
+    std::iter::successors(first, |&pid| tree::stat(pid).and_then(parent)).collect()
+}
+
 /// Returns whether an agent that Salve started is behind this process: it carries an agent's
 /// brand, or it or any process that led to it carries the mark. Taking the mark out of the
 /// environment does not help, nor does leaving the family by a double fork.
@@ -69,14 +76,7 @@ pub fn is_agents() -> bool {
     {
         return true;
     }
-    let mut pid = tree::own().map(|stat| stat.parent);
-    while let Some(ancestor) = pid.filter(|&pid| pid > 1) {
-        if carries_mark(ancestor) {
-            return true;
-        }
-        pid = tree::stat(ancestor).map(|stat| stat.parent);
-    }
-    false
+    lineage().into_iter().any(carries_mark)
 }
 
 fn carries_mark(pid: u32) -> bool {

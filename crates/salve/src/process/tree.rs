@@ -75,6 +75,14 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
     Some(Stat { pid, parent, group, session, started, is_dead })
 }
 
+/// Returns whether what a process reads comes from another one.
+pub fn is_fed(pid: u32) -> bool {
+    let input = fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();
+    ["pipe:", "socket:"]
+        .iter()
+        .any(|kind| input.as_os_str().as_bytes().starts_with(kind.as_bytes()))
+}
+
 /// Returns every process of the system.
 pub fn all() -> Vec<Stat> {
     numbers(Path::new("/proc")).filter_map(stat).collect()

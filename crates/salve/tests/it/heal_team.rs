@@ -280,7 +280,7 @@ fn a_proposed_instruction_is_an_agents_turn() {
 /// Attaches agents of these names, and returns once all of them listen.
 fn attached<const N: usize>(ward: &Ward, names: [&str; N]) -> [Client; N] {
     ward.salve(&["events", "note", "the first entry of the journal"]);
-    let clients = names.map(|name| Client::hello(&ward.project, name));
+    let clients = names.map(|name| Client::hello_of_another(&ward.project, name));
     let listening = || ward.read(".salve/events.jsonl").matches("agent_attached").count() == N;
     wait_for("all listening", listening);
     clients
@@ -323,6 +323,20 @@ fn who_does_not_answer_is_not_waited_for_longer_than_the_limit() {
     let off = self::ward().agent("printf 5 > sum.txt");
     let _silent = attached(&off, ["silent"]);
     let visit = off.heal(&["--set", "heal.broadcast_ms=0", "sum"]);
+    visit.expect(0, &["proven"]);
+    assert!(!visit.said.contains("asked those who listen"), "{}", visit.said);
+}
+
+#[test]
+fn an_agent_that_heals_does_not_wait_for_itself() {
+    let ward = ward().agent("printf 5 > sum.txt");
+    ward.salve(&["events", "note", "the first entry of the journal"]);
+    // What started this session starts the heal as well, and waits for it.
+    let _own = Client::hello(&ward.project, "own");
+    let listens = || ward.read(".salve/events.jsonl").contains("agent_attached");
+    wait_for("the session", listens);
+    let limit = format!("heal.broadcast_ms={}", 10 * LONG.as_millis());
+    let visit = ward.heal(&["--set", &limit, "sum"]);
     visit.expect(0, &["proven"]);
     assert!(!visit.said.contains("asked those who listen"), "{}", visit.said);
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
 use salve_core::event::{Actor, Event, Mark};
@@ -22,7 +22,21 @@ pub(crate) struct Client {
 
 impl Client {
     fn start(project: &Project) -> Self {
-        let mut command = project.command(&["mcp"]);
+        Self::of(project.command(&["mcp"]))
+    }
+
+    /// Starts a client of an agent that did not start what these tests start, and shakes hands.
+    pub(crate) fn hello_of_another(project: &Project, name: &str) -> Self {
+        let salve = project.command(&["mcp"]);
+        let mut agent = Command::new("sh");
+        agent.args(["-c", "\"$@\"; exit $?", "sh"]).arg(salve.get_program());
+        agent.args(salve.get_args()).current_dir(project.dir());
+        let envs = salve.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        agent.env_clear().envs(envs);
+        Self::of(agent).greet(name)
+    }
+
+    fn of(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let stdin = child.stdin.take();
@@ -41,7 +55,11 @@ impl Client {
 
     /// Starts a client and shakes hands.
     pub(crate) fn hello(project: &Project, name: &str) -> Self {
-        let mut client = Self::start(project);
+        Self::start(project).greet(name)
+    }
+
+    fn greet(self, name: &str) -> Self {
+        let mut client = self;
         let params = json!({
             "protocolVersion": "2025-06-18",
             "capabilities": {},

@@ -9,7 +9,7 @@ use salve_core::scrub::Scrubbed;
 
 use super::checkup::Checkup;
 use super::{Clinic, Ending, Remark};
-use crate::heal::agents::listeners;
+use crate::heal::agents::others;
 use crate::heal::proposals::{self, Bench};
 use crate::heal::shelf::{Cure, Offer, What};
 use crate::store::{Filter, StoreError};
@@ -145,7 +145,7 @@ impl Checkup<'_, '_> {
     /// Asks those who listen for proposals, and returns until when they are waited for.
     fn call_team(&mut self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         let desk = &self.clinic.desk;
-        let listening = listeners(desk.store, &desk.scrubber)?.len();
+        let listening = others(desk.store, &desk.scrubber)?.len();
         let (Some(id), true) = (self.incident.as_ref().map(Incident::id), listening > 0) else {
             return Ok(None);
         };
@@ -168,7 +168,7 @@ impl Checkup<'_, '_> {
         let team = team::read(desk.store)?;
         let meant = team.ranked(&self.alike()?, &self.plan.name);
         let has_answered = |who: &Actor| meant.iter().any(|one| one.seq > since && one.by == *who);
-        if listeners(desk.store, &desk.scrubber)?.iter().all(has_answered) {
+        if others(desk.store, &desk.scrubber)?.iter().all(has_answered) {
             return Ok(Answers::All);
         }
         let mut reporters = team.of_check(&self.plan.name).map(|issue| &issue.by);
