@@ -64,6 +64,8 @@ pub(super) fn in_force(out: &Output) -> Result<Config, CliError> {
     };
     let sources = Sources::of_process(Some(&project), &out.global().set);
     let store = Store::open(&project)?;
+    // Who asks for the settings opens it again at once.
+    store.leave_untidied();
     let scrubber = super::project::scrubber();
     let (config, waiting) =
         config::in_force(store.journal(), &sources, &scrubber).map_err(stuck)?;

@@ -104,7 +104,7 @@ pub(super) fn care(
     let _notices = Notifier::start(&project, Plan::new(&config.settings), &scrubber)?;
     let desk = Desk::new(&store, scrubber.clone());
     let run = Uuid::new_v4();
-    let _right = begin(&project, &desk, run, out)?;
+    let right = begin(&project, &desk, run, out)?;
     let care = Care::start(run)
         .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
     let outlet = Arc::new(if out.json() { super::dev::errors_only() } else { Outlet::standard() });
@@ -140,15 +140,23 @@ pub(super) fn care(
     heed_control(&mut clinic);
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX).max(2_000);
     let capture = || Capture::new(outlet.clone(), Look::Plain).with_lines(lines);
-    all(&mut clinic, plans, capture)
+    let ended = all(&mut clinic, plans, capture)?;
+    Ok(match ended {
+        Ok(exit) => {
+            right.give_back();
+            exit.into()
+        }
+        // Something may still be ending.
+        Err(stopped) => stopped,
+    })
 }
 
-/// Takes each check to its end; the worst ending counts.
+/// Takes each check to its end; the worst ending counts, unless a signal ended it.
 fn all(
     clinic: &mut Clinic<'_>,
     plans: Vec<CheckPlan>,
     capture: impl Fn() -> Capture,
-) -> Result<ExitCode, CliError> {
+) -> Result<Result<Exit, ExitCode>, CliError> {
     let mut worst = Exit::Well;
     for plan in plans {
         match exit_of(clinic.heal(plan, Arc::new(capture()))?) {
@@ -156,10 +164,10 @@ fn all(
             // A person should hear of what needs them, whatever else is red.
             Ok(Exit::NeedsPerson) => worst = Exit::NeedsPerson,
             Ok(other) => worst = if worst == Exit::Well { other } else { worst },
-            Err(stopped) => return Ok(stopped),
+            Err(stopped) => return Ok(Err(stopped)),
         }
     }
-    Ok(worst.into())
+    Ok(Ok(worst))
 }
 
 /// Takes the right to heal, and clears away what a run that was killed left.
@@ -169,8 +177,10 @@ fn begin(project: &Project, desk: &Desk<'_>, run: Uuid, out: &Output) -> Result<
             .because(error)
             .hint("wait until it is done: salve status")
     })?;
-    // It must not go on writing while this one heals.
-    strays::end(right.run_before().as_slice(), &[], STRAYS);
+    if let Some(before) = right.run_before() {
+        // It must not go on writing while this one heals.
+        strays::end(&[before], &[], STRAYS);
+    }
     for path in crate::playbook::give_back(project.root(), &desk.scrubber) {
         out.remark(format!("gave back {path}, which an interrupted repair had moved away"));
     }

@@ -91,10 +91,15 @@ impl Watch {
     /// should know.
     pub fn go_on(mut self, tell: impl Fn(String) + Send + 'static) {
         spawn_thread("control", move || {
-            let Ok(store) = Store::open(&self.project) else { return };
+            let mut store = None;
             loop {
                 std::thread::sleep(LOOK);
-                self.look(&store).into_iter().for_each(&tell);
+                if self.seen == Some(stamp(&path(&self.project))) {
+                    continue;
+                }
+                store = store.or_else(|| Store::open(&self.project).ok());
+                let Some(store) = &store else { continue };
+                self.look(store).into_iter().for_each(&tell);
             }
         });
     }

@@ -94,7 +94,8 @@ impl fmt::Display for Right<'_> {
 /// A right, held until it is dropped.
 #[derive(Debug)]
 pub struct RunLock {
-    _file: File,
+    file: File,
+    me: Holder,
     before: Option<Holder>,
 }
 
@@ -141,6 +142,13 @@ impl RunLock {
         self.before.as_ref()?.run
     }
 
+    /// Gives the right back and says that nothing of this run is left, so that nobody need look.
+    pub fn give_back(mut self) {
+        let me = Holder { run: None, ..self.me };
+        // What cannot be written costs the next one a look.
+        let _ = write(&mut self.file, &me);
+    }
+
     fn take_as(project: &Project, right: Right<'_>, me: &Holder) -> Result<Self, NotGiven> {
         let path = right.path(project);
         let system = |source| NotGiven::System { path: path.clone(), source };
@@ -169,12 +177,14 @@ impl RunLock {
             }
         }
         let before = holder(&mut file);
-        let text = serde_json::to_vec(me).unwrap_or_default();
-        let written =
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
-        written.map_err(system)?;
-        Ok(Self { _file: file, before })
+        write(&mut file, me).map_err(system)?;
+        Ok(Self { file, me: me.clone(), before })
     }
+}
+
+fn write(file: &mut File, holder: &Holder) -> io::Result<()> {
+    let text = serde_json::to_vec(holder).unwrap_or_default();
+    file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text))
 }
 
 /// Reads who holds a lock.
@@ -213,5 +223,19 @@ mod tests {
         let _mine = RunLock::take(&project, right, &me).unwrap();
         let refused = RunLock::take(&project, right, &dead).unwrap_err();
         assert!(matches!(refused, NotGiven::Held { .. }), "one who lives is not waited for");
+    }
+
+    #[test]
+    fn only_a_run_that_left_nothing_is_not_looked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = Project::at(dir.path()).unwrap();
+        let me = process::this(&crate::scrub::scrubber());
+        let take =
+            |run| RunLock::take_for(&project, Right::Checks, &me, Uuid::from_u128(run)).unwrap();
+        drop(take(1));
+        let second = take(2);
+        assert_eq!(second.run_before(), Some(Uuid::from_u128(1)));
+        second.give_back();
+        assert_eq!(take(3).run_before(), None);
     }
 }

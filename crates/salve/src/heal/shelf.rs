@@ -3,6 +3,7 @@
 //! What memory knows comes first where the gate allows it, then the playbook, then Salve's own
 //! resorts. What would need a person is offered last, when nothing else is left to try.
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -106,7 +107,7 @@ pub struct Shelf<'a> {
     /// How commands earn their approval.
     pub terms: Terms,
     /// The user's own memory, where it is used and there is one.
-    user: Option<Store>,
+    user: OnceCell<Option<Store>>,
     /// Where that is, or would be.
     user_dir: Option<PathBuf>,
     auto: Auto,
@@ -121,11 +122,18 @@ impl<'a> Shelf<'a> {
         sandbox: Sandbox,
         user_dir: Option<PathBuf>,
     ) -> Self {
-        let there = user_dir.as_ref().map(|dir| Project::of_user(dir.clone()));
-        let user = there.and_then(|user| Store::open_existing(&user).ok().flatten());
         // Nothing is earned unless the settings say how.
         let (terms, auto) = (Terms { after: 0, days: 0 }, Auto::default());
-        Self { root, policy, playbook, sandbox, terms, user, user_dir, auto }
+        Self { root, policy, playbook, sandbox, terms, user: OnceCell::new(), user_dir, auto }
+    }
+
+    /// Returns the user's own memory, opened when it is first asked.
+    fn user(&self) -> Option<&Store> {
+        let open = || {
+            let there = Project::of_user(self.user_dir.clone()?);
+            Store::open_existing(&there).ok().flatten()
+        };
+        self.user.get_or_init(open).as_ref()
     }
 
     /// Opens the user's own memory to tell it something, making it if there is none.
@@ -159,7 +167,7 @@ impl<'a> Shelf<'a> {
     /// Returns what memory knows about a failure.
     pub fn recall(&self, store: &Store, signature: Signature) -> Result<Choice, StoreError> {
         let here = store.memory().recall(signature)?;
-        let elsewhere = match &self.user {
+        let elsewhere = match self.user() {
             Some(user) => user.memory().recall(signature)?,
             None => None,
         };

@@ -155,6 +155,13 @@ impl Store {
         self.copying.set(copying);
     }
 
+    /// Leaves it to whoever opens the store next to bring its file up to date, which takes time.
+    pub fn leave_untidied(&self) {
+        let live = self.live.borrow();
+        // Where it cannot be set, closing takes its time.
+        let _ = live.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    }
+
     /// Returns the memory.
     pub fn memory(&self) -> Memory<'_> {
         Memory::new(self)
