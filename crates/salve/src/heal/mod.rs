@@ -177,7 +177,13 @@ impl<'s> Desk<'s> {
         drafts.extend(self.follows(incident, &drafts));
         let unless = Unless { any: Filter::incident(id), after: incident.last_seq() };
         match self.store.journal().append_unless(drafts, &unless)? {
-            Appended::Written(entries) => Ok(Wrote::Done(take_in(incident, &entries, show))),
+            Appended::Written(entries) => {
+                if entries.first().is_some_and(|first| first.seq <= incident.last_seq()) {
+                    // What the incident stands on is gone: nothing would be taken in any more.
+                    return Err(StoreError::Forgot { path: self.store.project().database() });
+                }
+                Ok(Wrote::Done(take_in(incident, &entries, show)))
+            }
             Appended::Refused(_) => {
                 self.catch_up(incident, show)?;
                 Ok(Wrote::Overtaken)

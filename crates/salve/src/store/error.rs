@@ -118,6 +118,12 @@ pub enum StoreError {
         #[source]
         source: RawError,
     },
+    /// The journal has lost entries that were on record: its file was removed or replaced.
+    #[error("{} has lost entries since it was opened", path.display())]
+    Forgot {
+        /// The file in question.
+        path: PathBuf,
+    },
     /// The program asked for something the store cannot do.
     #[error("cannot use {}", path.display())]
     Other {
@@ -223,6 +229,7 @@ impl StoreError {
             | Self::Foreign { .. }
             | Self::Newer { .. }
             | Self::Malformed { .. }
+            | Self::Forgot { .. }
             | Self::Other { .. } => false,
         }
     }
@@ -248,6 +255,7 @@ impl StoreError {
             }
             Self::Newer { .. } => "update Salve; the store itself is fine".into(),
             Self::Malformed { seq, .. } => format!("salve events --since {seq}"),
+            Self::Forgot { .. } => "start it again; leave .salve alone while salve runs".into(),
             Self::Other { .. } => "salve doctor".into(),
         }
     }

@@ -18,8 +18,10 @@ mod schema;
 
 use std::cell::{Cell, RefCell};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -44,6 +46,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often a replaced file is opened anew before something must be badly wrong.
 const REOPENINGS: usize = 8;
+
+/// How long a directory that is being emptied is given between two looks, and how often.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOKS: usize = 20;
 
 /// What an append must survive once it has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,7 +260,11 @@ impl Store {
 
     /// Opens the store anew if its file was replaced or removed.
     fn refresh(&self) -> Result<(), StoreError> {
-        if self.is_current() { Ok(()) } else { self.reopen() }
+        if self.is_current() {
+            return Ok(());
+        }
+        self.give_back()?;
+        self.reopen()
     }
 
     fn reopen(&self) -> Result<(), StoreError> {
@@ -268,6 +278,33 @@ impl Store {
         Ok(())
     }
 
+    /// Puts the store back in its place where it was removed while we have it open, as
+    /// `git clean -fdx` does: what is open still holds everything.
+    fn give_back(&self) -> Result<(), StoreError> {
+        let (live, path) = (self.live.borrow(), self.project.database());
+        if !matches!(live.access, Access::Full) || file_id(&path).is_some() {
+            return Ok(());
+        }
+        settle(&self.project.state_dir());
+        self.project.make_state_dir()?;
+        let _guard = Guard::take(&lock_path(&self.project), Share::Alone, PATIENCE)?;
+        if file_id(&path).is_some() {
+            // Somebody else was faster, with the same content.
+            return Ok(());
+        }
+        let aside = path.with_extension("db.back");
+        let system = |error| StoreError::system(&aside, error);
+        match fs::remove_file(&aside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
+            Ok(()) | Err(_) => {}
+        }
+        match salvage::write_out(&live.conn, &aside) {
+            Ok(()) => fs::rename(&aside, &path).map_err(system),
+            // Without it a new one is made, from the copy if there is one.
+            Err(_) => Ok(()),
+        }
+    }
+
     fn sort(&self, error: rusqlite::Error) -> StoreError {
         StoreError::engine(&self.project.database(), error)
     }
@@ -278,6 +315,25 @@ type FileId = (u64, u64);
 
 fn lock_path(project: &Project) -> PathBuf {
     project.state_dir().join("salve.lock")
+}
+
+/// Waits until a directory is no longer being emptied, so that what is put there stays.
+fn settle(dir: &Path) {
+    let look = || -> Vec<std::ffi::OsString> {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    let mut seen = look();
+    for _ in 0..LOOKS {
+        thread::sleep(LOOK);
+        let now = look();
+        if now == seen {
+            return;
+        }
+        seen = now;
+    }
 }
 
 fn file_id(path: &Path) -> Option<FileId> {

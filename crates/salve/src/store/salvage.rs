@@ -163,6 +163,17 @@ pub(super) fn restore(conn: &Connection, project: &Project) -> rusqlite::Result<
     Ok(Some(Mended { kept, lost: 0, aside: None }))
 }
 
+/// Writes all that an open database holds, whose file was removed, to a file at `to`.
+pub(super) fn write_out(conn: &Connection, to: &Path) -> rusqlite::Result<()> {
+    conn.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
+    let fresh = Connection::open(to)?;
+    let tx = Transaction::new_unchecked(&fresh, TransactionBehavior::Immediate)?;
+    let text = Scrubbed::literal("the store was removed while it was in use, and is back");
+    let next = last_seq(&tx)? + 1;
+    sign(&tx, next, Event::Noted { text })?;
+    tx.commit()
+}
+
 /// Writes the entry that tells of the mending; it is the first of this very file.
 fn sign(tx: &Transaction<'_>, seq: u64, event: Event) -> rusqlite::Result<()> {
     let by = Actor::Salve(process::this(&scrubber()));

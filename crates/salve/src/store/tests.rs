@@ -59,7 +59,7 @@ fn only_the_durable_write_waits_for_the_disk() {
 }
 
 #[test]
-fn a_removed_file_is_made_anew_and_the_old_one_never_written_again() {
+fn a_removed_file_comes_back_with_all_that_was_in_it() {
     let (_dir, project) = project();
     let store = Store::open(&project).unwrap();
     put(&store, "a");
@@ -68,7 +68,19 @@ fn a_removed_file_is_made_anew_and_the_old_one_never_written_again() {
     }
     put(&store, "b");
     drop(store);
-    assert_eq!(names(&Store::open(&project).unwrap()), ["b"]);
+    assert_eq!(names(&Store::open(&project).unwrap()), ["a", "b"]);
+}
+
+#[test]
+fn a_removed_directory_comes_back_for_all_who_had_it_open() {
+    let (_dir, project) = project();
+    let (one, other) = (Store::open(&project).unwrap(), Store::open(&project).unwrap());
+    put(&one, "a");
+    fs::remove_dir_all(project.state_dir()).unwrap();
+    assert_eq!(names(&one), ["a"]);
+    put(&other, "b");
+    put(&one, "c");
+    assert_eq!(names(&other), ["a", "b", "c"]);
 }
 
 #[test]
