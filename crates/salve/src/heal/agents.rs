@@ -21,7 +21,7 @@ use crate::config::{Live, Reload};
 use crate::process::{self, Care};
 use crate::project::Project;
 use crate::store::{Filter, Store, StoreError};
-use crate::workspace::{GitGuard, GitPart, Workspace, WorkspaceError};
+use crate::workspace::{GitGuard, GitPart, Name, RestoreError, Workspace};
 
 /// How long an agent has to end by itself once it said that it has finished.
 const PARTING: Duration = Duration::from_secs(10);
@@ -89,25 +89,45 @@ pub struct Minder {
     stopped: bool,
     /// The user's repository as it was.
     repository: Option<GitGuard>,
+    /// The commit that was checked out.
+    commit: Option<String>,
+    project: Project,
 }
 
 impl Minder {
-    /// Gives back what the agent broke in the user's repository, and what makes git run programs;
-    /// returns what a person should know.
-    pub fn mend_repository(&self) -> Vec<String> {
+    /// Gives back what the agent broke in the user's repository, what makes git run programs, and
+    /// what it threw away of the user's work since the state `before`; returns what a person should
+    /// know.
+    pub fn mend_repository(&self, before: Option<Name>) -> Vec<String> {
         let Some(kept) = &self.repository else { return Vec::new() };
-        let mended = || -> Result<Vec<String>, WorkspaceError> {
+        let mended = || -> Result<Vec<String>, RestoreError> {
             let mut told = kept.mend()?;
-            let (runs, rest): (Vec<_>, Vec<_>) =
-                kept.changes()?.into_iter().partition(|change| runs_programs(change.part));
-            kept.put_back(&runs)?;
-            told.extend(runs.iter().map(|change| format!("{}; it was put back", change.text)));
+            let files = self.give_back_discarded(before)?;
+            let (wrong, rest): (Vec<_>, Vec<_>) = kept.changes()?.into_iter().partition(|change| {
+                let is_given_back = change.part == GitPart::Stash && !files.is_empty();
+                runs_programs(change.part) || is_given_back
+            });
+            kept.put_back(&wrong)?;
+            if !files.is_empty() {
+                let files = files.join(", ");
+                told.push(format!("it threw away what was not committed; {files} is given back"));
+            }
+            told.extend(wrong.iter().map(|change| format!("{}; it was put back", change.text)));
             told.extend(rest.into_iter().map(|change| change.text));
             Ok(told)
         };
         mended().unwrap_or_else(|error| {
             vec![format!("the repository could not be looked at: {}", with_causes(&error))]
         })
+    }
+
+    fn give_back_discarded(&self, before: Option<Name>) -> Result<Vec<String>, RestoreError> {
+        let (Some(before), Some(commit)) = (before, &self.commit) else { return Ok(Vec::new()) };
+        let workspace = Workspace::open(&self.project)?;
+        match workspace.load(before)? {
+            Some(before) => workspace.give_back_discarded(&before, commit),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Returns the agent, for those who have to wait for its end.
@@ -173,8 +193,9 @@ impl Agents<'_> {
         let Call { incident, effect, ref profile, ref task, now } = *call;
         let guard = self.live.agent_starts(now)?;
         // Without a repository, or where it cannot be kept, the files are kept all the same.
-        let workspace = Workspace::open(&self.project);
-        let repository = workspace.and_then(|workspace| workspace.guard_git()).ok().flatten();
+        let workspace = Workspace::open(&self.project).ok();
+        let repository = workspace.as_ref().and_then(|there| there.guard_git().ok().flatten());
+        let commit = workspace.as_ref().and_then(|there| there.commit().ok().flatten());
         match agent::start(care, profile, task, scrubber, on) {
             Ok(agent) => {
                 let launched = Event::AgentLaunched {
@@ -186,7 +207,18 @@ impl Agents<'_> {
                 };
                 let agent = Arc::new(agent);
                 let (name, stopped) = (task.agent.clone(), false);
-                let minder = Minder { agent, name, incident, effect, guard, stopped, repository };
+                let project = self.project.clone();
+                let minder = Minder {
+                    agent,
+                    name,
+                    incident,
+                    effect,
+                    guard,
+                    stopped,
+                    repository,
+                    commit,
+                    project,
+                };
                 Ok(Launched::Works(Box::new(minder), launched))
             }
             Err(error) => {
@@ -221,6 +253,7 @@ fn runs_programs(part: GitPart) -> bool {
         GitPart::Repository
         | GitPart::Head
         | GitPart::Refs
+        | GitPart::Stash
         | GitPart::Index
         | GitPart::Operation
         | GitPart::Lock => false,

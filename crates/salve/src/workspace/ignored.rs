@@ -297,7 +297,7 @@ mod tests {
             let objects = place.git(&["cat-file", "--batch-all-objects", "--batch"]);
             assert!(!objects.contains("hidden-secret"), "{objects}");
             let vault = git_in(
-                &place.root().join(".salve/ignored.git"),
+                &place.root().join(".git/salve/ignored.git"),
                 &["cat-file", "--batch-all-objects", "--batch"],
             );
             assert!(vault.contains("hidden-secret"));
@@ -358,7 +358,7 @@ mod tests {
         place.write(".env", "1");
         let workspace = place.open();
         workspace.snapshot(name(1)).unwrap();
-        let refs = || git_in(&place.root().join(".salve/ignored.git"), &["for-each-ref"]);
+        let refs = || git_in(&place.root().join(".git/salve/ignored.git"), &["for-each-ref"]);
         assert!(refs().contains("refs/salve-ignored/"));
         let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(24);
         workspace.prune(later, std::time::Duration::from_secs(60)).unwrap();

@@ -149,6 +149,13 @@ pub(super) fn list(store: &Git, tree: &str) -> Result<BTreeMap<Rel, Item>, Works
     Ok(items)
 }
 
+/// Lists the files of the user's own tree; what is no file, such as a submodule, is left out.
+pub(super) fn committed(store: &Git, tree: &str) -> Result<BTreeMap<Rel, Item>, WorkspaceError> {
+    let listed = store.read(&["ls-tree", "-r", "-z", "--full-tree", tree])?;
+    let files = listed.split(|&byte| byte == 0).filter_map(parse);
+    Ok(files.map(|(path, item)| (path.to_owned(), item)).collect())
+}
+
 fn strange(command: &str, said: &[u8]) -> WorkspaceError {
     let said = String::from_utf8_lossy(said).chars().take(200).collect();
     WorkspaceError::Strange { command: command.to_owned(), said }

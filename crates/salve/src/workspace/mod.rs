@@ -4,13 +4,14 @@
 //! with links, permissions and empty directories, in git's object store under a hidden ref
 //! ([`Name::to_ref`]). Without a repository around the project, Salve keeps one of its own in
 //! `.salve/snapshots.git`. Ignored files that people write, such as `.env`, are kept too, always in
-//! a store of Salve's own.
+//! a store of Salve's own, which `git clean` does not reach.
 //!
 //! **Invariants:** the user's index, stash, HEAD, branches, tags and reflogs are never touched,
 //! and no hook or filter runs. A restore keeps the state it leaves in a snapshot of its own before
 //! it changes anything, and changes nothing if something could not be given back. Salve's own
 //! files (`.salve`, `.dev-crash*`, `.dev-repair.lock`) are never part of either.
 
+mod discard;
 mod error;
 #[cfg(test)]
 mod faults;
@@ -139,8 +140,7 @@ impl Workspace {
     pub fn with_limits(project: &Project, limits: Limits) -> Result<Self, WorkspaceError> {
         let root = project.root();
         let state_dir = project.make_state_dir()?;
-        let (git, format) = store::open(root)?;
-        let vault = Vault::of(root, &git, format);
+        let store::Opened { git, format, vault } = store::open(root)?;
         let scanner = Scanner::new(root.to_path_buf(), git, format, limits);
         let (shadows, guards) = (shadow::usual_base(), guard::usual_base());
         Ok(Self { scanner, vault, state_dir, shadows, guards })

@@ -1,5 +1,8 @@
 //! Which repository keeps a project's snapshots.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::error::WorkspaceError;
@@ -9,20 +12,33 @@ use super::oid::Format;
 /// The repository for projects that have none, below the project's root.
 const PRIVATE: &str = ".salve/snapshots.git";
 
-/// The repository for what git ignores, below the project's root.
-const VAULT: &str = ".salve/ignored.git";
+/// The repository for what git ignores, below the user's repository, where no `git clean` reaches.
+const VAULT: &str = "salve/ignored.git";
+
+/// Where a project's snapshots are kept.
+pub(super) struct Opened {
+    pub(super) git: Git,
+    pub(super) format: Format,
+    pub(super) vault: Vault,
+}
 
 /// Finds the repository that the project's files belong to, else Salve's own.
-pub(super) fn open(root: &Path) -> Result<(Git, Format), WorkspaceError> {
-    match surrounding(root)? {
-        Some(format) => Ok((Git::at(root), format)),
-        None => Ok((make(root, &root.join(PRIVATE), Format::Sha1)?, Format::Sha1)),
-    }
+pub(super) fn open(root: &Path) -> Result<Opened, WorkspaceError> {
+    let (git, format, store) = match surrounding(root)? {
+        Some((format, dir)) => (Git::at(root), format, dir.join(VAULT)),
+        None => {
+            let store = root.join(PRIVATE);
+            (make(root, &store, Format::Sha1)?, Format::Sha1, store)
+        }
+    };
+    let vault = Vault { root: root.to_path_buf(), store, format };
+    Ok(Opened { git, format, vault })
 }
 
 /// The store of what git ignores, which is made when there is something to keep.
 ///
-/// It is never the user's repository: who pushes all refs would push the secrets in such files.
+/// It lies in the user's repository but is none of it: who pushes all refs would push the secrets
+/// in such files.
 #[derive(Debug)]
 pub(super) struct Vault {
     root: PathBuf,
@@ -31,12 +47,6 @@ pub(super) struct Vault {
 }
 
 impl Vault {
-    /// Returns the vault of a project whose snapshots `git` keeps.
-    pub(super) fn of(root: &Path, git: &Git, format: Format) -> Self {
-        let store = git.store().map_or_else(|| root.join(VAULT), Path::to_path_buf);
-        Self { root: root.to_path_buf(), store, format }
-    }
-
     /// Returns the store, if there is one yet.
     pub(super) fn existing(&self) -> Option<Git> {
         let is_there = self.store.join("HEAD").exists();
@@ -49,22 +59,24 @@ impl Vault {
     }
 }
 
-/// Returns how the repository around the project names objects; nothing if there is none that the
-/// project's files belong to.
-fn surrounding(root: &Path) -> Result<Option<Format>, WorkspaceError> {
+/// Returns how the repository around the project names objects, and where it is; nothing if there
+/// is none that the project's files belong to.
+fn surrounding(root: &Path) -> Result<Option<(Format, PathBuf)>, WorkspaceError> {
     let git = Git::at(root);
-    let Some(answer) = git.ask(&["rev-parse", "--is-inside-work-tree", "--show-object-format"])?
-    else {
-        return Ok(None);
-    };
-    let answer = String::from_utf8_lossy(&answer);
-    let format = match answer.lines().collect::<Vec<_>>()[..] {
-        ["true", format] => Format::parse(format),
+    let args = ["rev-parse", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir"];
+    let Some(answer) = git.ask(&args)? else { return Ok(None) };
+    let mut lines = answer.splitn(3, |&byte| byte == b'\n');
+    let (inside, format) = (lines.next(), lines.next().map(String::from_utf8_lossy));
+    let dir = lines.next().map(|dir| dir.strip_suffix(b"\n").unwrap_or(dir));
+    let found = match (inside, format.and_then(|format| Format::parse(&format)), dir) {
+        (Some(b"true"), Some(format), Some(dir)) => {
+            Some((format, PathBuf::from(OsStr::from_bytes(dir))))
+        }
         _ => None,
     };
     // A project that the repository around it ignores is not part of it.
     let is_ignored = git.ask(&["check-ignore", "--quiet", "."])?.is_some();
-    Ok(format.filter(|_| !is_ignored))
+    Ok(found.filter(|_| !is_ignored))
 }
 
 /// Opens a repository of Salve's own, making it if need be.
@@ -73,6 +85,8 @@ fn surrounding(root: &Path) -> Result<Option<Format>, WorkspaceError> {
 fn make(root: &Path, store: &Path, format: Format) -> Result<Git, WorkspaceError> {
     if !store.join("HEAD").exists() {
         let beside = store.parent().unwrap_or(root);
+        let mut dirs = std::fs::DirBuilder::new();
+        dirs.recursive(true).mode(0o700).create(beside).map_err(WorkspaceError::io(beside))?;
         let aside = tempfile::Builder::new().prefix("snapshots.").tempdir_in(beside);
         let aside = aside.map_err(WorkspaceError::io(beside.to_path_buf()))?;
         let path = aside.path().to_string_lossy().into_owned();

@@ -167,6 +167,19 @@ fn an_agent_that_changes_nothing_is_not_believed() {
 }
 
 #[test]
+fn what_an_agent_threw_away_of_the_users_work_is_given_back() {
+    for away in ["git stash -q -u", "git reset -q --hard; git clean -fdqx"] {
+        let ward = Ward::new().agent(&format!("{away}; printf 5 > sum.txt"));
+        ward.project.write(".env", "TOKEN=local\n");
+        let healed = ward.heal(&[]);
+        healed.expect(0, &["draft.txt", "is given back", "proven"]);
+        ward.assert_users_work_is_intact();
+        assert_eq!(ward.read(".env"), "TOKEN=local\n");
+        assert_eq!(ward.read("sum.txt"), "5", "the repair itself stays");
+    }
+}
+
+#[test]
 fn a_check_that_is_not_there_or_hangs_is_told_and_ends() {
     let ward = Ward::new();
     ward.heal(&["--", "no-such-program"]).expect(3, &["no-such-program"]);

@@ -185,7 +185,7 @@ impl Checkup<'_, '_> {
         let Some(agents) = &mut self.clinic.agents else { return Ok(()) };
         let left = agents.release(minder.guard, now)?;
         let name = minder.name.clone();
-        for text in minder.mend_repository().into_iter().chain(left) {
+        for text in minder.mend_repository(self.name(Scope::Attempt)).into_iter().chain(left) {
             self.note(&text);
         }
         self.note(&words(&self.clinic.desk.scrubber.scrub(&name), ending));

@@ -173,7 +173,7 @@ impl Fleet<'_> {
     fn agent_ended(&mut self, at: usize, ending: &Ending) -> Result<(), StoreError> {
         let Some(minder) = self.servers[at].minder.take() else { return Ok(()) };
         self.let_settings_go(at, minder.guard)?;
-        for text in minder.mend_repository() {
+        for text in minder.mend_repository(self.name(at, Scope::Attempt)) {
             self.note(at, &text);
         }
         let name = self.agents.as_ref().map(|agents| agents.plan.name.clone()).unwrap_or_default();

@@ -25,6 +25,9 @@ const OPERATIONS: [&str; 9] = [
     "BISECT_LOG",
 ];
 
+/// The ref of what was put away with `git stash`.
+const STASH: &str = "refs/stash";
+
 /// Files that say how git works in a repository.
 const SETTINGS: [&str; 4] = ["config", "config.worktree", "info/attributes", "info/exclude"];
 
@@ -35,8 +38,10 @@ pub enum GitPart {
     Repository,
     /// What HEAD names.
     Head,
-    /// Branches, tags, the stash and other refs.
+    /// Branches, tags and other refs.
     Refs,
+    /// What was put away with `git stash`.
+    Stash,
     /// What is staged.
     Index,
     /// Settings, attributes and ignore rules.
@@ -80,7 +85,7 @@ pub(super) fn changes(
     let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     for name in names.into_iter().filter(|name| before.get(*name) != now.get(*name)) {
         add(
-            GitPart::Refs,
+            if name == STASH { GitPart::Stash } else { GitPart::Refs },
             match (before.get(name), now.get(name)) {
                 (Some(was), Some(is)) => format!("{name} was {was} and is {is}"),
                 (Some(was), None) => format!("{name} was deleted; it was {was}"),
@@ -123,7 +128,8 @@ pub(super) fn put_back(
     match part {
         GitPart::Repository => Ok(()),
         GitPart::Head => give(&was.join("HEAD"), &own.join("HEAD")),
-        GitPart::Refs => put_refs(kept, common, top),
+        GitPart::Refs => put_refs((kept, common, top), |name| name != STASH),
+        GitPart::Stash => put_refs((kept, common, top), |name| name == STASH),
         GitPart::Index => put_index(&was, &own),
         GitPart::Settings => {
             SETTINGS.iter().try_for_each(|name| give(&kept.join(name), &common.join(name)))
@@ -178,10 +184,16 @@ fn refs(git: &Git) -> Result<BTreeMap<String, String>, WorkspaceError> {
     Ok(others.map(|(name, id)| (name.to_owned(), id.to_owned())).collect())
 }
 
-/// Sets the refs to what they were, each only if nobody changes it at the same time.
-fn put_refs(kept: &Path, common: &Path, top: &Path) -> Result<(), WorkspaceError> {
+/// Sets those refs to what they were, each only if nobody changes it at the same time.
+fn put_refs(
+    (kept, common, top): (&Path, &Path, &Path),
+    which: impl Fn(&str) -> bool,
+) -> Result<(), WorkspaceError> {
     let git = Git::at(top);
-    let (before, now) = (refs(&Git::private(top, kept.into()))?, refs(&git)?);
+    let (mut before, mut now) = (refs(&Git::private(top, kept.into()))?, refs(&git)?);
+    for refs in [&mut before, &mut now] {
+        refs.retain(|name, _| which(name));
+    }
     git.feed(&["update-ref", "--stdin"], |to| {
         for (name, is) in now.iter().filter(|(name, _)| !before.contains_key(*name)) {
             writeln!(to, "delete {name} {is}").map_err(pipe)?;

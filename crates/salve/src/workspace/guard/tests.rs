@@ -96,11 +96,11 @@ fn what_an_agent_did_to_a_repository_is_told_and_can_be_put_back() {
     fs::write(place.root().join(".git/MERGE_HEAD"), "x\n").unwrap();
     fs::write(place.root().join(".git/index.lock"), "").unwrap();
 
-    use GitPart::{Head, Hooks, Index, Lock, Operation, Refs, Settings};
+    use GitPart::{Head, Hooks, Index, Lock, Operation, Refs, Settings, Stash};
     let changes = guard.changes().unwrap();
     let mut told: Vec<_> = changes.iter().map(|change| change.part).collect();
     told.dedup();
-    assert_eq!(told, [Head, Refs, Index, Settings, Hooks, Operation, Lock]);
+    assert_eq!(told, [Head, Refs, Stash, Index, Settings, Hooks, Operation, Lock]);
     let text: Vec<_> = changes.iter().map(|change| change.text.as_str()).collect();
     assert!(text.contains(&"HEAD was refs/heads/main and is refs/heads/agents"), "{text:?}");
     assert!(text.iter().any(|text| text.starts_with("refs/heads/other was deleted")), "{text:?}");

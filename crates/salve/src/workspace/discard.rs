@@ -1,0 +1,136 @@
+//! The user's own work that a repair threw away.
+//!
+//! `git stash`, `git reset --hard`, `git checkout .` and `git clean` take away everything that is
+//! not committed, the user's work among it. Of a repair only what it wrote is wanted, so the rest
+//! is given back. A repair that does nothing but take one edit back may mean exactly that, and is
+//! left to verification.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::error::{RestoreError, WorkspaceError};
+use super::give::Give;
+use super::ignored::Ignored;
+use super::keep;
+use super::plan::Again;
+use super::tree::{Item, Rel, Tree};
+use super::{Snapshot, Workspace};
+
+impl Workspace {
+    /// Returns the commit that is checked out, if there is one.
+    pub fn commit(&self) -> Result<Option<String>, WorkspaceError> {
+        let args = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
+        let answer = self.scanner.git.ask(&args)?;
+        Ok(answer.map(|id| String::from_utf8_lossy(&id).trim_end().to_owned()))
+    }
+
+    /// Gives back what was thrown away since a snapshot of the work on top of `commit`; returns
+    /// the files.
+    pub fn give_back_discarded(
+        &self,
+        before: &Snapshot,
+        commit: &str,
+    ) -> Result<Vec<String>, RestoreError> {
+        let now = self.now(before.name, before)?;
+        let committed = keep::committed(&self.scanner.git, &format!("{commit}:./"))?;
+        let lost = discarded(&committed, &before.tree, &now.tree);
+        let gone = gone(&before.ignored.tree, &now.ignored);
+        if lost.is_empty() && gone.is_empty() {
+            return Ok(Vec::new());
+        }
+        let left = Snapshot {
+            name: before.name,
+            tree: with(&before.tree, &now.tree, &lost),
+            ignored: Ignored::of(with(&before.ignored.tree, &now.ignored.tree, &gone)),
+        };
+        let give = Give::Repair { left: &left, again: Again::Overwrite };
+        Ok(self.restore(before, give)?.files)
+    }
+}
+
+/// Returns the files in which the user's work since the last commit is gone.
+fn discarded(committed: &BTreeMap<Rel, Item>, before: &Tree, now: &Tree) -> BTreeSet<Rel> {
+    let changed = before.differing(now);
+    let same = |one: Option<&Item>, other: Option<&Item>| match (one, other) {
+        (Some(one), Some(other)) => (one.kind, one.oid) == (other.kind, other.oid),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    let is_lost = |path: &&Rel| {
+        let (was, is) = (before.items.get(*path), now.items.get(*path));
+        let last = committed.get(*path);
+        !before.gaps.contains_key(*path) && !same(was, last) && same(is, last)
+    };
+    let lost: BTreeSet<Rel> = changed.iter().filter(is_lost).cloned().collect();
+    let is_tracked = |path: &Rel| committed.contains_key(path);
+    match lost.len() == 1 && changed.len() == 1 && lost.iter().all(is_tracked) {
+        true => BTreeSet::new(),
+        false => lost,
+    }
+}
+
+/// Returns the ignored files that people wrote and that are not there any more.
+fn gone(before: &Tree, now: &Ignored) -> BTreeSet<Rel> {
+    let is_gone = |path: &&Rel| {
+        !now.tree.items.contains_key(*path) && !now.uncovered.contains_key(path.as_os_str())
+    };
+    before.items.keys().filter(is_gone).cloned().collect()
+}
+
+/// Returns a tree with some files as they are in another.
+fn with(tree: &Tree, other: &Tree, paths: &BTreeSet<Rel>) -> Tree {
+    let mut tree = tree.clone();
+    for path in paths {
+        match other.items.get(path) {
+            Some(item) => drop(tree.items.insert(path.clone(), *item)),
+            None => drop(tree.items.remove(path)),
+        }
+    }
+    tree
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::oid::{Format, Oid};
+    use crate::workspace::tree::Kind;
+
+    fn items(words: &str) -> BTreeMap<Rel, Item> {
+        let item = |word: &str| {
+            let (path, content) = word.split_once('=').unwrap();
+            let oid = Oid::of_blob(Format::Sha1, content.as_bytes());
+            (Rel::from(path), Item { kind: Kind::Plain, permissions: 0o644, oid })
+        };
+        words.split_whitespace().map(item).collect()
+    }
+
+    #[track_caller]
+    fn check(committed: &str, before: &str, now: &str, lost: &[&str]) {
+        let tree = |words: &str| Tree { items: items(words), ..Tree::default() };
+        let found = discarded(&items(committed), &tree(before), &tree(now));
+        let expected: BTreeSet<Rel> = lost.iter().map(Rel::from).collect();
+        assert_eq!(found, expected, "{committed} | {before} | {now}");
+    }
+
+    #[test]
+    fn what_went_back_to_the_commit_or_is_gone_is_lost() {
+        check("a=1 b=1", "a=mine b=1 new=mine", "a=1 b=fixed", &["a", "new"]);
+        check("a=1", "a=1 new=mine", "a=1", &["new"]);
+        check("a=1 b=1 c=1", "a=mine b=mine c=1", "a=1 b=1 c=1", &["a", "b"]);
+        // That the user deleted a file is work too.
+        check("a=1 b=1", "b=1", "a=1 b=fixed", &["a"]);
+    }
+
+    #[test]
+    fn what_the_repair_wrote_is_not_lost() {
+        check("a=1 b=1", "a=mine b=1", "a=mine2 b=1", &[]);
+        check("a=1 b=1", "a=1 b=1", "a=2", &[]);
+        check("a=1", "a=1 new=mine", "a=1 new=fixed", &[]);
+    }
+
+    #[test]
+    fn a_repair_that_only_takes_one_edit_back_may_mean_it() {
+        check("a=1 b=1", "a=mine b=1", "a=1 b=1", &[]);
+        check("a=1 b=1", "a=mine b=mine", "a=1 b=mine", &[]);
+        check("a=1 b=1", "a=mine b=mine", "a=1 b=fixed", &["a"]);
+    }
+}
