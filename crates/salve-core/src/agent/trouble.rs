@@ -1,5 +1,7 @@
 //! What kinds of trouble agents report.
 
+use crate::scrub::Scrubbed;
+
 /// Why an agent cannot work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Trouble {
@@ -83,6 +85,27 @@ impl Trouble {
             Self::RateLimit | Self::Overloaded => true,
             Self::Auth | Self::Billing | Self::Other => false,
         }
+    }
+
+    /// Returns whether it is there still when the agent is called again at once.
+    pub fn lasts(self) -> bool {
+        match self {
+            Self::Auth | Self::RateLimit | Self::Billing => true,
+            Self::Overloaded | Self::Other => false,
+        }
+    }
+
+    /// Returns that an agent could not work, and what a person can do about it.
+    pub fn complaint(self) -> Scrubbed {
+        Scrubbed::literal(match self {
+            Self::Auth => "the agent is not logged in: log it in on this machine, or set its key",
+            Self::RateLimit => {
+                "the agent's account has reached its limit: wait until it is renewed"
+            }
+            Self::Billing => "the agent's account is empty: add credit to it",
+            Self::Overloaded => "the model's service is busy: try again in a while",
+            Self::Other => "the agent could not work: run it by hand in the project to see why",
+        })
     }
 
     /// Returns what a person can do about it.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::question::ask;
 use super::{Tale, Work};
 use crate::event::{
-    Change, Event, Exit, Mark, Mode, Outcome, Report, Resource, SubjectKind, Symptom,
+    Change, Event, Exit, Mark, Mode, Outcome, RemedyKind, Report, Resource, SubjectKind, Symptom,
 };
 use crate::incident::{Phase, phase_names};
 use crate::scrub::Scrubbed;
@@ -205,7 +205,13 @@ fn recovered(tale: &Tale<'_>, attempt: u32) -> String {
     let wrote = tale
         .work(attempt)
         .is_some_and(|work| work.mark == Some(Mark::WroteFiles) || work.changed());
-    let how = match (tale.mode(), wrote) {
+    let by_agent = tale.incident().trial().is_none_or(|trial| match trial.remedy.kind {
+        RemedyKind::Agent | RemedyKind::Retry => true,
+        RemedyKind::Command | RemedyKind::Patch | RemedyKind::SoftReset | RemedyKind::HardReset => {
+            false
+        }
+    });
+    let how = match (tale.mode(), wrote && by_agent) {
         (Mode::Agent, true) => words(tale).repaired,
         (Mode::Agent, false) | (Mode::Legacy, _) => words(tale).recovered,
     };

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Tale;
 use super::notice::{resource_text, size};
-use crate::event::{Breaker, Digest, Question, Resource, SubjectKind};
+use crate::event::{Breaker, Digest, Event, Question, Report, Resource, SubjectKind};
 use crate::incident::{Phase, larger};
 
 /// A question to a person, and what an answer is bound to.
@@ -70,11 +70,7 @@ fn words(tale: &Tale<'_>, question: Question) -> (String, Option<String>, &'stat
             (too_large(tale), Some(yes.to_owned()), "the change is undone")
         }
         Question::Exhausted(resource) => (exhausted(resource), None, CLOSE),
-        Question::NothingLeft => (
-            "Nothing further is known to try. Manual intervention required.".into(),
-            again(),
-            CLOSE,
-        ),
+        Question::NothingLeft => (nothing_left(tale), again(), CLOSE),
         Question::NoProgress => (
             "The same failure keeps coming back. Manual intervention required.".into(),
             again(),
@@ -101,6 +97,18 @@ fn words(tale: &Tale<'_>, question: Question) -> (String, Option<String>, &'stat
         Question::Tripped(breaker) => (tripped(breaker).into(), again(), CLOSE),
         Question::Ordered => ("A person wanted to be asked.".into(), again(), CLOSE),
     }
+}
+
+/// Returns that nothing is left, and why what was tried last could not even be done.
+fn nothing_left(tale: &Tale<'_>) -> String {
+    let recent = tale.lines().iter().rev().map(|line| &line.entry.event);
+    let mut tried = recent.take_while(|event| !matches!(event, Event::Judged { .. }));
+    let why = tried.find_map(|event| match event {
+        Event::Finished { report: Report::Failed { reason, .. }, .. } => Some(reason),
+        _ => None,
+    });
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    format!("Nothing further is known to try{why}. Manual intervention required.")
 }
 
 fn too_large(tale: &Tale<'_>) -> String {

@@ -182,34 +182,38 @@ impl Drive {
             return None;
         };
         for sign in self.stream.line(line) {
-            let activity = match sign {
-                Sign::Spent(_) => continue,
-                Sign::Result { verdict, text } => {
-                    self.result = Some((verdict, text));
-                    continue;
-                }
-                Sign::Session { id } => Activity::Session(self.scrubber.scrub(&id)),
-                Sign::Said(text) => Activity::Said(self.scrubber.scrub(&text)),
-                Sign::Used { tool } => Activity::Used(self.scrubber.scrub(&tool)),
-                Sign::Trouble { kind, text } => {
-                    let activity = Activity::Trouble(kind, self.scrubber.scrub(&text));
-                    self.trouble = Some((kind, text));
-                    activity
-                }
-            };
-            self.tell(activity);
+            match &sign {
+                Sign::Result { verdict, text } => self.result = Some((*verdict, text.clone())),
+                Sign::Trouble { kind, text } => self.trouble = Some((*kind, text.clone())),
+                Sign::Session { .. } | Sign::Said(_) | Sign::Used { .. } | Sign::Spent(_) => {}
+            }
+            self.tell(&sign);
         }
         self.over()
     }
 
     /// Passes on what the agent does, but not faster than anybody can read.
-    fn tell(&mut self, activity: Activity) {
+    fn tell(&mut self, sign: &Sign) {
         let now = Instant::now();
-        if self.told.is_none_or(|at| now.duration_since(at) >= PACE) {
-            self.told = Some(now);
-            (self.on)(AgentEvent::Activity(activity));
-            self.charge();
+        if self.told.is_some_and(|at| now.duration_since(at) < PACE) {
+            return;
         }
+        let Some(activity) = self.activity(sign) else { return };
+        self.told = Some(now);
+        (self.on)(AgentEvent::Activity(activity));
+        self.charge();
+    }
+
+    /// Returns what a sign tells of the agent's work, if it does.
+    fn activity(&self, sign: &Sign) -> Option<Activity> {
+        let scrub = |text: &str| self.scrubber.scrub(text);
+        Some(match sign {
+            Sign::Session { id } => Activity::Session(scrub(id)),
+            Sign::Said(text) => Activity::Said(scrub(text)),
+            Sign::Used { tool } => Activity::Used(scrub(tool)),
+            Sign::Trouble { kind, text } => Activity::Trouble(*kind, scrub(text)),
+            Sign::Spent(_) | Sign::Result { .. } => return None,
+        })
     }
 
     /// Passes on what the run has cost, if that has changed.

@@ -161,9 +161,22 @@ fn an_agent_that_writes_the_same_patch_again_is_stopped() {
 #[test]
 fn an_agent_that_changes_nothing_is_not_believed() {
     let ward = Ward::new().agent("echo x >> ../turns; echo 'I fixed it'");
-    ward.heal(&[]).expect(3, &["the agent changed nothing", "exhausted"]);
-    assert_eq!(ward.read("../turns").lines().count(), 5);
+    ward.heal(&[]).expect(3, &["Nothing further is known to try: the agent changed nothing"]);
+    assert_eq!(ward.read("../turns").lines().count(), 2, "the same agent would do the same");
     ward.assert_users_work_is_intact();
+}
+
+#[test]
+fn an_agent_that_cannot_work_is_not_called_again() {
+    let says = |text: &str| format!("echo x >> ../turns; echo '{text}' >&2; exit 1");
+    for (text, told) in [
+        ("Invalid API key. Please run /login", "the agent is not logged in"),
+        ("You have reached your usage limit", "the agent's account has reached its limit"),
+    ] {
+        let ward = Ward::new().agent(&says(text));
+        ward.heal(&[]).expect(3, &[told, text]);
+        assert_eq!(ward.read("../turns").lines().count(), 1);
+    }
 }
 
 #[test]

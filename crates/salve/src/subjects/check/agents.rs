@@ -8,7 +8,7 @@ use salve_core::repair::{Tale, earlier, evidence_path};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::Input;
-use super::checkup::Checkup;
+use super::checkup::{Checkup, Turns};
 use super::context::Reader;
 use crate::agent::{AgentEvent, Bounds, End, Ending, Profile, Task};
 use crate::heal::agents::{Call, Launched, words};
@@ -19,6 +19,8 @@ use crate::workspace::Workspace;
 
 /// How many incidents back one looks.
 const REMEMBERED: usize = 50;
+/// How many turns of one model may leave everything as it was before there is no further one.
+const IDLE_TURNS: u32 = 2;
 /// How many of the last lines of output an agent is told.
 const EXCERPT: usize = 80;
 
@@ -49,6 +51,7 @@ impl Checkup<'_, '_> {
                 self.append(incident, launched)
             }
             Launched::Refused(text) => {
+                self.case.agent_is_out = true;
                 let reason = self.clinic.desk.scrubber.scrub(&text);
                 self.finish(effect, Report::failed(reason))
             }
@@ -66,7 +69,6 @@ impl Checkup<'_, '_> {
         let specialty = specialist.and_then(|specialist| specialist.prompt.clone());
         let brief = Brief { instruction, specialty, ..brief };
         let plan = specialist.map_or(&agents.plan, |specialist| &specialist.plan);
-        let own = specialist.and_then(|specialist| specialist.model.clone());
         let tier = self.clinic.heal.tiers.terms(incident.tier());
         let left = |resource| incident.ledger().left(resource);
         let tokens = [left(Resource::Tokens), Some(tier.max_tokens)].into_iter().flatten().min();
@@ -75,7 +77,7 @@ impl Checkup<'_, '_> {
             prompt: check::brief(&brief),
             dir: self.clinic.project.root().to_path_buf(),
             mcp: plan.mcp.clone(),
-            model: own.or_else(|| tier.models.get(&plan.name).cloned()).or(plan.model.clone()),
+            model: self.model(),
             env: Vec::new(),
             bounds: Bounds {
                 wall: plan.wall,
@@ -85,6 +87,17 @@ impl Checkup<'_, '_> {
             },
         };
         Ok(Some((plan.profile.clone(), task)))
+    }
+
+    /// Returns the model that the agent of the present attempt is to use, if not its own choice.
+    pub(super) fn model(&self) -> Option<String> {
+        let (incident, agents) = (self.incident.as_ref()?, self.clinic.agents.as_ref()?);
+        let class = self.case.seen.as_ref().map(|seen| seen.symptom.class);
+        let specialist = class.and_then(|class| agents.specialist(class));
+        let plan = specialist.map_or(&agents.plan, |specialist| &specialist.plan);
+        let own = specialist.and_then(|specialist| specialist.model.clone());
+        let tier = self.clinic.heal.tiers.terms(incident.tier());
+        own.or_else(|| tier.models.get(&plan.name).cloned()).or_else(|| plan.model.clone())
     }
 
     /// Collects what an agent is told; how much of it is told depends on the tier.
@@ -194,17 +207,36 @@ impl Checkup<'_, '_> {
         if self.stopping.is_some() || self.case.effect != Some(effect) {
             return Ok(());
         }
+        self.count_turn(ending.end);
         let (project, name) = (self.clinic.project.clone(), self.name(Scope::Attempt));
         let end = ending.end;
         self.aside(effect, move || match (end, name.map(|name| has_changed(&project, name))) {
             (End::Stopped, _) => Report::failed(Scrubbed::literal("the agent was stopped")),
-            (_, Some(Ok(Edits::None)) | None) => {
-                Report::failed(Scrubbed::literal("the agent changed nothing"))
-            }
+            (end, Some(Ok(Edits::None)) | None) => Report::failed(idleness(end)),
             // What cannot be told here is told when it is measured.
             (_, Some(Ok(Edits::Some) | Err(_))) => Report::Done,
         });
         Ok(())
+    }
+
+    /// Takes in how a turn ended, before it is known whether it changed anything.
+    fn count_turn(&mut self, end: End) {
+        self.case.agent_is_out |= matches!(end, End::Failed(trouble) if trouble.lasts());
+        // With a larger budget the next one may get further.
+        if !matches!(end, End::OverBudget(_)) {
+            let model = self.model();
+            let turns = &mut self.case.turns;
+            if turns.model != model {
+                *turns = Turns { model, idle: 0 };
+            }
+            turns.idle += 1;
+        }
+    }
+
+    /// Returns whether an agent may do better than those before it.
+    pub(super) fn agent_is_of_use(&self) -> bool {
+        let is_another = self.case.turns.model != self.model();
+        !self.case.agent_is_out && (is_another || self.case.turns.idle < IDLE_TURNS)
     }
 
     /// Adds to an incident what holds whoever else writes meanwhile.
@@ -217,6 +249,19 @@ impl Checkup<'_, '_> {
         let (face, name) = (&mut *self.clinic.face, &self.plan.name);
         let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
         desk.catch_up(incident, &mut show)
+    }
+}
+
+/// Says that an agent left everything as it was, and why.
+fn idleness(end: End) -> Scrubbed {
+    match end {
+        End::Failed(trouble) => trouble.complaint(),
+        End::TimedOut => Scrubbed::literal("the agent took too long and changed nothing"),
+        End::Idle => Scrubbed::literal("the agent showed no sign of life and changed nothing"),
+        End::OverBudget(_) => Scrubbed::literal("the agent used up its budget and changed nothing"),
+        End::Finished | End::NoResult | End::Stopped => {
+            Scrubbed::literal("the agent changed nothing")
+        }
     }
 }
 

@@ -66,6 +66,10 @@ pub(super) struct Case {
     pub(super) tree: Option<Digest>,
     /// How often it was only run again.
     pub(super) reruns: u32,
+    /// The turns of agents that left everything as it was.
+    pub(super) turns: Turns,
+    /// Whether calling the agent again is of no use: it cannot work here and now.
+    pub(super) agent_is_out: bool,
     /// Whether it is only being run again.
     pub(super) is_again: bool,
     /// Whether the present command changed files that a snapshot holds.
@@ -84,6 +88,15 @@ pub(super) struct Case {
     pub(super) paused: Option<Timestamp>,
     /// Why something could not be kept, so that it is said once.
     pub(super) complaint: Option<String>,
+}
+
+/// Turns of one model in a row that left everything as it was.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// The model, if it was not the agent's own choice.
+    pub(super) model: Option<String>,
+    /// How many.
+    pub(super) idle: u32,
 }
 
 impl Clinic<'_> {

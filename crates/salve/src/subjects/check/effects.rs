@@ -79,6 +79,7 @@ impl Checkup<'_, '_> {
             return Ok(());
         }
         self.case.changed = true;
+        self.case.turns.idle = 0;
         let scrubber = &self.clinic.desk.scrubber;
         let named = files
             .iter()

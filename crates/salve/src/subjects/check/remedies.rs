@@ -98,7 +98,7 @@ impl Checkup<'_, '_> {
                 shelf.known((&self.clinic.project, self.clinic.desk.store), signature, scrubber)?;
             offers.extend(shelf::beside(known, &diagnosis));
         }
-        if mode == Mode::Agent && needs_thought(&diagnosis) {
+        if mode == Mode::Agent && needs_thought(&diagnosis) && self.agent_is_of_use() {
             offers.push(shelf::resort(What::Agent, AGAIN));
         }
         Ok(offers)
