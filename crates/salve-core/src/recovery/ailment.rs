@@ -1,6 +1,6 @@
 //! Whether tests executed, and if not, whether that is the infrastructure's doing.
 
-use crate::check::{Results, Sort};
+use crate::check::{Results, Sort, Tool};
 use crate::class::Class;
 use crate::event::Exit;
 use crate::playbook::Nature;
@@ -68,15 +68,21 @@ fn of_runner(results: &Results) -> Execution {
 }
 
 /// Tells what ails tests, given what was made of the failure's cause.
-pub fn ailment(execution: Execution, nature: Nature, class: Class) -> Ailment {
+///
+/// A failure is the code's where that is certain: a rule knows it so, or a compiler, a type checker
+/// or a linter says it. What only reads like an error of the program may be anything.
+pub fn ailment(execution: Execution, nature: Nature, class: Class, tool: Option<Tool>) -> Ailment {
+    let is_guess = tool.is_none() && class == Class::BuildError;
     match (execution, nature) {
         (Execution::All, _) => Ailment::None,
+        (Execution::Partly | Execution::Nothing, Nature::Code) if is_guess => Ailment::Unknown,
         (Execution::Partly | Execution::Nothing, Nature::Code) => Ailment::Code,
         (Execution::Partly | Execution::Nothing, Nature::Infrastructure | Nature::Transient) => {
             Ailment::Infrastructure
         }
         (Execution::Partly | Execution::Nothing, Nature::Unknown) => match class {
-            Class::Unknown => Ailment::Unknown,
+            Class::Unknown | Class::RuntimeError => Ailment::Unknown,
+            Class::BuildError if is_guess => Ailment::Unknown,
             known => match known.categories().recovery {
                 Some(_) => Ailment::Infrastructure,
                 None => Ailment::Code,

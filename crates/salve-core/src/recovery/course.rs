@@ -332,7 +332,8 @@ impl Course {
             Question::Remedy => return self.gate_says(),
             Question::NothingLeft => {
                 let finding = self.incident.findings().first().map(|finding| &finding.what);
-                match (&self.trouble, finding) {
+                let denied = self.judgement.as_ref().filter(|one| one.verdict == Verdict::Deny);
+                match (&self.trouble, denied.map(|one| &one.reason).or(finding)) {
                     (Some(trouble), _) => return trouble.clone(),
                     (None, Some(finding)) => return finding.clone(),
                     (None, None) => "nothing is known to try",

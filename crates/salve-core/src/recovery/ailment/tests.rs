@@ -144,22 +144,26 @@ fn tests_executed_or_they_did_not() {
 fn what_executed_is_never_recovered_from_and_code_neither() {
     for class in Class::ALL {
         for nature in [Nature::Infrastructure, Nature::Transient, Nature::Code, Nature::Unknown] {
-            assert_eq!(ailment(All, nature, *class), A::None);
+            assert_eq!(ailment(All, nature, *class, None), A::None);
         }
         for execution in [Partly, Nothing] {
-            assert_eq!(ailment(execution, Nature::Code, *class), A::Code);
-            assert_eq!(ailment(execution, Nature::Infrastructure, *class), A::Infrastructure);
+            let of = |nature| ailment(execution, nature, *class, Some(Tool::Rustc));
+            assert_eq!(of(Nature::Code), A::Code);
+            assert_eq!(of(Nature::Infrastructure), A::Infrastructure);
         }
     }
+    let compiled = ailment(Nothing, Nature::Code, Class::BuildError, Some(Tool::Rustc));
+    assert_eq!(compiled, A::Code);
     // Where the playbook knows nothing, the kind of failure tells.
     for (class, want) in [
         (Class::TypeError, A::Code),
         (Class::SyntaxError, A::Code),
-        (Class::BuildError, A::Code),
+        (Class::BuildError, A::Unknown),
+        (Class::RuntimeError, A::Unknown),
         (Class::VersionMismatch, A::Infrastructure),
         (Class::DiskFull, A::Infrastructure),
         (Class::Unknown, A::Unknown),
     ] {
-        assert_eq!(ailment(Nothing, Nature::Unknown, class), want, "{class}");
+        assert_eq!(ailment(Nothing, Nature::Unknown, class, None), want, "{class}");
     }
 }

@@ -1,1 +1,228 @@
+//! What a loop's files say, from stories of recoveries.
 
+use serde_json::{Value, json};
+
+use super::*;
+use crate::event::{
+    Attempted, Effect, Exit, Outcome, Proof, Proposed, RemedyKind, Repeat, Report, Scope, Source,
+    Verdict,
+};
+use crate::gate::{Category, Confidence, Severity};
+use crate::incident::testing::{Story, person, policy, subject};
+use crate::recovery::Escalation;
+use crate::scrub::Scrubbed;
+
+const LOOP: &str = "pinpoint-v1";
+
+fn text(text: &'static str) -> Scrubbed {
+    Scrubbed::literal(text)
+}
+
+/// Returns a story in which the tester proposed a command in iteration 6.
+fn proposed(command: &'static str) -> Story {
+    let mut story = Story::new(policy());
+    story.salve(Event::RecoverySought { iteration: 6, changed: Vec::new() }).unwrap();
+    story.salve(proposes(command)).unwrap();
+    story
+}
+
+fn proposes(command: &'static str) -> Event {
+    let attempted = |command, confidence| Attempted {
+        command: text(command),
+        working_dir: text("web"),
+        timeout_seconds: 300,
+        confidence: Some(confidence),
+    };
+    Event::RecoveryProposed {
+        proposal: Box::new(Proposed {
+            source: Source::Tester,
+            timestamp: Timestamp::UNIX_EPOCH,
+            category: Category::Dependency,
+            severity: Severity::Blocking,
+            error_pattern: text("Host version"),
+            root_cause: text("esbuild differs"),
+            evidence: vec![text("out.txt:3: Host version")],
+            recovery: attempted(command, Confidence::High),
+            expected_outcome: text("vitest starts"),
+            fallback: Some(attempted("bun install --force", Confidence::Medium)),
+        }),
+    }
+}
+
+/// Returns the chronicle of the loop that the story is of.
+fn told(story: &Story) -> Chronicle {
+    let mut chronicle = Chronicle::new(LOOP);
+    for entry in &story.journal {
+        let mut entry = entry.clone();
+        if let Event::Opened { subject: of, .. } = &mut entry.event {
+            *of = subject(SubjectKind::Iteration, Repeat::Safe);
+            of.name = Scrubbed::literal(LOOP);
+        }
+        chronicle.take(&entry);
+    }
+    chronicle
+}
+
+/// Returns the lines without what every line has.
+fn lines(chronicle: &Chronicle) -> Vec<Value> {
+    let line = |line: &LogLine| {
+        let mut value = serde_json::to_value(line).unwrap();
+        let map = value.as_object_mut().unwrap();
+        assert_eq!(map.remove("loop_id"), Some(json!(LOOP)));
+        assert_eq!(map.remove("iteration"), Some(json!(6)));
+        assert!(map.remove("timestamp").is_some() && map.remove("incident").is_some());
+        assert!(map.remove("seq").is_some());
+        value
+    };
+    chronicle.lines().iter().map(line).collect()
+}
+
+fn escalation(chronicle: &Chronicle) -> Value {
+    let course = chronicle.escalated().unwrap();
+    serde_json::to_value(Escalation::of(course, LOOP, "/srv/my shop").unwrap()).unwrap()
+}
+
+fn done() -> Report {
+    Report::Done
+}
+
+fn verified(proof: Proof) -> Report {
+    Report::Verified { proof, symptom: None }
+}
+
+#[test]
+fn an_auto_recovery_is_logged_in_the_formats_own_words() {
+    let mut story = proposed("bun install");
+    story.judge(RemedyKind::Command, "bun install", Verdict::Allow);
+    story.finish(Effect::Snapshot, done());
+    let run = story.run().unwrap();
+    story.now += 4_523;
+    story.salve(Event::Finished { effect: run.effect, report: done() }).unwrap();
+    story.finish(Effect::Verify, verified(Proof::Proven));
+    while let Some(run) = story.run() {
+        story.salve(Event::Finished { effect: run.effect, report: done() }).unwrap();
+    }
+    let chronicle = told(&story);
+    let want = [
+        json!({"event": "recovery_proposed", "category": "dependency", "command": "bun install", "confidence": "high"}),
+        json!({"event": "recovery_approved", "source": "auto", "command": "bun install"}),
+        json!({"event": "recovery_executed", "command": "bun install", "exit_code": 0, "duration_ms": 4_523}),
+    ];
+    assert_eq!(lines(&chronicle), want);
+    assert!(chronicle.awaiting().is_none() && chronicle.escalated().is_none());
+    let usage = serde_json::to_value(chronicle.usage()).unwrap();
+    assert_eq!(usage[0]["outcome"], "recovered");
+    assert_eq!((&usage[0]["auto_recoveries"], &usage[0]["unattended"]), (&json!(1), &json!(true)));
+    let stats = chronicle.stats();
+    assert_eq!((stats.proposals, stats.auto_recoveries, stats.auto_recovered), (1, 1, 1));
+    assert_eq!((stats.auto_success_rate, stats.escalations), (Some(1.0), 0));
+    assert_eq!(stats.categories, BTreeMap::from([(Category::Dependency, 1)]));
+}
+
+#[test]
+fn a_failed_recovery_escalates_and_both_are_logged() {
+    let mut story = proposed("bun install");
+    story.judge(RemedyKind::Command, "bun install", Verdict::Allow);
+    story.finish(Effect::Snapshot, done());
+    let failed = Report::Failed { reason: text("no network"), exit: Some(Exit::Code(1)) };
+    story.finish_apply(failed);
+    story.finish(Effect::RollBack(Scope::Attempt), done());
+    story.salve(Event::NothingLeft {}).unwrap();
+    let chronicle = told(&story);
+    let lines = lines(&chronicle);
+    assert_eq!(lines[2]["event"], "recovery_failed");
+    assert_eq!((&lines[2]["exit_code"], &lines[2]["error"]), (&json!(1), &json!("no network")));
+    let want = json!({"event": "recovery_escalated", "reason": "no network", "awaiting": "human"});
+    assert_eq!(lines[3], want);
+    let escalation = escalation(&chronicle);
+    assert_eq!(escalation["type"], "recovery_failed");
+    assert_eq!(escalation["status"], "pending");
+}
+
+#[test]
+fn an_escalation_has_every_field_and_follows_the_answer() {
+    let mut story = proposed("rm -rf node_modules && bun install");
+    story.now = 1_000;
+    story.judge(RemedyKind::Command, "rm -rf node_modules && bun install", Verdict::Ask);
+    let asked = escalation(&told(&story));
+    for (field, want) in [
+        ("timestamp", json!("1970-01-01T00:00:01Z")),
+        ("loop_id", json!(LOOP)),
+        ("iteration", json!(6)),
+        ("type", json!("recovery_approval_required")),
+        ("status", json!("pending")),
+    ] {
+        assert_eq!(asked[field], want, "{field}");
+    }
+    let recovery = &asked["recovery_proposal"]["recovery"];
+    assert_eq!(recovery["command"], "rm -rf node_modules && bun install");
+    assert_eq!(asked["recovery_proposal"]["source"], "tester");
+    assert_eq!(asked["actions"]["approve"], "salve approve-recovery --loop pinpoint-v1");
+    assert_eq!(asked["actions"]["reject"], "salve reject-recovery --loop pinpoint-v1");
+    let manual = "cd '/srv/my shop/web' && rm -rf node_modules && bun install";
+    assert_eq!(asked["actions"]["manual"], manual);
+
+    let crate::incident::Phase::Asking { number, digest, .. } = story.incident.phase() else {
+        panic!("it asks")
+    };
+    let answers = [
+        (Event::Approved { question: number, digest, note: None }, "approved"),
+        (Event::Rejected { question: number, digest, note: None }, "rejected"),
+        (Event::Resolved { note: Some(text("by hand")) }, "resolved"),
+    ];
+    for (answer, status) in answers {
+        let mut story = story.clone();
+        story.now = 61_000;
+        story.by(person("ada"), answer).unwrap();
+        let chronicle = told(&story);
+        assert_eq!(escalation(&chronicle)["status"], status);
+        assert!(chronicle.awaiting().is_none(), "{status}");
+        assert_eq!(chronicle.stats().median_time_to_resolution_ms, Some(60_000));
+        if status == "resolved" {
+            let last = json!({"event": "recovery_resolved", "by": "human", "method": "manual", "note": "by hand"});
+            assert_eq!(lines(&chronicle).last(), Some(&last));
+        }
+    }
+    story.salve(proposes("bun install")).unwrap();
+    story.salve(Event::Superseded {}).unwrap();
+    assert_eq!(escalation(&told(&story))["status"], "superseded");
+}
+
+#[test]
+fn limits_count_what_ran_unattended_since_the_run_began() {
+    let mut story = proposed("bun install");
+    story.now = 5_000;
+    story.judge(RemedyKind::Command, "bun install", Verdict::Allow);
+    story.finish(Effect::Snapshot, done());
+    story.finish_apply(Report::failed(text("no")));
+    let chronicle = told(&story);
+    let id = story.incident.id();
+    let ran = Autos { count: 1, last: Some(crate::incident::testing::time(5_000)) };
+    assert_eq!(chronicle.autos(0, None), ran);
+    // Its own fallback need not wait for the cooldown, but counts.
+    assert_eq!(chronicle.autos(0, Some(id)), Autos { count: 1, last: None });
+    assert_eq!(chronicle.autos(chronicle.last_seq(), None), Autos::default());
+}
+
+#[test]
+fn other_loops_and_other_subjects_are_left_out() {
+    let mut story = proposed("bun install");
+    story.judge(RemedyKind::Command, "bun install", Verdict::Ask);
+    let mut other = Chronicle::new("other");
+    story.journal.iter().for_each(|entry| other.take(entry));
+    assert_eq!((other.lines().len(), other.courses().count()), (0, 0));
+    let refused = Event::RecoveryRefused { name: text(LOOP), iteration: 6, reason: text("a FIFO") };
+    let mut chronicle = told(&story);
+    let entry = crate::event::Draft {
+        at: Timestamp::UNIX_EPOCH,
+        by: person("ada"),
+        incident: None,
+        event: refused,
+    };
+    let seq = chronicle.last_seq() + 1;
+    chronicle.take(&entry.clone().at_seq(seq));
+    other.take(&entry.at_seq(seq));
+    assert_eq!(chronicle.lines().last().unwrap().event, "recovery_refused");
+    assert!(other.lines().is_empty());
+    assert_eq!(chronicle.courses().next().unwrap().outcome(), None::<Outcome>);
+}
