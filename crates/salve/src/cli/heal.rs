@@ -94,11 +94,25 @@ pub(super) fn care(
     wanted: Vec<Wanted>,
     out: &Output,
 ) -> Result<ExitCode, CliError> {
+    in_clinic(project, config, out, |clinic, capture| {
+        let plan = |one| plan(one, (&clinic.project, config), &clinic.desk.scrubber);
+        let plans = wanted.iter().map(plan).collect();
+        all(clinic, plans, capture)
+    })
+}
+
+/// Does something with all that it takes to heal.
+///
+/// It ends by itself, or a signal ended it.
+pub(super) fn in_clinic(
+    project: Project,
+    config: &Config,
+    out: &Output,
+    work: impl FnOnce(&mut Clinic<'_>, &dyn Fn() -> Capture) -> Result<Result<Exit, ExitCode>, CliError>,
+) -> Result<ExitCode, CliError> {
     let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
         .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))?;
     mend_git(&project, out)?;
-    let plans: Vec<CheckPlan> =
-        wanted.iter().map(|one| plan(one, (&project, config), &scrubber)).collect();
     let store = Store::open(&project)?;
     tell_mended(&store, out);
     let _notices = Notifier::start(&project, Plan::new(&config.settings), &scrubber)?;
@@ -140,7 +154,7 @@ pub(super) fn care(
     heed_control(&mut clinic);
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX).max(2_000);
     let capture = || Capture::new(outlet.clone(), Look::Plain).with_lines(lines);
-    let ended = all(&mut clinic, plans, capture)?;
+    let ended = work(&mut clinic, &capture)?;
     Ok(match ended {
         Ok(exit) => {
             right.give_back();
@@ -155,7 +169,7 @@ pub(super) fn care(
 fn all(
     clinic: &mut Clinic<'_>,
     plans: Vec<CheckPlan>,
-    capture: impl Fn() -> Capture,
+    capture: &dyn Fn() -> Capture,
 ) -> Result<Result<Exit, ExitCode>, CliError> {
     let mut worst = Exit::Well;
     for plan in plans {
@@ -282,7 +296,11 @@ impl Wanted {
     }
 }
 
-fn plan(wanted: &Wanted, (project, config): (&Project, &Config), scrubber: &Scrubber) -> CheckPlan {
+pub(super) fn plan(
+    wanted: &Wanted,
+    (project, config): (&Project, &Config),
+    scrubber: &Scrubber,
+) -> CheckPlan {
     let Wanted { kind, name, entry } = wanted;
     let command = entry.command.clone().unwrap_or_default();
     let mut env: Vec<(OsString, OsString)> =

@@ -1,4 +1,7 @@
-//! `salve loop`: lets an agent work on a check, turn by turn, until it is green or gets nowhere.
+//! `salve loop`: agents that work turn by turn until the work is done.
+
+pub(super) mod attach;
+pub(super) mod stats;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,7 +16,10 @@ use super::{CliError, Output};
 
 /// Arguments of `salve loop`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
     /// Agent: a command that gets the task on stdin, or claude, codex or gemini
     /// [default: that of agent.runtime]
     #[arg(long, value_name = "AGENT")]
@@ -29,8 +35,22 @@ pub(super) struct Args {
     command: Vec<OsString>,
 }
 
+/// What is wanted of a loop.
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Recover the tests of a loop that somebody else runs, by its recovery.json
+    Attach(attach::Args),
+    /// Show how recoveries came out
+    Stats(stats::Args),
+}
+
 /// Runs the loop, in two processes: one that works and one that keeps.
 pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    match &args.what {
+        Some(What::Attach(args)) => return kept(|| attach::run(args, out)),
+        Some(What::Stats(args)) => return stats::run(args, out).map(Into::into),
+        None => {}
+    }
     kept(|| {
         let project = locate(out)?;
         let mut config = super::config::in_force(out)?;

@@ -31,6 +31,16 @@ pub struct Stamp {
     modified: Option<SystemTime>,
 }
 
+impl Stamp {
+    /// Tells whether the file was written after `began`.
+    pub fn is_after(self, began: Timestamp) -> bool {
+        // File systems keep times less exactly than clocks tell them.
+        let slack = SignedDuration::from_millis(20);
+        let written = self.modified.and_then(|at| Timestamp::try_from(at).ok());
+        written.is_none_or(|at| at.saturating_add(slack).unwrap_or(at) >= began)
+    }
+}
+
 /// What was found in the place of a proposal.
 #[derive(Debug)]
 pub enum Found {
@@ -138,12 +148,9 @@ fn parse(text: &str, stamp: Stamp, turn: Turn) -> Result<Option<Proposal>, Refus
     if value.get("source").and_then(Value::as_str) == Some("salve") {
         return Ok(None);
     }
-    let modified = stamp.modified.and_then(|at| Timestamp::try_from(at).ok());
-    // File systems keep times less exactly than clocks tell them.
-    let written = modified.unwrap_or(Timestamp::MAX);
-    let slack = SignedDuration::from_millis(20);
-    if written.saturating_add(slack).unwrap_or(written) < turn.began {
-        return Err(Refused::Old(written));
+    if !stamp.is_after(turn.began) {
+        let written = stamp.modified.and_then(|at| Timestamp::try_from(at).ok());
+        return Err(Refused::Old(written.unwrap_or(turn.began)));
     }
     if let Some(iteration) = value.get("iteration").and_then(Value::as_u64)
         && iteration != u64::from(turn.iteration)

@@ -18,7 +18,7 @@ fn written(ward: &Ward) -> usize {
 }
 
 /// Kills the keeper and its worker at once.
-fn kill(salve: &mut Child) {
+pub(crate) fn kill(salve: &mut Child) {
     let signal = |name: &str, pid: u32| {
         let _ = std::process::Command::new("kill").args(["-s", name, &pid.to_string()]).status();
     };

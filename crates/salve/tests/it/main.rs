@@ -31,6 +31,7 @@ mod memory;
 mod notify;
 mod people;
 mod playbook;
+mod recovery;
 mod rules;
 mod scrub;
 mod store_faults;

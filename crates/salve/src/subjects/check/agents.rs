@@ -8,7 +8,8 @@ use salve_core::repair::{Tale, earlier, evidence_path};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::Input;
-use super::checkup::{Checkup, Turns};
+use super::case::Turns;
+use super::checkup::Checkup;
 use super::context::Reader;
 use crate::agent::{AgentEvent, Bounds, End, Ending, Profile, Task};
 use crate::heal::agents::{Call, Launched, words};

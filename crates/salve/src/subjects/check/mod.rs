@@ -7,6 +7,7 @@
 
 mod agents;
 mod breakers;
+mod case;
 mod checkup;
 mod context;
 mod effects;

@@ -71,7 +71,11 @@ impl Checkup<'_, '_> {
         let autos = quest.files.chronicle(store)?.autos(quest.since, Some(incident.id()));
         let state = State {
             auto_recoveries_this_run: autos.count,
-            seconds_since_last_auto: autos.last.map(|last| ago(now, last).as_secs_f64()),
+            // A fallback is part of its own recovery, for which nothing has to cool down.
+            seconds_since_last_auto: match autos.last {
+                Some(last) => Some(ago(now, last).as_secs_f64()),
+                None => Some(f64::MAX),
+            },
         };
         self.clinic.shelf.set_auto(&state);
         let mut offers = self.of_tester(&state);
@@ -108,6 +112,10 @@ impl Checkup<'_, '_> {
 
     /// Returns what playbook and memory have against the failure, and nobody proposed already.
     fn of_salve(&self, proposed: &[Offer]) -> Result<Vec<Offer>, StoreError> {
+        if self.has_no_tests() {
+            // What nobody saw to fail is the tester's to judge.
+            return Ok(Vec::new());
+        }
         let diagnosis = self.case.diagnosis.clone().unwrap_or_else(Diagnosis::unknown);
         let (shelf, scrubber) = (&self.clinic.shelf, &self.clinic.desk.scrubber);
         let mut offers = shelf.prescribed(&diagnosis, &self.case.failed, Mode::Legacy, scrubber);

@@ -10,7 +10,7 @@ use salve_core::check::proof::{
 };
 use salve_core::check::tamper::Weakening;
 use salve_core::check::{self, Counts, Results};
-use salve_core::event::{Effect, Event, RemedyKind, Report, Scope};
+use salve_core::event::{Effect, Event, Proof, RemedyKind, Report, Scope};
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
@@ -26,6 +26,10 @@ impl Checkup<'_, '_> {
     /// Finds out whether the remedy made the check green.
     pub(super) fn prove(&mut self, effect: Effecting, ran: &Ran) -> Result<(), StoreError> {
         let touched = self.touched();
+        if self.has_no_tests() {
+            let why = Scrubbed::literal("there are no tests to run, so nothing is proven");
+            return self.conclude(effect, Proof::Transient, why);
+        }
         if self.quest.is_some() {
             // What judges a loop's tests is the loop; here they only have to execute.
             let touched = match touched {
@@ -109,12 +113,22 @@ impl Checkup<'_, '_> {
             why.push_str(&self.give_verifier_back(trials));
         }
         let why = self.clinic.desk.scrubber.scrub(&why);
-        self.remark(&Remark::Judged { proof: judged.proof, why: why.clone() });
+        self.conclude(effect, judged.proof, why)
+    }
+
+    /// Says what was found, and why.
+    fn conclude(
+        &mut self,
+        effect: Effecting,
+        proof: Proof,
+        why: Scrubbed,
+    ) -> Result<(), StoreError> {
+        self.remark(&Remark::Judged { proof, why: why.clone() });
         let text = self.clinic.desk.scrubber.scrub(&format!("proof: {why}"));
         if let Some(incident) = self.incident.as_ref().map(Incident::id) {
             self.append(incident, Event::Noted { text })?;
         }
-        self.finish(effect, Report::Verified { proof: judged.proof, symptom: None })
+        self.finish(effect, Report::Verified { proof, symptom: None })
     }
 
     /// Puts what judges the check back as it was, which the repair did not need to change.

@@ -4,16 +4,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Event, Proposed};
+use salve_core::event::{Event, Exit, Proposed, Source};
 use salve_core::gate::Proposal;
-use salve_core::incident::{Incident, Phase};
-use salve_core::playbook::Diagnosis;
+use salve_core::incident::{Incident, Phase, Run as Effecting};
+use salve_core::playbook::{Diagnosis, Nature};
 use salve_core::recovery::{self, Ailment, Execution, Failure};
 use salve_core::scrub::Scrubbed;
 
 use super::checkup::Checkup;
 use super::recover::Sought;
-use super::{Ending, Ran};
+use super::{Ending, Input, Ran};
 use crate::heal::cause::{self, Evidence};
 use crate::heal::files::with_causes;
 use crate::heal::loop_files::LoopFiles;
@@ -100,19 +100,25 @@ impl Checkup<'_, '_> {
         Ok(())
     }
 
+    /// Tells whether the failure has to be seen once more before it is recovered from: only then is
+    /// it sure that the tester's command helped.
+    pub(super) fn looks_twice(&mut self) -> bool {
+        let has_tests = !self.has_no_tests() && self.settled.is_none();
+        match &mut self.quest {
+            Some(quest) if quest.seen == 0 && quest.proposal.is_some() && has_tests => {
+                quest.seen = 1;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
     /// Tells whether a run came out as it should: green, or in a loop, executed.
     pub(super) fn is_well(&mut self, ran: &Ran) -> bool {
         if self.quest.is_none() {
             return ran.is_green();
         }
-        let evidence = self.examine(ran);
-        let results = self.results(&ran.output);
-        let execution = recovery::executed(&results, evidence.symptom.class, &ran.exit);
-        let diagnosis = match execution {
-            Execution::All => Diagnosis::unknown(),
-            Execution::Partly | Execution::Nothing => self.found(&evidence),
-        };
-        let ailment = recovery::ailment(execution, diagnosis.nature, evidence.symptom.class);
+        let (ailment, execution) = self.ailment(ran);
         let is_tried = self.incident.is_some();
         let is_off = !self.clinic.shelf.policy.is_enabled() && !is_tried;
         let Some(quest) = &mut self.quest else { return false };
@@ -125,6 +131,44 @@ impl Checkup<'_, '_> {
             // Only the tester claims that it is the infrastructure; what was begun goes on.
             Ailment::Unknown => !(is_tried || quest.proposal.is_some()),
         }
+    }
+
+    /// Finds out what ails tests that came out so.
+    fn ailment(&self, ran: &Ran) -> (Ailment, Execution) {
+        let is_proposed = self.quest.as_ref().is_some_and(|quest| quest.proposal.is_some());
+        match (self.has_no_tests(), ran.is_green(), is_proposed) {
+            (true, true, _) => return (Ailment::None, Execution::All),
+            (true, false, true) => return (Ailment::Infrastructure, Execution::Nothing),
+            (true, false, false) => return (Ailment::Unknown, Execution::Nothing),
+            (false, _, _) => {}
+        }
+        let evidence = self.examine(ran);
+        let (results, class) = (self.results(&ran.output), evidence.symptom.class);
+        let execution = recovery::executed(&results, class, &ran.exit);
+        let nature = match execution {
+            Execution::All => Nature::Unknown,
+            Execution::Partly | Execution::Nothing => self.found(&evidence).nature,
+        };
+        (recovery::ailment(execution, nature, class, results.tool), execution)
+    }
+
+    /// Tells whether there is nothing to run by which Salve could see for itself.
+    pub(super) fn has_no_tests(&self) -> bool {
+        self.quest.is_some() && self.plan.argv.is_empty()
+    }
+
+    /// Takes the tester's word for how the tests come out, where there are none to run.
+    pub(super) fn take_its_word(&self, verifies: Option<Effecting>) {
+        let proposal = self.quest.as_ref().and_then(|quest| quest.proposal.as_ref());
+        let lines = proposal.map(|proposal| proposal.diagnosis.evidence.join("\n"));
+        let (code, output) = match verifies {
+            Some(_) => (0, String::new()),
+            None => (1, lines.unwrap_or_default()),
+        };
+        let (exit, took) = (Exit::Code(code), Duration::ZERO);
+        let ran = Ran { exit, took, output, stopped: false, left: 0 };
+        // Nobody is left to tell when the run of Salve is over.
+        let _ = self.clinic.inbox.0.send(Input::Ran { verifies, ran });
     }
 
     fn found(&self, evidence: &Evidence) -> Diagnosis {
@@ -141,6 +185,26 @@ impl Checkup<'_, '_> {
             Found::Nothing => {}
             Found::Refused(refused) => self.refuse(&with_causes(&refused))?,
         }
+        Ok(())
+    }
+
+    /// Takes up the proposal of an incident that goes on: as its file has it, or the journal.
+    fn recall_proposal(&mut self) -> Result<(), StoreError> {
+        let (Some(quest), Some(incident)) = (&mut self.quest, &self.incident) else {
+            return Ok(());
+        };
+        let (stamp, found) = recovery_file::read(&quest.files.proposal(), quest.turn);
+        quest.stamp = stamp;
+        let chronicle = quest.files.chronicle(self.clinic.desk.store)?;
+        let course = chronicle.courses().find(|course| course.id() == incident.id());
+        let kept = course.and_then(|course| course.proposal.as_ref());
+        let kept = kept.filter(|kept| kept.source == Source::Tester).map(recovery::to_json);
+        let kept = kept.and_then(|kept| Proposal::read(&kept).ok()).map(Box::new);
+        quest.proposal = match found {
+            Found::Proposal(proposal) => Some(proposal),
+            // What became of the file since does not take back what was proposed.
+            Found::Nothing | Found::Refused(_) => kept,
+        };
         Ok(())
     }
 
@@ -250,7 +314,7 @@ impl Checkup<'_, '_> {
 
     /// Takes up an incident of an earlier run: what it asks goes on being asked.
     pub(super) fn resume_quest(&mut self) -> Result<(), StoreError> {
-        self.read_proposal()?;
+        self.recall_proposal()?;
         let root = self.clinic.project.root().to_path_buf();
         let name = self.clinic.desk.scrubber.scrub(&self.plan.name);
         if let Some(quest) = &mut self.quest {

@@ -75,7 +75,8 @@ impl Recovered {
         let ailment = quest.as_ref().map_or(Ailment::None, |quest| quest.ailment);
         let last = quest.and_then(|quest| quest.last);
         match (ending, last) {
-            (Ending::Green | Ending::Healed(_), Some(ran)) => match ailment {
+            (Ending::Healed(_), Some(ran)) => Recovered::Executes(ran),
+            (Ending::Green, Some(ran)) => match ailment {
                 Ailment::None => Recovered::Executes(ran),
                 Ailment::Code | Ailment::Unknown | Ailment::Infrastructure => {
                     Recovered::NotInfrastructure(ran)

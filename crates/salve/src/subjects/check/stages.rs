@@ -8,7 +8,8 @@ use salve_core::incident::{Holder, Incident, Phase, Told};
 use salve_core::repair::evidence_path;
 use salve_core::scrub::Scrubbed;
 
-use super::checkup::{Case, Checkup};
+use super::case::Case;
+use super::checkup::Checkup;
 use super::{Ending, Ran};
 use crate::heal::cause::Evidence;
 use crate::heal::{Presence, failure_log};
