@@ -87,6 +87,16 @@ impl Action {
         self.steps.is_empty()
     }
 
+    /// Returns the commands that it runs.
+    pub fn commands(&self) -> impl Iterator<Item = String> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Run { argv, .. } => Some(argv.join(" ")),
+            Step::SetAside { .. } | Step::Clear { .. } | Step::Unlock { .. } | Step::End { .. } => {
+                None
+            }
+        })
+    }
+
     /// Returns whether a step may change a file that git tracks.
     pub fn edits_tracked(&self) -> bool {
         self.steps.iter().any(|step| match step {

@@ -47,6 +47,7 @@ pub use output::Output;
 
 use self::answer::Word;
 use crate::process::keeper;
+use crate::sandbox;
 
 /// Keeps dev servers, checks, tool calls and agent loops alive.
 #[derive(Debug, Parser)]
@@ -160,6 +161,9 @@ enum Command {
 
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
+    if let Some(code) = sandbox::enter(std::env::args_os().skip(1)) {
+        return code;
+    }
     // The keeper lives as long as the servers do and should be small: it does not even parse.
     if is_kept(std::env::args_os().skip(1))
         && !keeper::is_worker()

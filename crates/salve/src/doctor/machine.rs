@@ -5,12 +5,9 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope,
-};
-
 use super::Finding;
-use super::probe::{ProbeError, ask, find};
+use super::probe::{ProbeError, ask};
+use crate::sandbox::{Landlock, Means, SHELL, Spaces};
 
 /// How long a program may take to tell its version.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,7 +18,7 @@ const AGENTS: [&str; 3] = ["claude", "codex", "gemini"];
 
 /// Runs the machine's checks.
 pub(super) fn examine() -> Vec<Finding> {
-    vec![git(), landlock(), bubblewrap(), agents(), ports(), watches()]
+    vec![git(), sandbox(Means::here()), agents(), ports(), watches()]
 }
 
 fn git() -> Finding {
@@ -41,45 +38,41 @@ fn git() -> Finding {
     }
 }
 
-/// Asks the kernel for rulesets it would enforce; making one restricts nobody.
-fn landlock() -> Finding {
-    let hard = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    let files = |abi| hard().handle_access(AccessFs::from_all(abi)).and_then(Ruleset::create);
-    let net = |abi| hard().handle_access(AccessNet::from_all(abi)).and_then(Ruleset::create);
-    if files(ABI::V1).is_err() {
-        return Finding::warn(
+/// Says what holds the commands that heal.
+fn sandbox(means: Means) -> Finding {
+    let enforced = match means.landlock {
+        Landlock::None => {
+            return Finding::warn(
+                "sandbox",
+                "Landlock is not available: commands that heal wait for a person",
+                "use Linux 5.13 or newer with Landlock enabled (boot with lsm=landlock,…), or set \
+                 recovery.sandbox.mode = \"off\"",
+            );
+        }
+        Landlock::Files => "writes",
+        Landlock::Ports | Landlock::Devices => "writes, TCP ports",
+        Landlock::Signals => "writes, TCP ports, signals",
+    };
+    let limits = "limits on files, processor time and processes";
+    let (spaces, network) = match (means.spaces, means.landlock >= Landlock::Ports) {
+        (Spaces::Root | Spaces::User, true) => ("namespaces seal .salve and git's hooks", ""),
+        (Spaces::Root | Spaces::User, false) => {
+            ("namespaces seal .salve and git's hooks", "; network \"web\" is not held")
+        }
+        (Spaces::None, true) => ("nothing seals .salve", "; network \"none\" is held for TCP only"),
+        (Spaces::None, false) => ("nothing seals .salve", "; the network is not held"),
+    };
+    let detail = format!("Landlock holds {enforced}; {spaces}; {limits}{network}");
+    match (means.spaces, means.landlock >= Landlock::Ports) {
+        (Spaces::Root | Spaces::User, true) => Finding::ok("sandbox", detail),
+        (Spaces::Root | Spaces::User, false) => {
+            Finding::warn("sandbox", detail, "use Linux 6.7 or newer to hold the network")
+        }
+        (Spaces::None, _) => Finding::warn(
             "sandbox",
-            "Landlock is not available: commands of agents go to a person",
-            "use Linux 5.13 or newer with Landlock enabled (boot with lsm=landlock,…)",
-        );
-    }
-    let mut parts = vec!["files"];
-    if files(ABI::V3).is_ok() {
-        parts.push("truncation");
-    }
-    if net(ABI::V4).is_ok() {
-        parts.push("TCP ports");
-    }
-    if hard().scope(Scope::from_all(ABI::V6)).and_then(Ruleset::create).is_ok() {
-        parts.push("signals and abstract sockets");
-    }
-    Finding::ok("sandbox", format!("Landlock enforces {}", parts.join(", ")))
-}
-
-fn bubblewrap() -> Finding {
-    let args =
-        ["--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", "--die-with-parent", "true"];
-    match ask("bwrap", &args, PATIENCE) {
-        Ok(_) => Finding::ok("bubblewrap", "works"),
-        Err(ProbeError::NotFound) => Finding::warn(
-            "bubblewrap",
-            "not installed: Landlock alone is used",
-            "install bubblewrap",
-        ),
-        Err(error) => Finding::warn(
-            "bubblewrap",
-            format!("installed but does not work: {error}"),
-            "allow unprivileged user namespaces, or run without it: Landlock alone is used",
+            detail,
+            "allow unprivileged user namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0 \
+             on Ubuntu; in a container, a seccomp profile that allows unshare and mount)",
         ),
     }
 }
@@ -133,10 +126,12 @@ fn watches() -> Finding {
     }
 }
 
-/// Returns whether a shell is there to run commands by absolute path.
+/// Returns whether the shell is there that commands are given to.
 pub(super) fn shell() -> Finding {
-    match find("sh") {
-        Some(path) => Finding::ok("shell", path.display().to_string()),
-        None => Finding::fail("shell", "no sh on the PATH", "put a POSIX shell on the PATH"),
+    match fs::metadata(SHELL) {
+        Ok(meta) if meta.is_file() => Finding::ok("shell", SHELL),
+        Ok(_) | Err(_) => {
+            Finding::fail("shell", format!("no {SHELL}"), format!("put a POSIX shell at {SHELL}"))
+        }
     }
 }

@@ -174,6 +174,7 @@ pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> KnownEnd {
         },
     };
     let job = Job {
+        command: &known.command,
         argv: sandbox::shell(&known.command),
         root: &known.root,
         dir,
@@ -185,17 +186,18 @@ pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> KnownEnd {
         Ok(ran) => ran,
         Err(error) => return not_run(failed(scrubber, &error)),
     };
-    let (report, code) = match ran.exit {
-        Exit::Code(0) => (Report::Done, Some(0)),
-        Exit::TimedOut | Exit::Hung => (Report::TimedOut, None),
-        exit @ (Exit::Code(_) | Exit::Signal(_)) => {
+    let code = match ran.exit {
+        Exit::Code(code) => Some(code),
+        Exit::Signal(_) | Exit::TimedOut | Exit::Hung => None,
+    };
+    let report = match (ran.breach, ran.exit) {
+        (Some(breach), _) => failed(scrubber, &breach),
+        (None, Exit::Code(0)) => Report::Done,
+        (None, Exit::TimedOut | Exit::Hung) => Report::TimedOut,
+        (None, exit @ (Exit::Code(_) | Exit::Signal(_))) => {
             let last = ran.output.trim_end().lines().last().unwrap_or_default().to_owned();
             let reason = scrubber.scrub(&format!("{}: {last}", exit_text(&exit)));
-            let code = match exit {
-                Exit::Code(code) => Some(code),
-                Exit::Signal(_) | Exit::TimedOut | Exit::Hung => None,
-            };
-            (Report::Failed { reason, exit: Some(exit) }, code)
+            Report::Failed { reason, exit: Some(exit) }
         }
     };
     KnownEnd { report, code, took: ran.took }

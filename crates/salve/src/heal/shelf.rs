@@ -237,6 +237,7 @@ impl<'a> Shelf<'a> {
             rule: scrubber.scrub(&judged.verdict.rule().to_string()),
             reason: scrubber.scrub(judged.verdict.reason()),
         };
+        let judgement = self.unless_held(judgement, [command.as_str()]);
         let what = What::Known { command, seconds, dir: judged.dir.map(Arc::new) };
         Offer { candidate: Candidate { remedy, confidence }, judgement, what }
     }
@@ -271,12 +272,35 @@ impl<'a> Shelf<'a> {
             (PlaybookAuto::Safe, false) | (PlaybookAuto::None, _) => Verdict::Ask,
         };
         let judgement = Judgement { verdict, rule: scrubber.scrub(rule), reason: why.clone() };
+        let commands: Vec<String> = action.commands().collect();
+        let judgement = self.unless_held(judgement, commands.iter().map(String::as_str));
         let what = match action.is_restart() {
             true => What::Again,
             false => What::Playbook(action.clone()),
         };
         let confidence = SURE.saturating_sub(u16::try_from(place).unwrap_or(SURE));
         Offer { candidate: Candidate { remedy: remedy.clone(), confidence }, judgement, what }
+    }
+
+    /// Returns a judgement as it is where the sandbox can hold these commands; where it cannot, a
+    /// person is asked.
+    fn unless_held<'c>(
+        &self,
+        judgement: Judgement,
+        commands: impl IntoIterator<Item = &'c str>,
+    ) -> Judgement {
+        let lack = || commands.into_iter().find_map(|command| self.sandbox.lack(command));
+        match judgement.verdict {
+            Verdict::Ask | Verdict::Deny => judgement,
+            Verdict::Allow => match lack() {
+                None => judgement,
+                Some(lack) => Judgement {
+                    verdict: Verdict::Ask,
+                    rule: Scrubbed::literal("recovery.sandbox.mode"),
+                    reason: Scrubbed::literal(lack.as_str()),
+                },
+            },
+        }
     }
 }
 

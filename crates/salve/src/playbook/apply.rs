@@ -15,24 +15,10 @@ use super::aside::{self, Aside, remove};
 use super::look::{is_tracked, procs};
 use crate::gate::DirError;
 use crate::process::Care;
-use crate::sandbox::{Job, REMEDY, Ran, SandboxError};
+use crate::sandbox::{Breach, Job, REMEDY, Ran, SandboxError};
 
 /// How long a process may take to end by itself.
 const GRACE: Duration = Duration::from_secs(3);
-
-/// Variables that keep tools from asking questions and from doing more than installing.
-const QUIET: &[(&str, &str)] = &[
-    ("npm_config_yes", "true"),
-    ("npm_config_update_notifier", "false"),
-    ("COREPACK_ENABLE_DOWNLOAD_PROMPT", "0"),
-    ("HUSKY", "0"),
-    ("PIP_NO_INPUT", "1"),
-    ("PIP_REQUIRE_VIRTUALENV", "1"),
-    ("POETRY_NO_INTERACTION", "1"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-    ("NEXT_TELEMETRY_DISABLED", "1"),
-    ("NO_COLOR", "1"),
-];
 
 /// What an applied action has to tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +76,15 @@ pub enum ApplyError {
         /// Why it could not.
         #[source]
         source: SandboxError,
+    },
+    /// A program did what none may do.
+    #[error("`{command}` was not good")]
+    Breach {
+        /// The command.
+        command: String,
+        /// What it did.
+        #[source]
+        source: Breach,
     },
     /// A program failed or took too long.
     #[error("`{command}` failed ({exit:?})")]
@@ -232,18 +227,21 @@ fn run(
     let command = argv.join(" ");
     let dir = crate::gate::resolve(ask.root, dir)
         .map_err(|source| ApplyError::Place { command: command.clone(), source })?;
-    let mut env: Vec<(OsString, OsString)> = ask.env.to_vec();
-    env.extend(QUIET.iter().map(|(name, value)| (name.into(), value.into())));
+    let passed = ask.env.iter().filter(|(name, _)| ask.sandbox.passes(name));
     let job = Job {
+        command: &command,
         argv: argv.iter().map(OsString::from).collect(),
         root: ask.root,
         dir: &dir,
-        env,
+        env: passed.cloned().collect(),
         name: REMEDY.to_owned(),
         limit,
     };
     let ran = ask.sandbox.run(care, &job);
     let ran = ran.map_err(|source| ApplyError::Run { command: command.clone(), source })?;
+    if let Some(source) = ran.breach {
+        return Err(ApplyError::Breach { command, source });
+    }
     if ran.exit == Exit::Code(0) {
         return Ok(ran);
     }

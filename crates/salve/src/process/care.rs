@@ -266,6 +266,11 @@ impl Care {
         }
     }
 
+    /// Returns how many processes of that server live.
+    pub(crate) fn count(&self, running: &Running) -> usize {
+        family::members(&self.shared, &running.life).len()
+    }
+
     /// Returns what lives of that server besides its main process.
     pub fn leftovers(&self, running: &Running) -> Vec<Found> {
         let members = family::members(&self.shared, &running.life);

@@ -22,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use capture::{Capture, LINES, Logs, Look, OLDER, Outlet, Side, older};
 pub use care::{Care, CareError, EndReport, Ended, Running};
+pub(crate) use command::{Bounded, Bounds, run_bounded};
 pub use command::{CommandEnd, run_command};
 pub(crate) use launch::Input;
 pub use launch::{SpawnError, Spec, Terminal};

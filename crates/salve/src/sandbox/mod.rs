@@ -1,13 +1,43 @@
 //! The one sandbox for every command that Salve runs as a remedy.
 //!
 //! Whoever wants a command run says what, where and for how long ([`Job`]); what it may reach is the
-//! settings' business ([`Sandbox`]).
+//! settings' business ([`Sandbox`]). The command is started by this very program, which takes all
+//! bounds on itself and then becomes the command ([`enter`]): a session and a private directory for
+//! temporary files of its own, no new privileges, limits, no files but the first three, a short
+//! environment, and rules of the kernel on what it writes to, connects to and signals.
+//!
+//! What holds it depends on the machine ([`Means`]):
+//!
+//! | | namespaces and Landlock | Landlock alone |
+//! |---|---|---|
+//! | writes outside of project, caches, temporary files | refused | refused |
+//! | writes to Salve's settings, git's settings and hooks | refused | found afterwards and undone |
+//! | writes to `.salve/` | refused | not held |
+//! | network `none` | nothing is reachable | no TCP (ABI 4) |
+//! | network `web` | TCP to the listed ports only (ABI 4) | the same |
+//! | signals to others | refused (ABI 6) | the same |
+//!
+//! UDP is held only by `none` with namespaces. Reading is not held.
+//!
+//! **Invariants:** a command that must be held runs with all that this machine can hold it by, or
+//! not at all; where the machine can do nothing, a person is asked first ([`Sandbox::lack`]); the
+//! command runs in the directory that was judged, whatever its path leads to later.
 
+mod caches;
+mod enter;
+mod env;
+mod means;
+mod plan;
+mod ports;
+mod seal;
+mod spaces;
 #[cfg(test)]
 pub(crate) mod tests;
 mod writes;
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,33 +45,47 @@ use std::time::Duration;
 
 use salve_core::event::Exit;
 
-use crate::config::{Network, SandboxSettings};
-use crate::gate::WorkingDir;
-use crate::process::{Capture, Care, Look, Outlet, SpawnError, Spec, Terminal, run_command};
+pub use enter::enter;
+pub use means::{Landlock, Means, Spaces};
+use plan::{Hold, Plan};
+use seal::Seal;
 pub(crate) use writes::Writes;
 
+use crate::config::{Network, SandboxMode, SandboxSettings};
+use crate::dirs;
+use crate::gate::WorkingDir;
+use crate::process::{
+    Bounded, Bounds, Capture, Care, Look, Outlet, SpawnError, Spec, Terminal, run_bounded,
+};
+
 /// The shell that commands are given to.
-const SHELL: &str = "/bin/sh";
+pub const SHELL: &str = "/bin/sh";
 
 /// The name of the processes that carry out a remedy.
 pub(crate) const REMEDY: &str = "remedy";
+
+/// How many processes a command may have at once; the kernel does not count root's.
+pub const PROCESSES: usize = 2_048;
 
 /// How commands are kept within bounds, as the settings say.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     settings: Arc<SandboxSettings>,
+    means: Option<Means>,
 }
 
 /// A command to run.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
+    /// The command as the rules know it.
+    pub command: &'a str,
     /// The program and its arguments.
     pub argv: Vec<OsString>,
     /// The project's root, absolute: what lies below it may be written to.
     pub root: &'a Path,
     /// Where it runs, held open since it was judged.
     pub dir: &'a WorkingDir,
-    /// What its environment should have beside our own.
+    /// What its environment has beside what passes of our own.
     pub env: Vec<(OsString, OsString)>,
     /// The name of its processes.
     pub name: String,
@@ -58,6 +102,40 @@ pub struct Ran {
     pub took: Duration,
     /// The last lines it wrote, not scrubbed.
     pub output: String,
+    /// What it did that no command may do.
+    pub breach: Option<Breach>,
+}
+
+/// What no command may do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Breach {
+    /// It changed what is sealed; the old is back in place.
+    #[error("it changed {}, which was put back", .0.join(", "))]
+    Wrote(Vec<String>),
+    /// It started too many processes and was ended.
+    #[error("it started more than {PROCESSES} processes")]
+    Crowd,
+}
+
+/// Why a command cannot be held on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// There is nothing to hold it by.
+    Landlock,
+    /// It is to have no network, and that cannot be taken from it.
+    Network,
+}
+
+impl Lack {
+    /// Returns it in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Landlock => {
+                "nothing on this machine can keep it within the project (Landlock is not available)"
+            }
+            Self::Network => "its network cannot be cut off on this machine",
+        }
+    }
 }
 
 /// Why a command was not run.
@@ -66,50 +144,152 @@ pub enum SandboxError {
     /// It could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// The thread for it could not be had.
-    #[error("no thread for the command")]
-    Thread,
+    /// There is no place for its temporary files.
+    #[error("cannot make a private directory for temporary files")]
+    Temporary(#[source] io::Error),
+    /// Its bounds could not be set, or the program is not there.
+    #[error("{0}")]
+    Refused(String),
+    /// What it changed against the rules could not be put back.
+    #[error("cannot put back what it changed")]
+    Undo(#[source] io::Error),
 }
 
 impl Sandbox {
-    /// Returns the sandbox that the settings describe.
+    /// Returns the sandbox that the settings describe, on this machine.
     pub fn new(settings: &SandboxSettings) -> Self {
-        Self { settings: Arc::new(settings.clone()) }
+        Self { settings: Arc::new(settings.clone()), means: None }
     }
 
-    /// Returns what a command reaches by network.
-    pub fn network(&self, command: &str) -> Network {
-        self.settings.network(command)
+    /// Returns the sandbox that the settings describe, on a machine with these means.
+    pub fn with_means(settings: &SandboxSettings, means: Means) -> Self {
+        Self { settings: Arc::new(settings.clone()), means: Some(means) }
+    }
+
+    fn means(&self) -> Means {
+        self.means.unwrap_or_else(Means::here)
+    }
+
+    /// Returns why a command cannot be held as the settings want it, if it cannot: then only a
+    /// person may have it run.
+    pub fn lack(&self, command: &str) -> Option<Lack> {
+        match self.settings.mode {
+            SandboxMode::Off => return None,
+            SandboxMode::Require => {}
+        }
+        let Means { landlock, spaces } = self.means();
+        let cut = spaces != Spaces::None || landlock >= Landlock::Ports;
+        if landlock == Landlock::None {
+            Some(Lack::Landlock)
+        } else if self.settings.network(command) == Network::None && !cut {
+            Some(Lack::Network)
+        } else {
+            None
+        }
+    }
+
+    /// Returns whether commands get the variable of this name.
+    pub fn passes(&self, name: &OsStr) -> bool {
+        match self.settings.mode {
+            SandboxMode::Off => true,
+            SandboxMode::Require => env::passes(name, &self.settings.env),
+        }
     }
 
     /// Runs a command until it ends, at most for its limit, and ends whatever it leaves behind.
     ///
     /// # Errors
     ///
-    /// When it could not even be started.
+    /// When it was not run, or what it did against the rules could not be undone.
     pub fn run(&self, care: &Care, job: &Job<'_>) -> Result<Ran, SandboxError> {
-        // The handle, not the path: whatever stands there by now, this is what was judged.
-        let dir = PathBuf::from(format!("/proc/self/fd/{}", job.dir.handle().as_raw_fd()));
-        let spec = Spec {
-            argv: job.argv.clone(),
-            dir,
-            env: job.env.clone(),
-            server: job.name.clone(),
-            terminal: Terminal::Pipes,
-            output: Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain)),
-        };
-        let end = std::thread::scope(|scope| {
-            let work = || {
-                writes::confine(job.root);
-                run_command(care, &spec, job.limit)
-            };
-            scope.spawn(work).join().map_err(|_| SandboxError::Thread)
-        })??;
-        Ok(Ran { exit: end.exit, took: end.took, output: end.output })
+        match self.settings.mode {
+            SandboxMode::Off => {
+                let env = job.env.iter().cloned().chain(env::quiet()).collect();
+                run_in(care, job, (job.argv.clone(), env))
+            }
+            SandboxMode::Require => self.run_held(care, job),
+        }
     }
+
+    fn run_held(&self, care: &Care, job: &Job<'_>) -> Result<Ran, SandboxError> {
+        let private = tempfile::Builder::new().prefix("salve-remedy-").tempdir();
+        let private = private.map_err(SandboxError::Temporary)?;
+        let means = self.means();
+        let seal = Seal::new(job.root, dirs::cache().as_deref(), means.spaces);
+        let plan = self.plan(job, &seal, private.path()).map_err(SandboxError::Temporary)?;
+        let file = private.path().join("plan");
+        let told = serde_json::to_vec(&plan).map_err(io::Error::other);
+        told.and_then(|told| fs::write(&file, told)).map_err(SandboxError::Temporary)?;
+        let ran = run_in(care, job, launcher(file.as_os_str()));
+        let wrote = seal.check().map_err(SandboxError::Undo)?;
+        if let Ok(why) = fs::read_to_string(&plan.refusal) {
+            return Err(SandboxError::Refused(why));
+        }
+        let mut ran = ran?;
+        if !wrote.is_empty() {
+            ran.breach = Some(Breach::Wrote(wrote));
+        }
+        Ok(ran)
+    }
+
+    /// Returns the command with all its bounds.
+    fn plan(&self, job: &Job<'_>, seal: &Seal, private: &Path) -> io::Result<Plan> {
+        let Means { landlock, spaces } = self.means();
+        let temporary = private.join("tmp");
+        fs::create_dir(&temporary)?;
+        let own = dirs::cache().filter(|_| spaces == Spaces::None);
+        let mut writes = vec![job.root.to_path_buf(), private.to_path_buf()];
+        writes.extend(caches::places(job.command, &self.settings.caches, own.as_deref()));
+        let network = self.settings.network(job.command);
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        Ok(Plan {
+            argv: job.argv.clone(),
+            env: env::environment(&job.env, &self.settings.env, temporary.as_os_str()),
+            hold: if landlock == Landlock::None { Hold::Cannot } else { Hold::Must },
+            writes: writes.into_iter().map(PathBuf::into_os_string).collect(),
+            sealed: seal.by_kernel.clone(),
+            pinned: seal.pinned.clone(),
+            spaces,
+            network,
+            ports: if network == Network::Web { ports::web(job.root) } else { Vec::new() },
+            // More than its limit allows is none of its own work any more.
+            cpu_seconds: (job.limit.as_secs() + 60).saturating_mul(cores),
+            refusal: private.join("refusal").into_os_string(),
+        })
+    }
+}
+
+/// Runs `argv` in the place of the job's own command.
+fn run_in(
+    care: &Care,
+    job: &Job<'_>,
+    (argv, env): (Vec<OsString>, Vec<(OsString, OsString)>),
+) -> Result<Ran, SandboxError> {
+    // The handle, not the path: whatever stands there by now, this is what was judged.
+    let dir = PathBuf::from(format!("/proc/self/fd/{}", job.dir.handle().as_raw_fd()));
+    let output = Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain));
+    let server = job.name.clone();
+    let spec = Spec { argv, dir, env, server, terminal: Terminal::Pipes, output };
+    let bounds = Bounds { limit: job.limit, processes: PROCESSES };
+    let (end, breach) = match run_bounded(care, &spec, bounds)? {
+        Bounded::Ended(end) => (end, None),
+        Bounded::Crowded(end) => (end, Some(Breach::Crowd)),
+    };
+    Ok(Ran { exit: end.exit, took: end.took, output: end.output, breach })
 }
 
 /// Returns the words that give a command to the shell.
 pub fn shell(command: &str) -> Vec<OsString> {
     [SHELL, "-c", command].map(|word| OsStr::new(word).to_owned()).to_vec()
 }
+
+/// Returns the words and variables that start this very program as the one that becomes a command.
+#[cfg(not(test))]
+fn launcher(what: &OsStr) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
+    // By the kernel's own link: the file of this name may be another version by now.
+    let words = [OsStr::new("/proc/self/exe"), OsStr::new(enter::WORD), what];
+    (words.map(OsStr::to_owned).to_vec(), Vec::new())
+}
+
+#[cfg(test)]
+use tests::launcher;

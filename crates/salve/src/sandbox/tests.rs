@@ -1,10 +1,286 @@
 //! The sandbox with real commands.
 
+use std::time::Instant;
+
+use uuid::Uuid;
+
 use super::*;
+use crate::process::tests::alone;
+
+/// The variable by which this test program knows what to become.
+const BECOME: &str = "SALVE_TEST_SANDBOXED";
 
 /// Returns the sandbox of the default settings.
 pub(crate) fn usual() -> Sandbox {
+    Sandbox::new(&settings())
+}
+
+fn settings() -> SandboxSettings {
     let settings = crate::config::defaults().unwrap().value.to_json();
-    let recovery = settings["recovery"]["sandbox"].clone();
-    Sandbox::new(&serde_json::from_value(recovery).unwrap())
+    serde_json::from_value(settings["recovery"]["sandbox"].clone()).unwrap()
+}
+
+/// Returns how this test program becomes a command, since its own arguments are not free.
+pub(super) fn launcher(what: &OsStr) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
+    let name = "sandbox::tests::becomes_a_command";
+    let words = ["/proc/self/exe", "--exact", name, "--nocapture", "--test-threads=1"];
+    (words.map(OsString::from).to_vec(), vec![(BECOME.into(), what.to_owned())])
+}
+
+/// Only the launcher: as a test it has nothing to do.
+#[test]
+fn becomes_a_command() {
+    if let Some(what) = std::env::var_os(BECOME) {
+        let args = [OsString::from(enter::WORD), what];
+        enter(args.into_iter()).unwrap();
+    }
+}
+
+/// A project in which commands run.
+struct Stage {
+    dir: tempfile::TempDir,
+    care: Care,
+    settings: SandboxSettings,
+}
+
+impl Stage {
+    fn new() -> Self {
+        // Not among temporary files, of which commands get their own.
+        let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+        let care = Care::start(Uuid::new_v4()).unwrap();
+        Self { dir, care, settings: settings() }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("repo")
+    }
+
+    fn try_run(&self, command: &str, limit: Duration) -> Result<Ran, SandboxError> {
+        fs::create_dir_all(self.root()).unwrap();
+        let dir = crate::gate::resolve(&self.root(), ".").unwrap();
+        let job = Job {
+            command,
+            argv: shell(command),
+            root: &self.root(),
+            dir: &dir,
+            env: Vec::new(),
+            name: format!("test {REMEDY}"),
+            limit,
+        };
+        Sandbox::new(&self.settings).run(&self.care, &job)
+    }
+
+    /// Runs a command and returns how it ended and what it wrote.
+    #[track_caller]
+    fn run(&self, command: &str) -> (Exit, String) {
+        let ran = self.try_run(command, Duration::from_secs(120)).unwrap();
+        assert_eq!(ran.breach, None, "{command}");
+        (ran.exit, ran.output)
+    }
+}
+
+/// Returns the lines of an output after a word: the launcher itself writes some before.
+fn said<'o>(output: &'o str, word: &str) -> Vec<&'o str> {
+    output.split_once(word).map(|(_, rest)| rest.lines().collect()).unwrap_or_default()
+}
+
+#[test]
+fn a_command_writes_in_the_project_and_its_own_temporary_files_only() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let outside = stage.dir.path().join("outside");
+    let script = format!(
+        "echo 1 > inside && mkdir -p node_modules && echo 2 > node_modules/x && \
+         echo 3 > $TMPDIR/t && mv $TMPDIR/t here && echo told $TMPDIR; echo 4 > {0}; mkdir {0}.d; \
+         ln -s / far; echo 5 > far{0}; echo 6 > /tmp/salve-test-$$; echo 7 > ~/.salve-test",
+        outside.display(),
+    );
+    let (exit, output) = stage.run(&script);
+    assert_ne!(exit, Exit::Code(0), "{output}");
+    for name in ["inside", "node_modules/x", "here"] {
+        assert!(stage.root().join(name).exists(), "{name}: {output}");
+    }
+    let entries = fs::read_dir(stage.dir.path()).unwrap().flatten();
+    assert_eq!(entries.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["repo"], "{output}");
+    assert!(!Path::new(&std::env::var("HOME").unwrap()).join(".salve-test").exists());
+    let told = said(&output, "told ")[0];
+    assert!(!Path::new(told).exists(), "its temporary files are gone: {told}");
+}
+
+#[test]
+fn what_is_sealed_is_not_changed_by_any_way() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let at = |name: &str| stage.root().join(name);
+    fs::create_dir_all(at(".git")).unwrap();
+    fs::create_dir_all(at(".salve")).unwrap();
+    let files = [".salve/salve.db", ".git/config", "salve.toml"];
+    files.iter().for_each(|name| fs::write(at(name), "old").unwrap());
+    let ways = [
+        "echo new > .salve/salve.db",
+        "rm -rf .salve",
+        "mv .salve s && mkdir .salve",
+        "touch .salve/x",
+        "echo new > .git/config",
+        "mv .git/config c",
+        "mv .git g",
+        "cp /etc/hostname x && mv x .git/config",
+        "rm salve.toml",
+        "echo new >> salve.toml",
+        "mount --bind /tmp .salve",
+        "umount .salve",
+        "ln -f .git/config l && echo new > l",
+    ];
+    for way in ways {
+        let (exit, output) = stage.run(way);
+        assert_ne!(exit, Exit::Code(0), "{way}: {output}");
+        for name in files {
+            assert_eq!(fs::read_to_string(at(name)).unwrap(), "old", "{way}: {name}");
+        }
+    }
+    // What was not there when the command began is found afterwards.
+    let made = "mkdir -p .git/hooks && echo evil > .git/hooks/post-commit && echo {} > salve.json";
+    let ran = stage.try_run(made, Duration::from_secs(60)).unwrap();
+    let broken = [".git/hooks", "salve.json"].map(str::to_owned).to_vec();
+    assert_eq!(ran.breach, Some(Breach::Wrote(broken)));
+    assert!(!at(".git/hooks").exists() && !at("salve.json").exists());
+}
+
+#[test]
+fn a_command_has_a_session_three_files_limits_and_no_way_to_more_rights() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let script = "echo files $(ls /proc/self/fd | wc -l); ps -o sid= -p $$ | tr -d ' '; echo $$; \
+        ulimit -H -c; grep NoNewPrivs /proc/self/status; grep CapBnd /proc/self/status; \
+        kill -0 $PPID 2>/dev/null || echo alone; echo shell $0; \
+        echo \"[$GITHUB_TOKEN][$SALVE_AGENT]\"";
+    // Whoever starts Salve may leave files open.
+    let left = fs::File::open("/etc/hostname").unwrap();
+    rustix::io::fcntl_setfd(&left, rustix::io::FdFlags::empty()).unwrap();
+    let (exit, output) = stage.run(script);
+    assert_eq!(exit, Exit::Code(0), "{output}");
+    let lines = said(&output, "files ");
+    // `ls` has the directory open besides.
+    assert_eq!(lines[0], "4", "{output}");
+    assert_eq!((lines[1], lines[3]), (lines[2], "0"), "{output}");
+    assert_eq!(lines[4], "NoNewPrivs:\t1");
+    let bounding = u64::from_str_radix(lines[5].split_whitespace().nth(1).unwrap(), 16).unwrap();
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(bounding & (1 << 21), 0, "no CAP_SYS_ADMIN: {output}");
+    }
+    assert_eq!(lines[6..], ["alone", "shell /bin/sh", "[][remedy]"], "{output}");
+}
+
+#[test]
+fn the_network_is_what_the_settings_say() {
+    let _alone = alone();
+    let mut stage = Stage::new();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let connect =
+        format!("python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'");
+    let reached = |stage: &Stage| stage.run(&connect).0 == Exit::Code(0);
+    assert!(!reached(&stage), "a port that is not the web's");
+    fs::write(stage.root().join(".npmrc"), format!("registry=http://127.0.0.1:{port}/")).unwrap();
+    assert!(reached(&stage), "the port of a registry");
+    stage.settings.offline = vec![connect.clone()];
+    assert!(!reached(&stage), "no network at all");
+    stage.settings.offline.clear();
+    fs::remove_file(stage.root().join(".npmrc")).unwrap();
+    stage.settings.online = vec![connect.clone()];
+    assert!(reached(&stage), "any network");
+}
+
+#[test]
+fn a_directory_that_is_swapped_after_the_check_changes_nothing() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let root = stage.root();
+    fs::create_dir_all(root.join("app")).unwrap();
+    fs::create_dir_all(root.join("other")).unwrap();
+    let dir = crate::gate::resolve(&root, "app").unwrap();
+    fs::rename(root.join("app"), root.join("was-app")).unwrap();
+    std::os::unix::fs::symlink("other", root.join("app")).unwrap();
+    let command = "echo here > mark";
+    let (argv, limit) = (shell(command), Duration::from_secs(60));
+    let (env, name) = (Vec::new(), REMEDY.to_owned());
+    let job = Job { command, argv, root: &root, dir: &dir, env, name, limit };
+    usual().run(&stage.care, &job).unwrap();
+    assert!(root.join("was-app/mark").exists() && !root.join("other/mark").exists());
+}
+
+#[test]
+fn nothing_outlives_a_command() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let daemon = "setsid sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 1000' & \
+        while ! [ -s pid ]; do :; done";
+    assert_eq!(stage.run(daemon).0, Exit::Code(0));
+    let pid = fs::read_to_string(stage.root().join("pid")).unwrap();
+    let is_there = Path::new("/proc").join(pid.trim()).join("exe").exists();
+    assert!(!is_there, "a daemon ends with its command");
+
+    let stubborn = "trap '' TERM; echo $$ > pid; while :; do sleep 1000; done";
+    let ran = stage.try_run(stubborn, Duration::from_secs(1)).unwrap();
+    assert_eq!(ran.exit, Exit::TimedOut);
+    let pid = fs::read_to_string(stage.root().join("pid")).unwrap();
+    assert!(!Path::new("/proc").join(pid.trim()).join("exe").exists());
+}
+
+#[test]
+fn endless_output_fills_neither_memory_nor_disk() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let (exit, output) = stage.run("yes 'all work and no play' | head -c 1000000000; echo done");
+    assert_eq!(exit, Exit::Code(0));
+    assert!(output.ends_with("done\n") && output.len() < 4 << 20, "{}", output.len());
+}
+
+#[test]
+fn a_command_that_starts_too_many_processes_is_ended() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let begun = Instant::now();
+    let script = format!("i=0; while [ $i -lt {} ]; do sleep 600 & i=$((i+1)); done; wait", 3_000);
+    let ran = stage.try_run(&script, Duration::from_secs(240)).unwrap();
+    assert_eq!(ran.breach, Some(Breach::Crowd), "{:?}", begun.elapsed());
+    let mine = crate::process::tree::descendants(std::process::id());
+    assert!(!mine.iter().any(|stat| !stat.is_dead), "{}", mine.len());
+}
+
+#[test]
+fn what_cannot_be_started_is_told() {
+    let _alone = alone();
+    let stage = Stage::new();
+    fs::create_dir_all(stage.root()).unwrap();
+    let dir = crate::gate::resolve(&stage.root(), ".").unwrap();
+    let argv = vec!["no-such-program".into()];
+    let (root, limit) = (&stage.root(), Duration::from_secs(60));
+    let job = Job {
+        command: "x",
+        argv,
+        root,
+        dir: &dir,
+        env: Vec::new(),
+        name: REMEDY.to_owned(),
+        limit,
+    };
+    let error = usual().run(&stage.care, &job).unwrap_err().to_string();
+    assert!(error.starts_with("cannot start `no-such-program`"), "{error}");
+}
+
+#[test]
+fn where_nothing_can_hold_a_command_it_is_told_before() {
+    let mut settings = settings();
+    let on = |settings: &SandboxSettings, landlock, spaces| {
+        Sandbox::with_means(settings, Means { landlock, spaces }).lack("make")
+    };
+    assert_eq!(on(&settings, Landlock::None, Spaces::User), Some(Lack::Landlock));
+    assert_eq!(on(&settings, Landlock::Files, Spaces::None), None);
+    settings.offline = vec!["make".to_owned()];
+    assert_eq!(on(&settings, Landlock::Files, Spaces::None), Some(Lack::Network));
+    assert_eq!(on(&settings, Landlock::Ports, Spaces::None), None);
+    assert_eq!(on(&settings, Landlock::Files, Spaces::Root), None);
+    settings.mode = SandboxMode::Off;
+    assert_eq!(on(&settings, Landlock::None, Spaces::None), None);
 }

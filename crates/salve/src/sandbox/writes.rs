@@ -1,59 +1,40 @@
-//! Keeps a command's writes within the project and the caches of its tools.
+//! Keeps writes, connections and signals within bounds, by the kernel's Landlock.
 //!
-//! The rules bind the thread that sets them and every process it starts from then on, so a remedy
-//! runs on a thread of its own.
+//! The rules bind the thread that sets them and every process it starts from then on; they cannot
+//! be taken back.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use landlock::{
-    ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
-    RulesetStatus,
+    ABI, Access, AccessFs, AccessNet, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
-
-/// Where tools keep what they download, below the home directory.
-const CACHES: &[&str] = &[
-    ".npm",
-    ".cache",
-    ".local/share/pnpm",
-    ".local/state/pnpm",
-    ".pnpm-store",
-    ".bun",
-    ".yarn",
-    ".local/share/uv",
-    ".local/share/virtualenv",
-    ".cargo/registry",
-    ".cargo/git",
-    "go/pkg",
-    ".gem",
-    ".bundle",
-    ".composer",
-    ".node-gyp",
-    ".pyenv/shims",
-];
-
-/// Variables that say where tools keep what they download.
-const VARIABLES: &[&str] = &[
-    "TMPDIR",
-    "npm_config_cache",
-    "XDG_CACHE_HOME",
-    "PIP_CACHE_DIR",
-    "UV_CACHE_DIR",
-    "POETRY_CACHE_DIR",
-    "YARN_CACHE_FOLDER",
-    "PNPM_HOME",
-    "GOCACHE",
-    "GOMODCACHE",
-    "BUN_INSTALL",
-    "COREPACK_HOME",
-    "CARGO_TARGET_DIR",
-];
 
 /// Where writing stays allowed; everywhere else the kernel refuses it.
 ///
 /// The kernel's rules only allow, and an allowed directory is allowed with all below it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Writes {
     places: Vec<PathBuf>,
+    reach: Reach,
+    is_alone: bool,
+}
+
+/// What can be reached by TCP.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Everything.
+    Everything,
+    /// These ports, wherever they are.
+    Ports(Vec<u16>),
+    /// Nothing.
+    Nothing,
+}
+
+impl Default for Writes {
+    fn default() -> Self {
+        Self { places: Vec::new(), reach: Reach::Everything, is_alone: false }
+    }
 }
 
 impl Writes {
@@ -64,35 +45,44 @@ impl Writes {
         self
     }
 
+    /// Says what can be reached by TCP, where the kernel knows such rules.
+    pub(super) fn reach(mut self, reach: Reach) -> Self {
+        self.reach = reach;
+        self
+    }
+
+    /// Forbids signals to processes outside, where the kernel knows such rules.
+    pub(super) fn alone(mut self) -> Self {
+        self.is_alone = true;
+        self
+    }
+
     /// Takes from this thread, and from all it starts from now on, the right to write elsewhere;
     /// returns whether the kernel enforces it.
     pub(crate) fn restrict(self) -> Result<bool, RulesetError> {
         let writes = AccessFs::from_write(ABI::V5);
-        let mut rules = Ruleset::default().handle_access(writes)?.create()?;
+        let mut rules = Ruleset::default().handle_access(writes)?;
+        rules = match &self.reach {
+            Reach::Everything => rules,
+            // Listening reaches nobody by itself.
+            Reach::Ports(_) => rules.handle_access(AccessNet::ConnectTcp)?,
+            Reach::Nothing => rules.handle_access(AccessNet::from_all(ABI::V4))?,
+        };
+        if self.is_alone {
+            rules = rules.scope(Scope::from_all(ABI::V6))?;
+        }
+        let mut rules = rules.create()?;
         for place in self.places {
             let Ok(fd) = PathFd::new(&place) else { continue };
             let access =
                 if place.is_dir() { writes } else { writes & AccessFs::from_file(ABI::V5) };
             rules = rules.add_rule(PathBeneath::new(fd, access))?;
         }
+        if let Reach::Ports(ports) = self.reach {
+            for port in ports {
+                rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+            }
+        }
         Ok(rules.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
     }
-}
-
-/// Confines this thread and what it starts; returns whether the kernel enforces it.
-pub(super) fn confine(root: &Path) -> bool {
-    places(root).into_iter().fold(Writes::default(), Writes::allow).restrict().unwrap_or(false)
-}
-
-fn places(root: &Path) -> Vec<PathBuf> {
-    let mut places = vec![root.to_path_buf(), "/tmp".into(), "/var/tmp".into(), "/dev".into()];
-    places.extend(VARIABLES.iter().filter_map(std::env::var_os).map(PathBuf::from));
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    if let Some(home) = home {
-        places.extend(CACHES.iter().map(|cache| home.join(cache)));
-        for file in [".package-cache", ".package-cache-mutate", ".global-cache"] {
-            places.push(home.join(".cargo").join(file));
-        }
-    }
-    places
 }

@@ -33,6 +33,7 @@ mod people;
 mod playbook;
 mod recovery;
 mod rules;
+mod sandbox;
 mod scrub;
 mod store_faults;
 mod support;

@@ -1,0 +1,102 @@
+//! What this machine can enforce, found out by trying it in a process of its own.
+
+use std::io::Write as _;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::OnceLock;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope,
+};
+use nix::mount::MsFlags;
+use nix::sched::CloneFlags;
+use serde::{Deserialize, Serialize};
+
+use super::writes::Writes;
+use super::{launcher, spaces};
+
+/// What this machine can enforce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Means {
+    /// What Landlock holds.
+    pub landlock: Landlock,
+    /// The namespaces a command can get.
+    pub spaces: Spaces,
+}
+
+/// What the kernel's Landlock holds; the later, the more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Landlock {
+    /// Nothing: it is not there, or cannot be used.
+    None,
+    /// Writes.
+    Files,
+    /// TCP ports too (ABI 4).
+    Ports,
+    /// Devices too (ABI 5).
+    Devices,
+    /// Signals and abstract sockets too (ABI 6).
+    Signals,
+}
+
+/// The namespaces a command can get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Spaces {
+    /// None.
+    None,
+    /// Root makes them.
+    Root,
+    /// A user namespace makes them.
+    User,
+}
+
+impl Means {
+    /// Returns what a machine without any means can do.
+    pub const NOTHING: Means = Means { landlock: Landlock::None, spaces: Spaces::None };
+
+    /// Finds out what this machine can enforce, once.
+    pub fn here() -> Means {
+        static HERE: OnceLock<Means> = OnceLock::new();
+        *HERE.get_or_init(|| ask().unwrap_or(Means::NOTHING))
+    }
+}
+
+/// Asks a process of our own; one that does not answer can do nothing.
+fn ask() -> Option<Means> {
+    let (argv, env) = launcher(super::enter::PROBE.as_ref());
+    let (program, args) = argv.split_first()?;
+    let mut command = Command::new(program);
+    command.args(args).envs(env).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().find_map(|line| serde_json::from_str(line).ok())
+}
+
+/// Tries everything on this very process and prints what worked.
+pub(super) fn tell() -> ExitCode {
+    let spaces = [Spaces::Root, Spaces::User].into_iter().find(|&spaces| {
+        let left = spaces::leave(spaces, CloneFlags::CLONE_NEWNET);
+        left.is_ok() && spaces::bind("/proc".as_ref(), MsFlags::MS_RDONLY).is_ok()
+    });
+    let means = Means { landlock: landlock(), spaces: spaces.unwrap_or(Spaces::None) };
+    let told = serde_json::to_string(&means).map(|text| format!("\n{text}\n"));
+    let told = told.is_ok_and(|text| std::io::stdout().write_all(text.as_bytes()).is_ok());
+    if told { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Finds out what Landlock holds, and whether it does so for this process.
+fn landlock() -> Landlock {
+    let hard = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let files = |abi| hard().handle_access(AccessFs::from_write(abi)).and_then(Ruleset::create);
+    let ports = || hard().handle_access(AccessNet::from_all(ABI::V4)).and_then(Ruleset::create);
+    let signals = || hard().scope(Scope::from_all(ABI::V6)).and_then(Ruleset::create);
+    let known = [
+        (signals().is_ok(), Landlock::Signals),
+        (files(ABI::V5).is_ok(), Landlock::Devices),
+        (ports().is_ok(), Landlock::Ports),
+        (files(ABI::V1).is_ok(), Landlock::Files),
+    ];
+    let most = known.into_iter().find_map(|(is_known, what)| is_known.then_some(what));
+    // Known is not yet allowed: rules can be nested only so deep.
+    let works = Writes::default().restrict().unwrap_or(false);
+    most.filter(|_| works).unwrap_or(Landlock::None)
+}

@@ -1,0 +1,44 @@
+//! What a process is told that takes the bounds on itself and then becomes the command.
+
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+use super::means::Spaces;
+use crate::config::Network;
+
+/// A command with its bounds. Both sides are the same program, so it needs no version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// The program and its arguments.
+    pub(super) argv: Vec<OsString>,
+    /// Its whole environment, but for the marks by which Salve knows its processes.
+    pub(super) env: Vec<(OsString, OsString)>,
+    /// Whether the kernel is to hold it.
+    pub(super) hold: Hold,
+    /// Files and directories that it may write to.
+    pub(super) writes: Vec<OsString>,
+    /// What it may not write to although it lies below such a directory; all are there.
+    pub(super) sealed: Vec<OsString>,
+    /// Directories that keep their names, since something sealed lies in them.
+    pub(super) pinned: Vec<OsString>,
+    /// The namespaces it gets.
+    pub(super) spaces: Spaces,
+    /// What it reaches by network.
+    pub(super) network: Network,
+    /// The ports it may connect to if that is the web.
+    pub(super) ports: Vec<u16>,
+    /// How much processor time each of its processes may use, in seconds.
+    pub(super) cpu_seconds: u64,
+    /// Where to say why it was not run.
+    pub(super) refusal: OsString,
+}
+
+/// Whether the kernel holds a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Hold {
+    /// It must; else the command is not run.
+    Must,
+    /// It cannot on this machine, and a person has agreed.
+    Cannot,
+}

@@ -1,0 +1,141 @@
+//! Commands that heal run in the sandbox: installs work there, what is not theirs stays as it is,
+//! and where there is no sandbox a person is asked.
+
+use std::process::{Command, Stdio};
+
+use landlock::{AccessFs, Ruleset, RulesetAttr as _};
+
+use crate::heal::{Visit, git};
+use crate::support::Project;
+
+/// A project whose check is red until `made` is there, and whose memory knows how to make it.
+struct Ward {
+    project: Project,
+}
+
+impl Ward {
+    fn new(command: &str, made: &str, files: &[(&str, &str)]) -> Self {
+        let project = Project::new();
+        let check =
+            format!("test -e {made} || {{ echo 'Error: greet is not installed'; exit 1; }}");
+        project.write("check.sh", check);
+        project.write("salve.toml", format!("[recovery]\nauto_approve = ['''{command}''']\n"));
+        project.write(".gitignore", "node_modules\n.venv\ntarget\nmade\n.salve\n");
+        files.iter().for_each(|(path, text)| project.write(path, text));
+        for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "first"]] {
+            git(&project, args);
+        }
+        let learn = ["memory", "learn", "--command", command];
+        let learnt = project.run_with_input(&learn, b"Error: greet is not installed\n");
+        assert!(learnt.status.success(), "{learnt:?}");
+        Self { project }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.project.command(args);
+        let home = std::env::var_os("HOME").map(|home| std::path::Path::new(&home).join(".rustup"));
+        let home = home.map(std::path::PathBuf::into_os_string);
+        command.envs(std::env::var_os("RUSTUP_HOME").or(home).map(|home| ("RUSTUP_HOME", home)));
+        command.env("SALVE_USER", "ada").stdin(Stdio::null());
+        command
+    }
+
+    fn heal(&self, args: &[&str]) -> Visit {
+        let all = [&["heal"], args, &["--", "sh", "check.sh"]].concat();
+        Visit::of(&self.command(&all).output().unwrap())
+    }
+}
+
+/// Heals by an install that needs no network, with a home in which no tool has ever run.
+#[track_caller]
+fn installs(tool: &str, command: &str, made: &str, files: &[(&str, &str)]) {
+    if Command::new(tool).arg("--version").output().is_err() {
+        return; // It is not here to install anything.
+    }
+    let ward = Ward::new(command, made, files);
+    ward.heal(&[]).expect(0, &["healed"]);
+    assert!(ward.project.dir().join(made).exists());
+}
+
+#[test]
+fn npm_installs() {
+    let manifest = r#"{"name":"app","dependencies":{"greet":"file:greet"}}"#;
+    let greet = r#"{"name":"greet","version":"1.0.0","scripts":{"install":"echo built > built"}}"#;
+    let files = [("package.json", manifest), ("greet/package.json", greet)];
+    installs("npm", "npm install --no-audit --no-fund", "node_modules/greet", &files);
+}
+
+#[test]
+fn pip_installs_into_a_venv() {
+    let pack = "import zipfile as z\n\
+        f = z.ZipFile('greet-1.0-py3-none-any.whl', 'w')\n\
+        i = 'greet-1.0.dist-info/'\n\
+        f.writestr('greet.py', 'hello = 1')\n\
+        f.writestr(i + 'METADATA', 'Metadata-Version: 2.1\\nName: greet\\nVersion: 1.0\\n')\n\
+        f.writestr(i + 'WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n\
+        f.writestr(i + 'RECORD', '')\n\
+        f.close()\n";
+    let command = "python3 pack.py && python3 -m venv .venv && \
+        .venv/bin/pip install --no-index ./greet-1.0-py3-none-any.whl && \
+        .venv/bin/python -c 'import greet' && touch made";
+    installs("python3", command, "made", &[("pack.py", pack)]);
+}
+
+#[test]
+fn cargo_builds() {
+    let manifest = "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\
+        [dependencies]\ngreet = { path = \"greet\" }\n[workspace]\nmembers = [\"greet\"]\n";
+    let greet = "[package]\nname = \"greet\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+    let files = [
+        ("Cargo.toml", manifest),
+        ("src/main.rs", "fn main() { greet::hello() }"),
+        ("greet/Cargo.toml", greet),
+        ("greet/src/lib.rs", "pub fn hello() {}"),
+    ];
+    installs("cargo", "cargo build --offline", "target/debug/app", &files);
+}
+
+#[test]
+fn a_command_that_heals_cannot_loosen_the_rules_or_answer_for_a_person() {
+    let salve = env!("CARGO_BIN_EXE_salve");
+    let command = format!(
+        "echo x > made; echo '[recovery]' >> salve.toml; echo x > .git/hooks/post-commit; \
+         echo x > .salve/x; echo x > ../outside; \
+         {salve} memory learn --command 'rm -rf /' 'Error: other' && touch learnt; true"
+    );
+    let ward = Ward::new(&command, "made", &[]);
+    let before = std::fs::read(ward.project.dir().join("salve.toml")).unwrap();
+    ward.heal(&[]).expect(0, &["healed"]);
+    assert_eq!(std::fs::read(ward.project.dir().join("salve.toml")).unwrap(), before);
+    for path in [".git/hooks/post-commit", ".salve/x", "../outside", "learnt"] {
+        assert!(!ward.project.dir().join(path).exists(), "{path}");
+    }
+}
+
+#[test]
+fn where_there_is_no_sandbox_a_person_is_asked() {
+    let ward = Ward::new("touch made", "made", &[]);
+    // Rules can be nested sixteen deep: after that the kernel takes no more.
+    let crowded = |args: &[&str]| {
+        std::thread::scope(|scope| {
+            let work = || {
+                for _ in 0..16 {
+                    let rules = Ruleset::default().handle_access(AccessFs::MakeChar).unwrap();
+                    rules.create().unwrap().restrict_self().unwrap();
+                }
+                ward.heal(args)
+            };
+            scope.spawn(work).join().unwrap()
+        })
+    };
+    crowded(&[]).expect(3, &["needs you"]);
+    assert!(!ward.project.dir().join("made").exists());
+    let shown = Visit::of(&ward.command(&["show"]).output().unwrap());
+    shown.expect(3, &["Landlock is not available"]);
+    let answered = Visit::of(&ward.command(&["approve"]).output().unwrap());
+    assert_eq!(answered.code, Some(0), "{}", answered.said);
+    crowded(&[]).expect(0, &["healed"]);
+    assert!(ward.project.dir().join("made").exists(), "a person has agreed");
+    let ward_off = Ward::new("touch made", "made", &[]);
+    ward_off.heal(&["--set", "recovery.sandbox.mode=off"]).expect(0, &["healed"]);
+}
