@@ -16,6 +16,7 @@ mod gate;
 mod heal;
 mod heal_breakers;
 mod heal_control;
+mod heal_faults;
 mod heal_killed;
 mod heal_proof;
 mod heal_records;
