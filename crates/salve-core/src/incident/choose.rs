@@ -71,6 +71,15 @@ impl Tier {
             5.. => Tier::Deep,
         }
     }
+
+    /// Returns what it is called in the settings.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Tier::Simple => "simple",
+            Tier::Context => "context",
+            Tier::Deep => "deep",
+        }
+    }
 }
 
 #[cfg(test)]

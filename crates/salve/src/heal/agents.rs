@@ -305,8 +305,8 @@ pub fn words(name: &Scrubbed, ending: &Ending) -> String {
         End::Failed(trouble) => format!("could not work ({})", trouble.advice()),
         End::TimedOut => "took too long and was ended".to_owned(),
         End::Idle => "showed no sign of life and was ended".to_owned(),
-        End::OverBudget(Resource::Tokens) => "used up the incident's tokens and was ended".into(),
-        End::OverBudget(_) => "used up the incident's money and was ended".to_owned(),
+        End::OverBudget(Resource::Tokens) => "used up its tokens and was ended".into(),
+        End::OverBudget(_) => "used up its money and was ended".to_owned(),
         End::Stopped => "was stopped".to_owned(),
     };
     let Amounts { tokens, money_micros, .. } = ending.spent;

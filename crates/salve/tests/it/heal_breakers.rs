@@ -53,7 +53,8 @@ fn a_heal_that_used_up_its_tokens_goes_on_when_a_person_grants_more() {
          if [ -e ../mend ]; then printf 5 > sum.txt; else printf \"$(date +%N)\" > sum.txt; fi",
     );
     let few = ["--set", "heal.max_tokens=300", "--", "sh", "check.sh"];
-    ward.heal(&few).expect(3, &["tokens are used up"]);
+    let said = ["tokens are used up", "the tokens of this heal are spent: heal.max_tokens"];
+    ward.heal(&few).expect(3, &said);
     assert_eq!(ward.read("../turns").lines().count(), 1);
     ward.assert_users_work_is_intact();
     ward.project.write("../mend", "");
@@ -99,5 +100,15 @@ fn processes_that_are_left_behind_pause_all_healing() {
     ward.heal(&[]).expect(3, &["3 processes were left behind", "Processes were left behind."]);
     let control = ward.read(".salve/CONTROL.md");
     assert!(control.starts_with("PAUSE\n> written by Salve: 3 processes"), "{control}");
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
+fn an_agent_whose_turn_is_too_short_for_it_is_told_by_which_setting() {
+    let ward = Ward::new()
+        .agent("echo '{\"type\":\"spent\",\"tokens\":18000,\"cost_usd\":0.01}'; exec sleep 1000");
+    let once = ["--set", "heal.max_attempts=1", "--", "sh", "check.sh"];
+    let said = ["used up its tokens", "may take 5000 tokens", "heal.tiers.simple.max_tokens"];
+    ward.heal(&once).expect(3, &said);
     ward.assert_users_work_is_intact();
 }

@@ -203,6 +203,9 @@ impl Checkup<'_, '_> {
             self.note(&text);
         }
         self.note(&words(&self.clinic.desk.scrubber.scrub(&name), ending));
+        if ending.end == End::OverBudget(Resource::Tokens) {
+            self.tell_tokens();
+        }
         let effect = minder.effect;
         // Whoever comes next finds out what it did, if we are to end.
         if self.stopping.is_some() || self.case.effect != Some(effect) {
@@ -238,6 +241,26 @@ impl Checkup<'_, '_> {
     pub(super) fn agent_is_of_use(&self) -> bool {
         let is_another = self.case.turns.model != self.model();
         !self.case.agent_is_out && (is_another || self.case.turns.idle < IDLE_TURNS)
+    }
+
+    /// Says which limit ended the agent, for a person who may want to raise it.
+    fn tell_tokens(&mut self) {
+        let Some(incident) = &self.incident else { return };
+        let (tier, left) = (incident.tier(), incident.ledger().left(Resource::Tokens));
+        let limit = self.clinic.heal.tiers.terms(tier).max_tokens;
+        let text = match left {
+            Some(0) => format!(
+                "the tokens of this heal are spent: heal.max_tokens or heal.run_max_tokens allows more, \
+                 and so does `salve refill heal-{}`",
+                incident.id().short()
+            ),
+            Some(_) | None => format!(
+                "its turn may take {limit} tokens, and a coding agent's own instructions alone are \
+                 often more: heal.tiers.{}.max_tokens allows more",
+                tier.as_str()
+            ),
+        };
+        self.note(&text);
     }
 
     /// Adds to an incident what holds whoever else writes meanwhile.
