@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -38,10 +39,33 @@ pub(super) struct Seal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
-    File(Vec<u8>),
-    Dir(Vec<(OsString, Vec<u8>)>),
+    File(Kept),
+    Dir(Vec<(OsString, Kept)>),
     /// Something too large or too strange to be put back.
     Other,
+}
+
+/// A file's content and mode.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kept {
+    bytes: Vec<u8>,
+    mode: u32,
+}
+
+impl Kept {
+    /// Reads a file that is small enough to be put back.
+    fn read(path: &Path) -> Option<Self> {
+        let meta = path.symlink_metadata().ok()?;
+        let is_small = meta.is_file() && meta.len() <= MOST;
+        let bytes = is_small.then(|| fs::read(path).ok()).flatten()?;
+        Some(Self { bytes, mode: meta.permissions().mode() })
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        fs::write(path, &self.bytes)?;
+        // A hook that cannot be run would be none.
+        fs::set_permissions(path, fs::Permissions::from_mode(self.mode))
+    }
 }
 
 impl Seal {
@@ -103,20 +127,13 @@ impl Seal {
 
 fn look(path: &Path) -> Found {
     let Ok(meta) = path.symlink_metadata() else { return Found::Nothing };
-    if meta.is_file() && meta.len() <= MOST {
-        return fs::read(path).map_or(Found::Other, Found::File);
-    }
     if !meta.is_dir() {
-        return Found::Other;
+        return Kept::read(path).map_or(Found::Other, Found::File);
     }
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        let small = entry.metadata().is_ok_and(|meta| meta.is_file() && meta.len() <= MOST);
-        match fs::read(entry.path()) {
-            Ok(bytes) if small => files.push((entry.file_name(), bytes)),
-            Ok(_) | Err(_) => return Found::Other,
-        }
-    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let kept = |entry: fs::DirEntry| Some((entry.file_name(), Kept::read(&entry.path())?));
+    let files: Option<Vec<_>> = entries.map(kept).collect();
+    let Some(mut files) = files else { return Found::Other };
     files.sort();
     Found::Dir(files)
 }
@@ -124,10 +141,10 @@ fn look(path: &Path) -> Found {
 fn put_back(path: &Path, before: &Found) -> io::Result<()> {
     match before {
         Found::Nothing | Found::Other => Ok(()),
-        Found::File(bytes) => fs::write(path, bytes),
+        Found::File(kept) => kept.write(path),
         Found::Dir(files) => {
             fs::create_dir_all(path)?;
-            files.iter().try_for_each(|(name, bytes)| fs::write(path.join(name), bytes))
+            files.iter().try_for_each(|(name, kept)| kept.write(&path.join(name)))
         }
     }
 }
@@ -143,6 +160,9 @@ mod tests {
         fs::create_dir_all(at(".git/hooks")).unwrap();
         fs::write(at(".git/config"), "[core]").unwrap();
         fs::write(at("salve.toml"), "version = 1").unwrap();
+        fs::write(at(".git/hooks/pre-commit"), "#!/bin/sh").unwrap();
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(at(".git/hooks/pre-commit"), executable).unwrap();
         let seal = Seal::new(dir.path(), None, Spaces::None);
         assert!(seal.by_kernel.is_empty() && seal.pinned.is_empty());
 
@@ -154,7 +174,9 @@ mod tests {
         broken.sort();
         assert_eq!(broken, [".git/config", ".git/hooks", "salve.json", "salve.toml"]);
         assert_eq!(fs::read_to_string(at(".git/config")).unwrap(), "[core]");
-        assert_eq!(fs::read_dir(at(".git/hooks")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(at(".git/hooks")).unwrap().count(), 1);
+        let hook = at(".git/hooks/pre-commit").metadata().unwrap();
+        assert_eq!(hook.permissions().mode() & 0o777, 0o755, "a hook stays one");
         assert_eq!(fs::read_to_string(at("salve.toml")).unwrap(), "version = 1");
         assert!(!at("salve.json").exists());
         assert_eq!(fs::read_dir(at(REFUSED)).unwrap().count(), 4, "one of them is empty");
