@@ -58,6 +58,7 @@ pub(super) struct Drive {
     too_long: u64,
     trouble: Option<(Trouble, String)>,
     result: Option<(Verdict, String)>,
+    output: Output,
 }
 
 impl Drive {
@@ -78,6 +79,7 @@ impl Drive {
             too_long: 0,
             trouble: None,
             result: None,
+            output: Output::Open,
         }
     }
 
@@ -124,7 +126,7 @@ impl Drive {
     ) -> Option<End> {
         let mut vitals = Vitals::new(family.process().pid, begun);
         let look = (self.bounds.idle / 4).clamp(Duration::from_millis(20), LOOK);
-        let (mut next_look, mut output, mut ended) = (begun + look, Output::Open, None);
+        let (mut next_look, mut ended) = (begun + look, None);
         loop {
             let now = Instant::now();
             if now.duration_since(begun) >= self.bounds.wall {
@@ -143,10 +145,10 @@ impl Drive {
                 next_look = now + look;
             }
             let pause = next_look.saturating_duration_since(now);
-            if output == Output::Closed && family.wait(pause).is_some() {
+            if self.output == Output::Closed && family.wait(pause).is_some() {
                 return None;
             }
-            let pause = if output == Output::Closed { Duration::ZERO } else { pause };
+            let pause = if self.output == Output::Closed { Duration::ZERO } else { pause };
             match inbox.recv_timeout(pause) {
                 Ok(Message::Line(line)) => {
                     vitals.heard(Instant::now());
@@ -156,7 +158,7 @@ impl Drive {
                 }
                 Ok(Message::Stop) => return Some(End::Stopped),
                 Ok(Message::Closed) | Err(RecvTimeoutError::Disconnected) => {
-                    output = Output::Closed;
+                    self.output = Output::Closed;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -166,11 +168,11 @@ impl Drive {
     /// Takes in what was printed before the end.
     fn drain(&mut self, inbox: &Receiver<Message>) {
         let until = Instant::now() + REST;
-        loop {
+        while self.output == Output::Open {
             match inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Message::Line(line)) => _ = self.take(line.as_deref()),
                 Ok(Message::Stop) => {}
-                Ok(Message::Closed) | Err(_) => return,
+                Ok(Message::Closed) | Err(_) => self.output = Output::Closed,
             }
         }
     }
