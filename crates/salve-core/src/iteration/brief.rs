@@ -54,8 +54,10 @@ pub fn brief(brief: &Brief<'_>) -> String {
         brief.tests
     );
     warnings(brief, &mut text);
-    if let Some(tests) = of.tests() {
-        tested(tests, &mut text);
+    match (of.tests(), of.earlier_tests()) {
+        (Some(tests), _) => tested("The tests", tests, &mut text),
+        (None, Some(tests)) => tested("In the last iteration the tests", tests, &mut text),
+        (None, None) => {}
     }
     if !brief.files.is_empty() {
         text.push_str("\nFiles of the loop that you may read:\n");
@@ -121,15 +123,17 @@ fn warnings(brief: &Brief<'_>, text: &mut String) {
 }
 
 /// Says what the tests showed.
-fn tested(tests: &TestsSeen, text: &mut String) {
+fn tested(which: &str, tests: &TestsSeen, text: &mut String) {
     text.push('\n');
     match tests.verdict {
-        TestsVerdict::Green => text.push_str("The tests are green.\n"),
+        TestsVerdict::Green => {
+            let _ = writeln!(text, "{which} came out green.");
+        }
         TestsVerdict::NotExecuted => {
-            let _ = writeln!(text, "The tests could not execute: {}", tests.key_line);
+            let _ = writeln!(text, "{which} could not execute: {}", tests.key_line);
         }
         TestsVerdict::Red => {
-            let _ = writeln!(text, "The tests are red: {}", tests.key_line);
+            let _ = writeln!(text, "{which} came out red: {}", tests.key_line);
             for name in tests.failed.iter().take(MOST_FAILED) {
                 let _ = writeln!(text, "- {name}");
             }

@@ -45,17 +45,25 @@ pub struct Loop {
     /// The last iteration before this run of the loop.
     before: u32,
     place: Place,
+    /// The last run of the tests in this iteration.
     tests: Option<TestsSeen>,
-    /// Whether the last run of the tests was of this iteration.
+    /// The last run of the tests in the iteration before.
+    earlier: Option<TestsSeen>,
     promise: Promise,
     /// Why the promise of the last iteration did not count.
     refused: Option<Refusal>,
     /// What was spent in this run, the role at work excepted.
     spent: Amounts,
     role: Option<AtWork>,
+    /// Whether a role was cut off at its work.
+    interrupted: bool,
     /// What each iteration of this run left.
     marks: Vec<Mark>,
     parks: u32,
+    /// The last entry before this run of the loop.
+    run_since: u64,
+    /// When the last iteration began.
+    began: Timestamp,
     since: Timestamp,
     last_seq: u64,
 }
@@ -108,8 +116,6 @@ enum Place {
 struct AtWork {
     name: Scrubbed,
     spent: Amounts,
-    /// Whether its process was gone when the loop was started again.
-    interrupted: bool,
 }
 
 /// Why a promise did not count.
@@ -288,6 +294,11 @@ impl Loop {
         }
     }
 
+    /// Returns whether the last iteration that began is over.
+    pub fn is_between(&self) -> bool {
+        self.place == Place::Between
+    }
+
     /// Returns whether the recovery of this iteration has begun and is not over.
     pub fn is_recovering(&self) -> bool {
         matches!(self.place, Place::At { recovering: true, .. })
@@ -301,14 +312,19 @@ impl Loop {
         }
     }
 
-    /// Returns whether the role at work was cut off when the process that drove it ended.
+    /// Returns whether the role whose turn it is was cut off at its work before.
     pub fn was_interrupted(&self) -> bool {
-        self.role.as_ref().is_some_and(|role| role.interrupted)
+        self.interrupted
     }
 
-    /// Returns the last run of the tests.
+    /// Returns the last run of the tests in this iteration.
     pub fn tests(&self) -> Option<&TestsSeen> {
         self.tests.as_ref()
+    }
+
+    /// Returns the last run of the tests in the iteration before.
+    pub fn earlier_tests(&self) -> Option<&TestsSeen> {
+        self.earlier.as_ref()
     }
 
     /// Returns why the promise of the last iteration did not count, if one was made.
@@ -325,6 +341,21 @@ impl Loop {
     pub fn left(&self, resource: Resource) -> Option<u64> {
         let spent = self.spent().get(resource);
         self.terms.limits.get(resource).map(|limit| limit.saturating_sub(spent))
+    }
+
+    /// Returns how often in a row it was parked.
+    pub fn parks(&self) -> u32 {
+        self.parks
+    }
+
+    /// Returns the journal's last entry before this run of the loop began.
+    pub fn run_since(&self) -> u64 {
+        self.run_since
+    }
+
+    /// Returns when the last iteration began, or the loop, before the first.
+    pub fn began(&self) -> Timestamp {
+        self.began
     }
 
     /// Returns when it last came to stand as it does.

@@ -130,6 +130,7 @@ pub fn state(of: &Loop, now: &Now) -> State {
             Some(*incident)
         }
     };
+    let tests = of.tests().or(of.earlier_tests());
     let iterations = u64::from(of.iteration.saturating_sub(of.before));
     State {
         version: VERSION,
@@ -141,8 +142,8 @@ pub fn state(of: &Loop, now: &Now) -> State {
         reason,
         resumes_at,
         incident,
-        tests: of.tests().map(|tests| tests.verdict),
-        failed: of.tests().map(|tests| tests.failed.clone()).unwrap_or_default(),
+        tests: tests.map(|tests| tests.verdict),
+        failed: tests.map(|tests| tests.failed.clone()).unwrap_or_default(),
         unchanged: of.unchanged(),
         spent: Amounts { attempts: iterations, ..of.spent() },
         limits: of.terms.limits,

@@ -39,12 +39,16 @@ impl Loop {
             before: 0,
             place: Place::Between,
             tests: None,
+            earlier: None,
             promise: Promise::None,
             refused: None,
             spent: Amounts::default(),
             role: None,
+            interrupted: false,
             marks: Vec::new(),
             parks: 0,
+            run_since: entry.seq.saturating_sub(1),
+            began: entry.at,
             since: entry.at,
             last_seq: entry.seq,
         })
@@ -61,9 +65,14 @@ impl Loop {
         let mut ahead = self.clone();
         ahead.last_seq = entry.seq;
         match (what, &entry.by) {
-            (Turn::Started { terms, task }, by) if may_start(by) => ahead.go_on(terms, task),
+            (Turn::Started { terms, task }, by) if may_start(by) => ahead.go_on(entry, terms, task),
             (Turn::Started { .. }, _) => return Err(Ignored::NotTheirs),
-            (_, Actor::Salve(_)) => ahead.hear(*iteration, what)?,
+            (_, Actor::Salve(_)) => {
+                ahead.hear(*iteration, what)?;
+                if let Turn::Began { .. } = what {
+                    ahead.began = entry.at;
+                }
+            }
             (_, Actor::Person { .. } | Actor::Agent { .. }) => return Err(Ignored::NotTheirs),
         }
         if !matches!(what, Turn::Charged { .. }) {
@@ -74,18 +83,18 @@ impl Loop {
     }
 
     /// Goes on where it was left; what is over begins anew with the next iteration.
-    fn go_on(&mut self, terms: &LoopTerms, task: &Scrubbed) {
+    fn go_on(&mut self, entry: &Entry, terms: &LoopTerms, task: &Scrubbed) {
         self.task = task.clone();
         self.parks = 0;
-        if let Some(role) = &mut self.role {
-            role.interrupted = true;
-        }
+        self.interrupted |= self.role.is_some();
         if let Standing::Ended(_) = self.standing {
             self.terms = terms.clone();
             self.before = self.iteration;
+            self.run_since = entry.seq.saturating_sub(1);
             self.place = Place::Between;
             self.spent = Amounts::default();
             self.role = None;
+            self.interrupted = false;
             self.marks.clear();
         } else {
             // What an iteration does is fixed when it begins.
@@ -103,7 +112,7 @@ impl Loop {
             return Err(Ignored::Unexpected);
         }
         if let Turn::Began { terms } = what {
-            return self.began(iteration, terms);
+            return self.iteration_began(iteration, terms);
         }
         if iteration != self.iteration {
             return Err(Ignored::Unexpected);
@@ -118,7 +127,8 @@ impl Loop {
             }
             Turn::TestsRan { tests } => self.tests_ran(tests),
             Turn::RecoveryBegan {} => self.recovery_began(),
-            Turn::RecoveryEnded { how, took_ms } => self.recovery_ended(*how, *took_ms),
+            // Its time is mostly a person's, which is not counted.
+            Turn::RecoveryEnded { how, .. } => self.recovery_ended(*how),
             Turn::Stopped {} => {
                 self.standing = Standing::Stopped;
                 Ok(())
@@ -132,13 +142,13 @@ impl Loop {
         }
     }
 
-    fn began(&mut self, iteration: u32, terms: &LoopTerms) -> Taken {
+    fn iteration_began(&mut self, iteration: u32, terms: &LoopTerms) -> Taken {
         if self.place != Place::Between || iteration != self.iteration.saturating_add(1) {
             return Err(Ignored::Unexpected);
         }
         self.iteration = iteration;
         self.terms = terms.clone();
-        self.tests = None;
+        self.earlier = self.tests.take().or(self.earlier.take());
         self.promise = Promise::None;
         self.standing = Standing::Running;
         self.advance(0);
@@ -153,8 +163,8 @@ impl Loop {
         // What an attempt that was cut off has cost stays.
         self.settle();
         self.standing = Standing::Running;
-        self.role =
-            Some(AtWork { name: role.clone(), spent: Amounts::default(), interrupted: false });
+        self.interrupted = false;
+        self.role = Some(AtWork { name: role.clone(), spent: Amounts::default() });
         Ok(())
     }
 
@@ -188,7 +198,7 @@ impl Loop {
             RoleEnd::Unable { reason } => {
                 self.standing = Standing::Waits { reason: reason.clone() };
             }
-            RoleEnd::Stopped => {}
+            RoleEnd::Stopped => self.interrupted = true,
         }
     }
 
@@ -247,7 +257,7 @@ impl Loop {
         }
     }
 
-    fn recovery_ended(&mut self, how: RecoveryEnd, took_ms: u64) -> Taken {
+    fn recovery_ended(&mut self, how: RecoveryEnd) -> Taken {
         let Place::At { step, recovering: true, .. } = self.place else {
             return Err(Ignored::Unexpected);
         };
@@ -257,8 +267,6 @@ impl Loop {
                 self.standing = Standing::Waits { reason };
             }
             RecoveryEnd::Well | RecoveryEnd::NotInfrastructure | RecoveryEnd::Rejected => {
-                let time = Amounts { wall_ms: took_ms, ..Amounts::default() };
-                self.spent = self.spent.plus(time);
                 self.advance(step + 1);
             }
         }

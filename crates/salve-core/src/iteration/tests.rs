@@ -330,11 +330,13 @@ fn what_a_person_has_to_do_stops_it_until_it_is_started_again() {
 #[test]
 fn whoever_starts_it_again_finds_it_where_it_was() {
     let mut of = play(&[began(), begins("planner")]);
-    go(&mut of, &[Turn::Stopped {}]);
+    go(&mut of, &[ends("planner", RoleEnd::Stopped, Promise::None), Turn::Stopped {}]);
     assert_eq!(of.next(time(9)), Move::Over);
     go(&mut of, &[started(terms())]);
     assert_eq!(of.next(time(9)), role("planner", 1));
-    assert!(of.was_interrupted());
+    assert!(of.was_interrupted(), "it was stopped");
+    go(&mut of, &[begins("planner"), started(terms())]);
+    assert!(of.was_interrupted(), "its process was killed");
     go(&mut of, &done("planner"));
     assert!(!of.was_interrupted());
     go(&mut of, &[started(terms())]);
