@@ -79,6 +79,11 @@ impl Chronicle {
                 let (iteration, reason) = (Some(*iteration), Some(reason.clone()));
                 Some(LogLine { iteration, reason, ..line("recovery_refused") })
             }
+            Event::Loop { id, iteration, what } if id.as_str() == self.loop_id => {
+                let (timestamp, seq) = (entry.at, entry.seq);
+                let iteration = Some(*iteration).filter(|number| *number > 0);
+                super::turns::line(what).map(|line| LogLine { timestamp, seq, iteration, ..line })
+            }
             Event::ConfigChanged { changes, .. } => {
                 Some(LogLine { changes: changes.clone(), ..line("config_reloaded") })
             }

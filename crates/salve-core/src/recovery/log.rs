@@ -48,6 +48,12 @@ pub struct LogLine {
     /// What was remarked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Scrubbed>,
+    /// The role of the loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Scrubbed>,
+    /// How it came out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<&'static str>,
     /// What changed, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Scrubbed>,

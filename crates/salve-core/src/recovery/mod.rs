@@ -15,6 +15,7 @@ mod draft;
 mod escalation;
 mod log;
 mod manifest;
+mod turns;
 mod usage;
 
 pub use ailment::{Ailment, Execution, ailment, executed};
