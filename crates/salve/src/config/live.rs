@@ -8,12 +8,15 @@
 //! **Invariant:** what holds is never wider than what held when the agent started, until a person
 //! has accepted exactly what is in the files.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use salve_core::event::{Actor, Digest, Draft, Event, Process};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::widen::{Ruling, Standing};
 
 use super::load::{Config, LoadError, Sources, finish, load};
+use super::problem::Problem;
 use super::rules;
 use crate::process;
 use crate::store::{Appended, Filter, Journal, StoreError, Unless};
@@ -34,6 +37,21 @@ pub struct Live<'s> {
     ended: Vec<u64>,
     /// Why the files were last refused, so that it is journalled once.
     refused: Option<String>,
+    /// What new settings must fit besides.
+    demand: Demand<'s>,
+}
+
+/// Says what is wrong with settings.
+type Wrong<'s> = dyn Fn(&Config) -> Vec<Problem> + 's;
+
+/// What settings must fit beside being right by themselves.
+#[derive(Default)]
+struct Demand<'s>(Option<Box<Wrong<'s>>>);
+
+impl fmt::Debug for Demand<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "some" } else { "none" })
+    }
 }
 
 /// What became of the settings in the files.
@@ -87,9 +105,9 @@ impl<'s> Live<'s> {
     ) -> Result<Self, LiveError> {
         let (process, standing) = (process::this(&scrubber), Standing::default());
         let current = load(&sources)?;
-        let (ended, refused) = (Vec::new(), None);
+        let (ended, refused, demand) = (Vec::new(), None, Demand::default());
         let mut live =
-            Self { journal, sources, scrubber, process, standing, current, ended, refused };
+            Self { journal, sources, scrubber, process, standing, current, ended, refused, demand };
         live.catch_up()?;
         let gone = |guard: &Process| process::is_gone(guard, &live.scrubber);
         let guards = live.standing.guards().iter().filter(|(_, guard)| gone(&guard.process));
@@ -98,6 +116,19 @@ impl<'s> Live<'s> {
             Reload::Rejected(error) => Err(error.into()),
             Reload::Unchanged | Reload::Changed(_) | Reload::Waiting { .. } => Ok(live),
         }
+    }
+
+    /// Refuses from now on, as a whole, settings with which `wrong` finds something wrong: what is
+    /// under way could not go on with them.
+    pub fn demand(&mut self, wrong: impl Fn(&Config) -> Vec<Problem> + 's) {
+        self.demand = Demand(Some(Box::new(wrong)));
+    }
+
+    /// Loads the files, if what is under way can go on with them.
+    fn load(&self) -> Result<Config, LoadError> {
+        let new = load(&self.sources)?;
+        let wrong = self.demand.0.as_ref().map(|wrong| wrong(&new)).unwrap_or_default();
+        if wrong.is_empty() { Ok(new) } else { Err(LoadError::Invalid(wrong)) }
     }
 
     /// Returns the settings in force.
@@ -114,7 +145,7 @@ impl<'s> Live<'s> {
     pub fn reload(&mut self, at: Timestamp) -> Result<Reload, StoreError> {
         loop {
             self.catch_up()?;
-            let new = match load(&self.sources) {
+            let new = match self.load() {
                 Ok(new) => new,
                 Err(error) => return self.reject(error, at),
             };

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::checks::{CheckEntry, Heal, Specialist};
 use super::command::CommandLine;
+use super::loops::Loop;
 use super::rows::{AnchorSchema, ClassSchema};
 use super::sandbox::SandboxSettings;
 use super::servers::{Server, ServerEntry};
@@ -42,6 +43,8 @@ pub struct Settings {
     pub specialists: BTreeMap<String, Specialist>,
     /// How a coding agent takes part in repairs
     pub agent: Agent,
+    /// How agents work on a task, iteration by iteration
+    pub r#loop: Loop,
     /// Remedies that ship with Salve
     pub playbook: Playbook,
     /// Healing of failed tool calls

@@ -138,7 +138,7 @@ fn the_defaults_are_the_specs_and_cover_every_setting() {
     assert_eq!(config.warnings(), []);
     let optional = |name: &str| {
         let without =
-            ["url", "path", "status", "body", "runtime", "command", "model", "vpn_script"];
+            ["url", "path", "status", "body", "runtime", "command", "model", "vpn_script", "tests"];
         name.starts_with("webhooks.on_") || without.contains(&name.rsplit('.').next().unwrap())
     };
     for key in keys() {

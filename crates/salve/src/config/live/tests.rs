@@ -256,3 +256,23 @@ fn the_environment_is_not_the_agents_to_change() {
     waiting(live.reload(now()).unwrap());
     assert_eq!(live.current().settings.recovery.cooldown_seconds, 1);
 }
+
+#[test]
+fn settings_with_which_what_runs_could_not_go_on_are_refused_as_a_whole() {
+    let stage = Stage::new("[repair]\nmax_files = 3");
+    let mut live = stage.live();
+    live.demand(|config| match config.settings.repair.max_files {
+        3 => Vec::new(),
+        _ => vec![Problem { origin: None, key: None, message: "it needs three".into() }],
+    });
+    stage.write("[repair]\nmax_files = 2\nmax_loc = 5");
+    match live.reload(now()).unwrap() {
+        Reload::Rejected(error) => assert_eq!(error.to_string(), "it needs three"),
+        other => panic!("{other:?}"),
+    }
+    let held = &live.current().settings.repair;
+    assert_eq!((held.max_files, held.max_loc), (3, 300));
+    assert_eq!(stage.kinds().last().map(String::as_str), Some("config_rejected"));
+    stage.write("[repair]\nmax_files = 3\nmax_loc = 5");
+    assert!(matches!(live.reload(now()).unwrap(), Reload::Changed(_)));
+}
