@@ -50,6 +50,8 @@ pub struct Task {
     pub model: Option<String>,
     /// Further variables.
     pub env: Vec<(String, String)>,
+    /// What it may edit.
+    pub reach: Reach,
     /// How far it may go.
     pub bounds: Bounds,
 }
@@ -60,6 +62,15 @@ impl Task {
         let set = self.env.iter().rev().find(|(known, _)| known == name);
         set.map(|(_, value)| value.into()).or_else(|| std::env::var_os(name))
     }
+}
+
+/// What an agent may edit, as far as its own permissions can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The project's files.
+    Project,
+    /// Those, and the files that the roles of a loop hand to one another.
+    Loop,
 }
 
 /// How far a run may go.

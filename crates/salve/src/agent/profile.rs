@@ -10,8 +10,8 @@ use salve_core::agent::Dialect;
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use super::Task;
 use super::home::Home;
+use super::{Reach, Task};
 
 /// The profiles that ship with Salve.
 const SHIPPED: &str = include_str!("../../data/agents.toml");
@@ -45,9 +45,29 @@ pub struct Profile {
 #[serde(deny_unknown_fields)]
 struct Profiles {
     version: u32,
+    off_limits: OffLimits,
     claude: Profile,
     codex: Profile,
     gemini: Profile,
+}
+
+/// Patterns of files that agents must not edit.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OffLimits {
+    project: Vec<String>,
+    r#loop: Vec<String>,
+}
+
+impl Reach {
+    /// Returns the patterns of what an agent with this reach must not edit.
+    fn off_limits(self) -> io::Result<Vec<String>> {
+        let Profiles { off_limits, .. } = toml::from_str(SHIPPED).map_err(io::Error::other)?;
+        Ok(match self {
+            Reach::Project => off_limits.project,
+            Reach::Loop => off_limits.r#loop,
+        })
+    }
 }
 
 /// The agents that Salve knows how to run.
@@ -81,7 +101,7 @@ impl Runtime {
 
     /// Returns how it is run.
     pub fn profile(self) -> Result<Profile, toml::de::Error> {
-        let Profiles { version, claude, codex, gemini } = toml::from_str(SHIPPED)?;
+        let Profiles { version, claude, codex, gemini, .. } = toml::from_str(SHIPPED)?;
         if version != VERSION {
             return Err(serde::de::Error::custom("unknown version of the profiles"));
         }
@@ -114,12 +134,19 @@ impl Profile {
         let json = |value: serde_json::Value| value.to_string();
         let (command, args) = (task.mcp.command.to_string_lossy(), &task.mcp.args);
         let server = serde_json::json!({ "type": "stdio", "command": command, "args": args });
+        let off_limits: Vec<String> = task
+            .reach
+            .off_limits()?
+            .iter()
+            .map(|pattern| format!("Edit({pattern}),Write({pattern})"))
+            .collect();
         let path = |name: &str| files.path().join(name).to_string_lossy().into_owned();
         let mut places = vec![
             ("{prompt_file}", path("prompt.md")),
             ("{mcp_command}", json(command.as_ref().into())),
             ("{mcp_args}", json(args.clone().into())),
             ("{mcp_json}", json(serde_json::json!({ "mcpServers": { "salve": server } }))),
+            ("{off_limits}", off_limits.join(",")),
             ("{model}", task.model.clone().unwrap_or_default()),
         ];
         let mut env: Vec<(String, String)> = Vec::new();

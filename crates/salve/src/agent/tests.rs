@@ -42,6 +42,7 @@ impl Stage {
             mcp: Mcp { command: "/opt/salve".into(), args: vec!["mcp".into()] },
             model: None,
             env: vec![("PATH".into(), path)],
+            reach: Reach::Project,
             bounds,
         }
     }

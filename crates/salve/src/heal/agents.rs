@@ -14,14 +14,14 @@ use salve_core::incident::Run as Effecting;
 use salve_core::repair::agent_title;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use super::files::with_causes;
+use super::hire::{Hired, NotHired, hire, release};
 use super::millis;
-use crate::agent::{self, Agent, AgentEvent, End, Ending, Mcp, Profile, Task};
-use crate::config::{Live, Reload};
+use crate::agent::{Agent, AgentEvent, End, Ending, Mcp, Profile, Task};
+use crate::config::Live;
 use crate::process::{self, Care};
 use crate::project::Project;
 use crate::store::{Filter, Store, StoreError};
-use crate::workspace::{GitGuard, GitPart, Name, RestoreError, Workspace};
+use crate::workspace::Name;
 
 /// How long an agent has to end by itself once it said that it has finished.
 const PARTING: Duration = Duration::from_secs(10);
@@ -73,10 +73,10 @@ pub struct Agents<'a> {
     pub project: Project,
 }
 
-/// An agent of ours at work.
+/// An agent of ours that works on an incident.
 #[derive(Debug)]
 pub struct Minder {
-    agent: Arc<Agent>,
+    hired: Hired,
     /// The agent's name.
     pub name: String,
     /// The incident it works for.
@@ -85,61 +85,22 @@ pub struct Minder {
     pub effect: Effecting,
     /// The entry by which the settings are held.
     pub guard: u64,
-    /// Whether it was told to stop.
-    stopped: bool,
-    /// The user's repository as it was.
-    repository: Option<GitGuard>,
-    /// The commit that was checked out.
-    commit: Option<String>,
-    project: Project,
 }
 
 impl Minder {
-    /// Gives back what the agent broke in the user's repository, what makes git run programs, and
-    /// what it threw away of the user's work since the state `before`; returns what a person should
-    /// know.
+    /// Gives back what the agent broke or threw away; see [`Hired::mend_repository`].
     pub fn mend_repository(&self, before: Option<Name>) -> Vec<String> {
-        let Some(kept) = &self.repository else { return Vec::new() };
-        let mended = || -> Result<Vec<String>, RestoreError> {
-            let mut told = kept.mend()?;
-            let files = self.give_back_discarded(before)?;
-            let (wrong, rest): (Vec<_>, Vec<_>) = kept.changes()?.into_iter().partition(|change| {
-                let is_given_back = change.part == GitPart::Stash && !files.is_empty();
-                runs_programs(change.part) || is_given_back
-            });
-            kept.put_back(&wrong)?;
-            if !files.is_empty() {
-                let files = files.join(", ");
-                told.push(format!("it threw away what was not committed; {files} is given back"));
-            }
-            told.extend(wrong.iter().map(|change| format!("{}; it was put back", change.text)));
-            told.extend(rest.into_iter().map(|change| change.text));
-            Ok(told)
-        };
-        mended().unwrap_or_else(|error| {
-            vec![format!("the repository could not be looked at: {}", with_causes(&error))]
-        })
-    }
-
-    fn give_back_discarded(&self, before: Option<Name>) -> Result<Vec<String>, RestoreError> {
-        let (Some(before), Some(commit)) = (before, &self.commit) else { return Ok(Vec::new()) };
-        let workspace = Workspace::open(&self.project)?;
-        match workspace.load(before)? {
-            Some(before) => workspace.give_back_discarded(&before, commit),
-            None => Ok(Vec::new()),
-        }
+        self.hired.mend_repository(before)
     }
 
     /// Returns the agent, for those who have to wait for its end.
     pub fn agent(&self) -> Arc<Agent> {
-        Arc::clone(&self.agent)
+        self.hired.agent()
     }
 
     /// Tells it to stop, once.
     pub fn stop(&mut self) {
-        if !std::mem::replace(&mut self.stopped, true) {
-            self.agent.stop();
-        }
+        self.hired.stop();
     }
 }
 
@@ -191,72 +152,27 @@ impl Agents<'_> {
         on: Box<dyn FnMut(AgentEvent) + Send>,
     ) -> Result<Launched, StoreError> {
         let Call { incident, effect, ref profile, ref task, now } = *call;
-        let guard = self.live.agent_starts(now)?;
-        // Without a repository, or where it cannot be kept, the files are kept all the same.
-        let workspace = Workspace::open(&self.project).ok();
-        let repository = workspace.as_ref().and_then(|there| there.guard_git().ok().flatten());
-        let commit = workspace.as_ref().and_then(|there| there.commit().ok().flatten());
-        match agent::start(care, profile, task, scrubber, on) {
-            Ok(agent) => {
+        let held = (&mut self.live, &self.project);
+        match hire(held, care, (profile, task, now), scrubber, on)? {
+            Ok(hired) => {
                 let launched = Event::AgentLaunched {
                     effect: effect.effect,
-                    process: agent.process().clone(),
+                    process: hired.process().clone(),
                     agent: scrubber.scrub(&task.agent),
                     model: task.model.as_ref().map(|model| scrubber.scrub(model)),
                     limit_ms: millis(task.bounds.wall.saturating_add(ENDING)),
                 };
-                let agent = Arc::new(agent);
-                let (name, stopped) = (task.agent.clone(), false);
-                let project = self.project.clone();
-                let minder = Minder {
-                    agent,
-                    name,
-                    incident,
-                    effect,
-                    guard,
-                    stopped,
-                    repository,
-                    commit,
-                    project,
-                };
+                let (name, guard) = (task.agent.clone(), hired.guard);
+                let minder = Minder { hired, name, incident, effect, guard };
                 Ok(Launched::Works(Box::new(minder), launched))
             }
-            Err(error) => {
-                let left = self.release(guard, now)?;
-                let mut text = format!("{error}: {}", error.source);
-                if error.is_missing() {
-                    text =
-                        format!("{error}: it is not installed; install it, or set agent.runtime");
-                }
-                Ok(Launched::Refused(left.map_or(text.clone(), |left| format!("{text}\n{left}"))))
-            }
+            Err(NotHired { text, .. }) => Ok(Launched::Refused(text)),
         }
     }
 
     /// Lets go of the settings that were held for an agent; returns what a person should know.
     pub fn release(&mut self, guard: u64, now: Timestamp) -> Result<Option<String>, StoreError> {
-        Ok(match self.live.agent_ended(guard, now)? {
-            Reload::Unchanged | Reload::Changed(_) => None,
-            Reload::Waiting { digest, .. } => {
-                let digest: String = digest.to_string().chars().take(12).collect();
-                Some(format!("the settings were changed meanwhile: salve config accept {digest}"))
-            }
-            Reload::Rejected(error) => Some(format!("the settings are wrong now: {error}")),
-        })
-    }
-}
-
-/// Returns whether a part of a repository makes git run programs.
-fn runs_programs(part: GitPart) -> bool {
-    match part {
-        GitPart::Settings | GitPart::Hooks => true,
-        GitPart::Repository
-        | GitPart::Head
-        | GitPart::Refs
-        | GitPart::Stash
-        | GitPart::Index
-        | GitPart::Operation
-        | GitPart::Lock => false,
+        release(&mut self.live, guard, now)
     }
 }
 

@@ -16,6 +16,7 @@ pub mod control;
 pub mod earned;
 pub mod failure_log;
 pub mod files;
+pub mod hire;
 pub mod loop_files;
 pub mod loops;
 pub mod manifests;
@@ -24,6 +25,7 @@ mod presence;
 pub mod proposals;
 pub mod recovery_file;
 pub mod right;
+pub mod run;
 pub mod shelf;
 
 pub use presence::Presence;

@@ -11,7 +11,7 @@ use super::Input;
 use super::case::Turns;
 use super::checkup::Checkup;
 use super::context::Reader;
-use crate::agent::{AgentEvent, Bounds, End, Ending, Profile, Task};
+use crate::agent::{AgentEvent, Bounds, End, Ending, Profile, Reach, Task};
 use crate::heal::agents::{Call, Launched, words};
 use crate::heal::files::{Edits, has_changed};
 use crate::heal::millis;
@@ -80,6 +80,7 @@ impl Checkup<'_, '_> {
             mcp: plan.mcp.clone(),
             model: self.model(),
             env: Vec::new(),
+            reach: Reach::Project,
             bounds: Bounds {
                 wall: plan.wall,
                 idle: plan.idle,

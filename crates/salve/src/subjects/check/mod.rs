@@ -33,6 +33,7 @@ use salve_core::fingerprint::Rules;
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
+pub use crate::heal::run::Ran;
 pub use plan::{CheckPlan, HealPlan};
 pub use records::{RecordError, Records};
 pub use recover::{Recovered, Sought};
@@ -92,28 +93,6 @@ pub enum Input {
     Note(String),
     /// The user wants it to end, by this signal.
     Stop(i32),
-}
-
-/// How one run of a check's command ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
-    /// By which code or signal, or that it outlived its limit.
-    pub exit: salve_core::event::Exit,
-    /// How long it took.
-    pub took: Duration,
-    /// The last lines it wrote, or why it could not be started; not scrubbed.
-    pub output: String,
-    /// Whether it was ended because somebody wanted that.
-    pub stopped: bool,
-    /// Processes that it left behind when it ended by itself.
-    pub left: usize,
-}
-
-impl Ran {
-    /// Returns whether the check is green.
-    pub fn is_green(&self) -> bool {
-        self.exit == salve_core::event::Exit::Code(0) && !self.stopped
-    }
 }
 
 /// How the care of one check ended.

@@ -18,7 +18,7 @@ use salve_core::scrub::Scrubbed;
 
 use super::Input;
 use super::fleet::Fleet;
-use crate::agent::{AgentEvent, Bounds, End, Ending, Task};
+use crate::agent::{AgentEvent, Bounds, End, Ending, Reach, Task};
 use crate::heal::agents::{Call, Launched, is_attended, words};
 use crate::heal::files::{Edits, has_changed};
 use crate::heal::millis;
@@ -140,6 +140,7 @@ impl Fleet<'_> {
             mcp: plan.mcp.clone(),
             model: plan.model.clone(),
             env: Vec::new(),
+            reach: Reach::Project,
             bounds: Bounds {
                 wall: plan.wall,
                 idle: plan.idle,

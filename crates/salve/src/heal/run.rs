@@ -1,0 +1,146 @@
+//! One run of a command that judges: bounded, captured, nothing left of it, and it can be stopped.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use salve_core::event::Exit;
+
+use super::files::with_causes;
+use super::spawn_thread;
+use crate::process::{Capture, Care, Ended, Input, Spec, Terminal};
+
+/// What is to run.
+#[derive(Clone, Debug)]
+pub struct Errand {
+    /// Whose command it is.
+    pub name: String,
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// Where it runs.
+    pub dir: PathBuf,
+    /// Variables it gets besides Salve's own.
+    pub env: Vec<(OsString, OsString)>,
+    /// How long it may take.
+    pub limit: Duration,
+}
+
+/// How one run of a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// By which code or signal, or that it outlived its limit.
+    pub exit: Exit,
+    /// How long it took.
+    pub took: Duration,
+    /// The last lines it wrote, or why it could not be started; not scrubbed.
+    pub output: String,
+    /// Whether it was ended because somebody wanted that.
+    pub stopped: bool,
+    /// Processes that it left behind when it ended by itself.
+    pub left: usize,
+}
+
+impl Ran {
+    /// Returns whether it is green.
+    pub fn is_green(&self) -> bool {
+        self.exit == Exit::Code(0) && !self.stopped
+    }
+}
+
+/// How long a check that is ended may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long what a check started may outlive it.
+const MOMENT: Duration = Duration::from_millis(300);
+
+/// What reaches the thread that waits for a check.
+enum News {
+    Ended(Ended),
+    Stop,
+}
+
+/// A run under way.
+#[derive(Clone, Debug)]
+pub struct Stopper(Sender<News>);
+
+impl Stopper {
+    /// Ends the run.
+    pub fn stop(&self) {
+        // A run that is over need not be told.
+        let _ = self.0.send(News::Stop);
+    }
+}
+
+impl std::fmt::Debug for News {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            News::Ended(_) => "Ended",
+            News::Stop => "Stop",
+        })
+    }
+}
+
+/// Runs a command on a thread of its own; `then` is called there with how it ended.
+pub fn start(
+    care: &Care,
+    errand: &Errand,
+    output: Arc<Capture>,
+    then: impl FnOnce(Ran) + Send + 'static,
+) -> Stopper {
+    let (care, errand) = (care.clone(), errand.clone());
+    let (tell, news) = mpsc::channel();
+    let stopper = Stopper(tell.clone());
+    spawn_thread("check", move || then(run(&care, &errand, output, tell, &news)));
+    stopper
+}
+
+/// Runs a command to its end and waits for it.
+pub fn wait(care: &Care, errand: &Errand, output: Arc<Capture>) -> Ran {
+    let (tell, news) = mpsc::channel();
+    run(care, errand, output, tell, &news)
+}
+
+fn run(
+    care: &Care,
+    errand: &Errand,
+    output: Arc<Capture>,
+    tell: Sender<News>,
+    news: &mpsc::Receiver<News>,
+) -> Ran {
+    let spec = Spec {
+        argv: errand.argv.clone(),
+        dir: errand.dir.clone(),
+        env: errand.env.clone(),
+        server: errand.name.clone(),
+        terminal: Terminal::Pipes,
+        output,
+    };
+    let since = Instant::now();
+    let then = Box::new(move |ended| {
+        // Whoever has stopped listening knows already.
+        let _ = tell.send(News::Ended(ended));
+    });
+    let running = match care.spawn_with(&spec, Input::Ended, then) {
+        Ok(running) => running,
+        Err(error) => {
+            let output = with_causes(&error);
+            let (exit, took) = (Exit::Code(127), since.elapsed());
+            return Ran { exit, took, output, stopped: false, left: 0 };
+        }
+    };
+    let first = news.recv_timeout(errand.limit);
+    let took = since.elapsed();
+    let (grace, left) = match first {
+        Ok(News::Ended(_)) => (Duration::ZERO, care.orphans(&running, MOMENT).len()),
+        Ok(News::Stop) | Err(_) => (GRACE, 0),
+    };
+    care.end(&running, grace);
+    let (exit, stopped) = match first {
+        Ok(News::Ended(ended)) => (ended.exit, false),
+        Ok(News::Stop) | Err(RecvTimeoutError::Disconnected) => (Exit::TimedOut, true),
+        Err(RecvTimeoutError::Timeout) => (Exit::TimedOut, false),
+    };
+    Ran { exit, took, output: spec.output.tail(), stopped, left }
+}
