@@ -185,7 +185,12 @@ fn all(
 }
 
 /// Takes the right to heal, and clears away what a run that was killed left.
-fn begin(project: &Project, desk: &Desk<'_>, run: Uuid, out: &Output) -> Result<RunLock, CliError> {
+pub(super) fn begin(
+    project: &Project,
+    desk: &Desk<'_>,
+    run: Uuid,
+    out: &Output,
+) -> Result<RunLock, CliError> {
     let right = RunLock::take_for(project, Right::Checks, &desk.me, run).map_err(|error| {
         CliError::failed("the checks of this project are being healed")
             .because(error)
@@ -331,7 +336,7 @@ fn here(project: &Project) -> std::path::PathBuf {
     here.filter(|dir| dir.starts_with(root)).unwrap_or_else(|| root.to_path_buf())
 }
 
-fn heal_plan(config: &Config, has_agent: bool, scrubber: &Scrubber) -> HealPlan {
+pub(super) fn heal_plan(config: &Config, has_agent: bool, scrubber: &Scrubber) -> HealPlan {
     let (heal, agent, repair) =
         (&config.settings.heal, &config.settings.agent, &config.settings.repair);
     let some = |limit: u64| (limit > 0).then_some(limit);

@@ -1,7 +1,15 @@
 //! `salve loop`: agents that work turn by turn until the work is done.
+//!
+//! `salve loop run` drives a whole loop of roles; without a subcommand one agent works on one
+//! check.
 
 pub(super) mod attach;
+mod lines;
+mod nurse;
+mod plan;
+mod run;
 pub(super) mod stats;
+mod status;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -20,8 +28,8 @@ use super::{CliError, Output};
 pub(super) struct Args {
     #[command(subcommand)]
     what: Option<What>,
-    /// Agent: a command that gets the task on stdin, or claude, codex or gemini
-    /// [default: that of agent.runtime]
+    /// Agent that takes the turns: a command that gets the task on stdin, or claude, codex or
+    /// gemini [default: that of agent.runtime]
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// Turns that the agent may take [default: heal.max_attempts]
@@ -38,35 +46,43 @@ pub(super) struct Args {
 /// What is wanted of a loop.
 #[derive(Debug, clap::Subcommand)]
 enum What {
+    /// Let planner, implementer, tester and reviewer work on a task until it is done
+    Run(run::Args),
+    /// Show how loops stand
+    Status(status::Args),
     /// Recover the tests of a loop that somebody else runs, by its recovery.json
     Attach(attach::Args),
     /// Show how recoveries came out
     Stats(stats::Args),
 }
 
-/// Runs the loop, in two processes: one that works and one that keeps.
+/// Does what is wanted, in two processes: one that works and one that keeps.
 pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     match &args.what {
-        Some(What::Attach(args)) => return kept(|| attach::run(args, out)),
-        Some(What::Stats(args)) => return stats::run(args, out).map(Into::into),
-        None => {}
+        Some(What::Run(args)) => kept(|| run::run(args, out)),
+        Some(What::Status(args)) => status::run(args, out).map(Into::into),
+        Some(What::Attach(args)) => kept(|| attach::run(args, out)),
+        Some(What::Stats(args)) => stats::run(args, out).map(Into::into),
+        None => kept(|| turns(args, out)),
     }
-    kept(|| {
-        let project = locate(out)?;
-        let mut config = super::config::in_force(out)?;
-        if let Some(agent) = &args.agent {
-            use_agent(&mut config, agent);
-        }
-        let settings = &mut config.settings;
-        if !settings.agent.repair || settings.agent.runtime.is_none() {
-            return Err(CliError::usage("there is no agent to work with")
-                .hint("name one: salve loop --agent claude -- npm test"));
-        }
-        settings.heal.max_attempts = args.turns.unwrap_or(settings.heal.max_attempts).max(1);
-        if let Some(seconds) = args.turn_limit {
-            settings.agent.wall_limit = Duration::from_secs(seconds.max(1));
-        }
-        let wanted = Wanted::command(SubjectKind::Iteration, &args.command);
-        care(project, &config, vec![wanted], out)
-    })
+}
+
+/// Lets one agent work on one check.
+fn turns(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    let project = locate(out)?;
+    let mut config = super::config::in_force(out)?;
+    if let Some(agent) = &args.agent {
+        use_agent(&mut config, agent);
+    }
+    let settings = &mut config.settings;
+    if !settings.agent.repair || settings.agent.runtime.is_none() {
+        return Err(CliError::usage("there is no agent to work with")
+            .hint("name one: salve loop --agent claude -- npm test"));
+    }
+    settings.heal.max_attempts = args.turns.unwrap_or(settings.heal.max_attempts).max(1);
+    if let Some(seconds) = args.turn_limit {
+        settings.agent.wall_limit = Duration::from_secs(seconds.max(1));
+    }
+    let wanted = Wanted::command(SubjectKind::Iteration, &args.command);
+    care(project, &config, vec![wanted], out)
 }

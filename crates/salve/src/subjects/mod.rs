@@ -1,4 +1,5 @@
 //! What is under care. Subjects do not know one another.
 
 pub mod check;
+pub mod iteration;
 pub mod server;

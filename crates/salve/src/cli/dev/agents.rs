@@ -1,12 +1,16 @@
 //! How an agent is started, as the settings say.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use salve_core::class::Class;
 use salve_core::scrub::Scrubber;
 
 use super::super::{CliError, Output};
 use crate::agent::{Mcp, Profile, Runtime};
-use crate::config::{self, Agent, AgentRuntime, CommandLine, Config, Live, LiveError, Sources};
+use crate::config::{
+    self, Agent, AgentRuntime, CommandLine, Config, Live, LiveError, RoleEntry, Sources,
+};
 use crate::heal::agents::{AgentPlan, Agents, Specialist};
 use crate::project::Project;
 use crate::store::Store;
@@ -35,23 +39,62 @@ pub(in crate::cli) fn for_checks<'s>(
     let (true, Some(runtime)) = (settings.repair, settings.runtime) else {
         return Ok(None);
     };
-    let program = std::env::current_exe()
-        .map_err(|error| CliError::failed("cannot tell where salve is").because(error))?;
-    let root = project.root().to_string_lossy().into_owned();
-    let mcp = Mcp { command: program, args: vec!["--project".into(), root, "mcp".into()] };
+    let mcp = mcp(project)?;
     let plan = plan(runtime, settings, &mcp)?;
     let known = config.settings.specialists.values();
     let specialists = known.map(|entry| specialist(entry, (runtime, settings), &mcp));
     let specialists = specialists.collect::<Result<_, _>>()?;
+    let live = live((project, store), scrubber, out)?;
+    Ok(Some(Agents { plan, specialists, live, project: project.clone() }))
+}
+
+/// Returns how agents reach this very Salve.
+pub(in crate::cli) fn mcp(project: &Project) -> Result<Mcp, CliError> {
+    let program = std::env::current_exe()
+        .map_err(|error| CliError::failed("cannot tell where salve is").because(error))?;
+    let root = project.root().to_string_lossy().into_owned();
+    Ok(Mcp { command: program, args: vec!["--project".into(), root, "mcp".into()] })
+}
+
+/// Returns the settings, which are held while an agent runs.
+pub(in crate::cli) fn live<'s>(
+    (project, store): (&Project, &'s Store),
+    scrubber: &Scrubber,
+    out: &Output,
+) -> Result<Live<'s>, CliError> {
     let sources = Sources::of_process(Some(project), &out.global().set);
     let live = Live::open(store.journal(), sources, scrubber.clone(), Timestamp::now());
-    let live = live.map_err(|error| match error {
+    live.map_err(|error| match error {
         LiveError::Store(error) => error.into(),
         error @ (LiveError::Load(_) | LiveError::NotThat { .. } | LiveError::NothingWaits) => {
             CliError::usage("the settings are wrong").because(error)
         }
-    })?;
-    Ok(Some(Agents { plan, specialists, live, project: project.clone() }))
+    })
+}
+
+/// Returns how the agent of a role is started; what its settings leave open is as for every other
+/// agent.
+pub(in crate::cli) fn for_role(
+    (name, entry): (&str, &RoleEntry),
+    settings: &Agent,
+    mcp: &Mcp,
+) -> Result<AgentPlan, CliError> {
+    let runtime = match (entry.runtime, &entry.command) {
+        (Some(runtime), _) => runtime,
+        (None, Some(_)) => AgentRuntime::Command,
+        (None, None) => settings.runtime.ok_or_else(|| {
+            CliError::usage(format!("there is no agent for the role `{name}`"))
+                .hint("name one: salve loop run --agent claude, or set agent.runtime in salve.toml")
+        })?,
+    };
+    let mut own = settings.clone();
+    own.command = entry.command.clone().or(own.command);
+    // A model of one runtime is none of another's.
+    own.model = entry.model.clone().or(own.model.filter(|_| settings.runtime == Some(runtime)));
+    let limit = |own: Option<u64>, usual: Duration| own.map_or(usual, Duration::from_millis);
+    own.wall_limit = limit(entry.wall_limit_ms, own.wall_limit);
+    own.idle_limit = limit(entry.idle_limit_ms, own.idle_limit);
+    plan(runtime, &own, mcp)
 }
 
 /// Returns how an agent is started.

@@ -1,0 +1,124 @@
+//! Recovers a loop's tests by the clinic that heals checks.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use salve_core::earned::Terms;
+use salve_core::event::{Actor, SubjectKind};
+use salve_core::scrub::Scrubber;
+
+use super::super::Output;
+use super::super::dev::shelf;
+use super::super::heal::heal_plan;
+use super::super::listen::Heard;
+use super::super::project::speaker;
+use super::super::voice::Voice;
+use crate::config::Config;
+use crate::heal::{Desk, Presence};
+use crate::process::{Capture, Care, Look, Outlet};
+use crate::project::Project;
+use crate::store::{Store, StoreError};
+use crate::subjects::check::{self, CheckPlan, Clinic, Records};
+use crate::subjects::iteration::{self, Recover, Recovered, Sought};
+
+/// How many of the last lines of output are kept.
+const LINES: usize = 2_000;
+
+/// Where what comes from outside goes: to the loop, and to a recovery while there is one.
+#[derive(Clone, Default)]
+pub(super) struct Bell(Arc<Mutex<Option<Sender<check::Input>>>>);
+
+impl Bell {
+    /// Hands on what came from outside.
+    pub(super) fn ring(&self, heard: Heard, post: &Sender<iteration::Input>) {
+        if let Heard::Stop(signal) | Heard::Signal(signal) = heard {
+            // Nobody is left to tell when the loop is over.
+            let _ = post.send(iteration::Input::Stop(signal));
+        }
+        if let Some(clinic) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = clinic.send(heard.into());
+        }
+    }
+
+    fn answer(&self, by: Option<Sender<check::Input>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = by;
+    }
+}
+
+/// Recovers tests; a clinic is opened for each recovery, with the settings of its iteration.
+pub(super) struct Nurse<'a> {
+    pub(super) project: Project,
+    pub(super) store: &'a Store,
+    pub(super) scrubber: Scrubber,
+    pub(super) care: Care,
+    pub(super) config: Config,
+    pub(super) out: &'a Output,
+    pub(super) outlet: Arc<Outlet>,
+    pub(super) presence: Presence,
+    pub(super) bell: Bell,
+}
+
+impl Recover for Nurse<'_> {
+    fn take_over(&mut self, config: &Config) {
+        self.config = config.clone();
+    }
+
+    fn recover(&mut self, sought: &Sought<'_>) -> Result<Recovered, StoreError> {
+        let (post, inbox) = mpsc::channel();
+        self.bell.answer(Some(post.clone()));
+        let mut voice = Voice {
+            outlet: self.outlet.clone(),
+            out: self.out,
+            store: self.store,
+            several: false,
+            terms: Terms::from(&self.config.settings.earned),
+            tales: HashMap::new(),
+            checked: HashMap::new(),
+        };
+        let heal = heal_plan(&self.config, false, &self.scrubber);
+        let mut clinic = Clinic {
+            shelf: shelf(&self.project, &self.config),
+            records: Records::new(&self.project, heal.kept),
+            heal,
+            project: self.project.clone(),
+            by: Some(speaker(&self.scrubber)).filter(|by| matches!(by, Actor::Person { .. })),
+            desk: Desk::new(self.store, self.scrubber.clone()),
+            care: self.care.clone(),
+            rules: self.config.fingerprint_rules(),
+            agents: None,
+            inbox: (post, inbox),
+            face: &mut voice,
+            presence: self.presence,
+            spent: Default::default(),
+            orphans: 0,
+        };
+        let tests = sought.tests.clone();
+        let plan = CheckPlan {
+            kind: SubjectKind::Iteration,
+            name: sought.id.to_string(),
+            argv: tests.argv,
+            command: tests.command,
+            dir: tests.dir,
+            env: tests.env,
+            limit: tests.limit,
+        };
+        let quiet = Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(LINES);
+        let sought = check::Sought {
+            iteration: sought.iteration,
+            first: sought.first.cloned(),
+            since: sought.since,
+            began: sought.began,
+            dir: sought.dir.to_path_buf(),
+        };
+        let recovered = clinic.recover(plan, Arc::new(quiet), sought);
+        self.bell.answer(None);
+        Ok(match recovered? {
+            check::Recovered::Executes(ran) => Recovered::Executes(ran),
+            check::Recovered::NotInfrastructure(ran) => Recovered::NotInfrastructure(ran),
+            check::Recovered::Declined(ran) => Recovered::Declined(ran),
+            check::Recovered::NeedsPerson => Recovered::NeedsPerson,
+            check::Recovered::Stopped(signal) => Recovered::Stopped(signal),
+        })
+    }
+}

@@ -1,0 +1,236 @@
+//! One loop, from where it stands to where this run of Salve leaves it.
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use salve_core::event::{Event, LoopEnd, LoopId, RecoveryEnd, Turn};
+use salve_core::incident::{Incident, Phase};
+use salve_core::iteration::{Loop, Move, Now, Standing};
+use salve_core::scrub::Scrubbed;
+
+use super::report::report;
+use super::{Driver, Ending, Input, LoopError, Recovered, Sought};
+use crate::config::Reload;
+use crate::heal::loop_files::{FilesError, LoopFiles};
+use crate::heal::run::Ran;
+use crate::heal::{loops, millis};
+use crate::store::{Filter, Store, StoreError};
+
+/// How long to wait at most before the clock is looked at again; it may have been set.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Returns a loop as the journal has it, if it was ever started.
+pub fn recall(store: &Store, id: &LoopId) -> Result<Option<Loop>, StoreError> {
+    let entries = store.journal().read(0, &Filter::default().kind("loop"), usize::MAX)?;
+    Ok(Loop::replay(id, &entries).ok())
+}
+
+/// A loop under way, and what this run of Salve knows of it besides the journal.
+pub(super) struct Course<'d, 'a> {
+    pub(super) driver: &'d mut Driver<'a>,
+    pub(super) of: Loop,
+    files: LoopFiles,
+    /// How the tests came out last, if they ran in this run of Salve.
+    pub(super) ran: Option<Ran>,
+    /// The signal by which the user wants it to end.
+    pub(super) stopping: Option<i32>,
+}
+
+impl Driver<'_> {
+    /// Takes a loop that was started on to its end, or to where it cannot go on by itself.
+    pub fn run(&mut self, of: Loop) -> Result<Ending, LoopError> {
+        self.desk.go_on_from(of.since());
+        self.folder.make(of.task())?;
+        let (dir, root) = (self.folder.dir().to_path_buf(), self.project.root());
+        let files = LoopFiles::new(dir, root, of.id().as_str());
+        Course { driver: self, of, files, ran: None, stopping: None }.live()
+    }
+}
+
+impl Course<'_, '_> {
+    fn live(&mut self) -> Result<Ending, LoopError> {
+        loop {
+            self.tell()?;
+            self.heed();
+            if let Some(signal) = self.stopping {
+                self.say(Turn::Stopped {})?;
+                self.tell()?;
+                return Ok(Ending::Stopped(signal));
+            }
+            match self.of.next(self.now()) {
+                Move::Begin(_) => self.begin()?,
+                Move::Role { role, attempt } => self.role(&role, attempt)?,
+                Move::Tests => self.tests()?,
+                Move::Recover => self.recover()?,
+                Move::Wait(until) => self.wait(until),
+                Move::End(why) => self.end(why)?,
+                Move::Person(reason) => return Ok(Ending::NeedsPerson(reason)),
+                Move::Over => return Ok(self.over()),
+            }
+        }
+    }
+
+    fn over(&self) -> Ending {
+        match self.of.standing() {
+            Standing::Ended(why) => Ending::Over(why.clone()),
+            Standing::Running
+            | Standing::Parked { .. }
+            | Standing::Waits { .. }
+            | Standing::Stopped => Ending::Stopped(0),
+        }
+    }
+
+    /// Returns the time; a clock that was set back or jumped ahead makes no wait longer.
+    pub(super) fn now(&self) -> Timestamp {
+        self.driver.desk.now().max(Timestamp::now())
+    }
+
+    /// Writes what happened.
+    pub(super) fn say(&mut self, what: Turn) -> Result<(), StoreError> {
+        let iteration = self.of.iteration() + u32::from(matches!(what, Turn::Began { .. }));
+        let event = Event::Loop { id: self.of.id().clone(), iteration, what };
+        for entry in self.driver.desk.note(vec![event])? {
+            // What is refused stands in the journal and changes nothing, as in a replay.
+            if self.of.step(&entry).is_ok() {
+                self.driver.face.entry(&self.of, &entry);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        let text = self.driver.desk.scrubber.scrub(text);
+        self.driver.face.note(&text);
+    }
+
+    /// Writes how the loop stands, and what happened, to its files.
+    pub(super) fn tell(&mut self) -> Result<(), LoopError> {
+        let desk = &self.driver.desk;
+        let now = match self.of.is_recovering() {
+            true => now(loops::open(desk.store, self.of.id().as_str(), &desk.scrubber)?.as_ref()),
+            false => Now::NoRecovery,
+        };
+        self.files.refresh(desk.store).map_err(|error| match error {
+            FilesError::Store(error) => LoopError::from(error),
+            FilesError::Write(error) => error.into(),
+        })?;
+        Ok(self.driver.folder.tell(&self.of, &now)?)
+    }
+
+    /// Takes in what came while nothing was waited for.
+    fn heed(&mut self) {
+        while let Ok(input) = self.driver.inbox.1.try_recv() {
+            if let Input::Stop(signal) = input {
+                self.stopping = Some(signal);
+            }
+        }
+    }
+
+    /// Looks at the settings and begins an iteration.
+    fn begin(&mut self) -> Result<(), LoopError> {
+        if self.of.iteration() > 0 {
+            self.driver.folder.set_aside(self.of.iteration())?;
+        }
+        let now = self.driver.desk.now();
+        match self.driver.live.reload(now)? {
+            Reload::Unchanged => {}
+            Reload::Changed(changes) => {
+                let changes: Vec<&str> = changes.iter().map(Scrubbed::as_str).collect();
+                self.note(&format!("the settings changed: {}", changes.join("; ")));
+            }
+            Reload::Waiting { digest, .. } => {
+                let digest: String = digest.to_string().chars().take(12).collect();
+                self.note(&format!(
+                    "changed settings wait for you, and the stricter ones hold until then\n\
+                     salve config accept {digest}"
+                ));
+            }
+            Reload::Rejected(error) => {
+                self.note(&format!(
+                    "the settings were refused, and the loop goes on with those before: {error}\n\
+                     salve config check"
+                ));
+            }
+        }
+        match (self.driver.planner)(self.driver.live.current()) {
+            Ok(plan) => self.driver.plan = plan,
+            Err(why) => {
+                self.note(&format!("the settings cannot be used, the old ones hold: {why}"))
+            }
+        }
+        self.driver.recover.take_over(self.driver.live.current());
+        self.ran = None;
+        let terms = Box::new(self.driver.plan.terms.clone());
+        Ok(self.say(Turn::Began { terms })?)
+    }
+
+    /// Recovers the tests, which could not execute.
+    fn recover(&mut self) -> Result<(), LoopError> {
+        if self.ran.is_none() && !self.of.is_recovering() {
+            // An earlier run of Salve saw the failure: only the tests can show it.
+            return self.tests();
+        }
+        if !self.of.is_recovering() {
+            self.say(Turn::RecoveryBegan {})?;
+            self.tell()?;
+        }
+        let since = Instant::now();
+        let sought = Sought {
+            id: self.of.id(),
+            iteration: self.of.iteration(),
+            tests: &self.driver.plan.tests,
+            first: self.ran.as_ref(),
+            since: self.of.run_since(),
+            began: self.of.began(),
+            dir: self.driver.folder.dir(),
+        };
+        let (how, ran) = match self.driver.recover.recover(&sought)? {
+            Recovered::Executes(ran) => (RecoveryEnd::Well, Some(ran)),
+            Recovered::NotInfrastructure(ran) => (RecoveryEnd::NotInfrastructure, Some(ran)),
+            Recovered::Declined(ran) => (RecoveryEnd::Rejected, ran),
+            Recovered::NeedsPerson => (RecoveryEnd::NeedsPerson, None),
+            Recovered::Stopped(signal) => {
+                self.stopping = Some(signal);
+                return Ok(());
+            }
+        };
+        if let Some(ran) = ran.filter(|ran| self.ran.as_ref() != Some(ran)) {
+            let tree = self.tree();
+            self.tested(ran, tree)?;
+        }
+        Ok(self.say(Turn::RecoveryEnded { how, took_ms: millis(since.elapsed()) })?)
+    }
+
+    /// Waits until then, or until somebody wants something.
+    fn wait(&mut self, until: Timestamp) {
+        let left = Duration::try_from(until.duration_since(self.now())).unwrap_or_default();
+        match self.driver.inbox.1.recv_timeout(left.min(LOOK)) {
+            Ok(Input::Stop(signal)) => self.stopping = Some(signal),
+            Ok(Input::Ran(_) | Input::Agent(_)) | Err(RecvTimeoutError::Timeout) => {}
+            // Nobody could ever tell us anything again.
+            Err(RecvTimeoutError::Disconnected) => self.stopping = Some(0),
+        }
+    }
+
+    fn end(&mut self, why: LoopEnd) -> Result<(), LoopError> {
+        self.driver.folder.set_aside(self.of.iteration())?;
+        self.driver.folder.keep_report(&report(&self.of, &why))?;
+        Ok(self.say(Turn::Ended { why })?)
+    }
+
+    /// Waits for the next thing that arrives.
+    pub(super) fn hear(&mut self) -> Input {
+        // We hold a way in ourselves, so there is always one.
+        self.driver.inbox.1.recv().unwrap_or(Input::Stop(0))
+    }
+}
+
+/// Returns how a recovery stands, as the files tell it.
+fn now(incident: Option<&Incident>) -> Now {
+    match incident.map(|incident| (incident.id(), incident.phase())) {
+        Some((id, Phase::Asking { .. })) => Now::Asking(id),
+        Some((id, _)) => Now::Recovering(id),
+        None => Now::NoRecovery,
+    }
+}

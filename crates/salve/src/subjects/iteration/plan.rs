@@ -1,0 +1,76 @@
+//! What a loop does in an iteration, made of the settings when it begins.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use salve_core::event::LoopTerms;
+use salve_core::scrub::Scrubbed;
+
+use crate::heal::agents::AgentPlan;
+use crate::heal::run::Errand;
+
+/// What one iteration does.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The terms, as the journal keeps them.
+    pub terms: LoopTerms,
+    /// The roles.
+    pub roles: Vec<RolePlan>,
+    /// How the tests are run.
+    pub tests: TestsPlan,
+    /// The words of the promise.
+    pub promise: String,
+    /// How long it is parked where an agent does not say.
+    pub park: SignedDuration,
+}
+
+impl Plan {
+    /// Returns the role of a name.
+    pub fn role(&self, name: &str) -> Option<&RolePlan> {
+        self.roles.iter().find(|role| role.name == name)
+    }
+}
+
+/// How one role does its part.
+#[derive(Clone, Debug)]
+pub struct RolePlan {
+    /// Its name.
+    pub name: String,
+    /// What every agent in it is told.
+    pub prompt: String,
+    /// How its agent is started.
+    pub agent: AgentPlan,
+    /// Tokens that one turn may use, if that is limited.
+    pub tokens: Option<u64>,
+    /// The files that it must write in each turn, in the loop's directory.
+    pub writes: Vec<String>,
+    /// Whether it may promise that the task is done.
+    pub promises: bool,
+    /// Whether it may propose a recovery: it comes after the tests and before their recovery.
+    pub proposes: bool,
+}
+
+/// How the tests are run.
+#[derive(Clone, Debug)]
+pub struct TestsPlan {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// What runs, for people.
+    pub command: Scrubbed,
+    /// Where it runs.
+    pub dir: PathBuf,
+    /// Variables it gets besides Salve's own.
+    pub env: Vec<(OsString, OsString)>,
+    /// How long one run may take.
+    pub limit: Duration,
+}
+
+impl TestsPlan {
+    /// Returns what is to run for a loop.
+    pub fn errand(&self, name: &str) -> Errand {
+        let Self { argv, dir, env, limit, .. } = self.clone();
+        Errand { name: name.to_owned(), argv, dir, env, limit }
+    }
+}

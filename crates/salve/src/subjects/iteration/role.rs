@@ -1,0 +1,196 @@
+//! One role's turn: its agent is told what to do, and must leave behind what it must.
+
+use std::time::Duration;
+
+use salve_core::agent::Trouble;
+use salve_core::event::{Amounts, Promise, Resource, RoleEnd, Turn};
+use salve_core::iteration::{Brief, brief, promised, until};
+use salve_core::scrub::Scrubbed;
+
+use super::driver::Course;
+use super::files::Stamps;
+use super::plan::RolePlan;
+use super::{Input, LoopError};
+use crate::agent::{AgentEvent, Bounds, End, Ending, Reach, Task};
+use crate::heal::agents::{Hired, NotHired, hire, release, words};
+use crate::heal::millis;
+use crate::store::StoreError;
+
+/// How a role's agent ended, or why it did not begin.
+enum Came {
+    /// It worked and ended so.
+    Ended(Box<Ending>),
+    /// It could not be started.
+    NotHired(NotHired),
+}
+
+impl Course<'_, '_> {
+    /// Lets a role do its part.
+    pub(super) fn role(&mut self, name: &Scrubbed, attempt: u32) -> Result<(), LoopError> {
+        let role = self.driver.plan.role(name.as_str()).cloned();
+        let before = role.as_ref().map(|role| self.driver.folder.stamps(&role.writes));
+        let task = role.as_ref().map(|role| self.task(role));
+        self.say(Turn::RoleBegan { role: name.clone(), attempt })?;
+        self.tell()?;
+        let (Some(role), Some(before), Some(task)) = (role, before, task) else {
+            let text = format!("there is no role `{name}` in the settings: add loop.roles.{name}");
+            let end = RoleEnd::Unable { reason: self.driver.desk.scrubber.scrub(&text) };
+            return self.ended(name, end, Amounts::default(), Promise::None);
+        };
+        let (end, spent) = match self.work(&role, &task)? {
+            Came::NotHired(NotHired { text, is_missing }) => {
+                let reason = self.driver.desk.scrubber.scrub(&format!("{}: {text}", role.name));
+                let end = match is_missing {
+                    true => RoleEnd::Unable { reason },
+                    false => RoleEnd::Short { reason },
+                };
+                (end, Amounts::default())
+            }
+            Came::Ended(ending) => {
+                let spent = Amounts { wall_ms: millis(ending.took), ..ending.spent };
+                (self.judge(&role, &ending, &before), spent)
+            }
+        };
+        let promise = match end {
+            RoleEnd::Done => self.promise(&role),
+            RoleEnd::Short { .. }
+            | RoleEnd::Away { .. }
+            | RoleEnd::Unable { .. }
+            | RoleEnd::Stopped => Promise::None,
+        };
+        self.ended(name, end, spent, promise)
+    }
+
+    fn ended(
+        &mut self,
+        role: &Scrubbed,
+        end: RoleEnd,
+        spent: Amounts,
+        promise: Promise,
+    ) -> Result<(), LoopError> {
+        Ok(self.say(Turn::RoleEnded { role: role.clone(), end, spent, promise })?)
+    }
+
+    /// Returns what a role's agent is to do.
+    fn task(&self, role: &RolePlan) -> Task {
+        let (driver, of) = (&self.driver, &self.of);
+        let folder = &driver.folder;
+        let writes: Vec<String> = role.writes.iter().map(|name| folder.below(name)).collect();
+        let recovery = role.proposes.then(|| folder.below("recovery.json"));
+        let prompt = brief(&Brief {
+            of,
+            role: &role.name,
+            prompt: &role.prompt,
+            writes: &writes,
+            recovery: recovery.as_deref(),
+            promise: role.promises.then_some(driver.plan.promise.as_str()),
+            tests: &driver.plan.tests.command,
+            files: &folder.readable(),
+            notes: &[],
+        });
+        let left = |resource| of.left(resource);
+        let wall = left(Resource::WallMs).map_or(Duration::MAX, Duration::from_millis);
+        let env = [
+            ("SALVE_LOOP", of.id().to_string()),
+            ("SALVE_LOOP_DIR", folder.dir().to_string_lossy().into_owned()),
+            ("SALVE_ROLE", role.name.clone()),
+            ("SALVE_ITERATION", of.iteration().to_string()),
+        ];
+        Task {
+            agent: role.agent.name.clone(),
+            prompt,
+            dir: driver.project.root().to_path_buf(),
+            mcp: role.agent.mcp.clone(),
+            model: role.agent.model.clone(),
+            env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            reach: Reach::Loop,
+            bounds: Bounds {
+                wall: role.agent.wall.min(wall),
+                idle: role.agent.idle,
+                tokens: [role.tokens, left(Resource::Tokens)].into_iter().flatten().min(),
+                money_micros: left(Resource::MoneyMicros),
+            },
+        }
+    }
+
+    /// Has an agent work and waits for its end.
+    fn work(&mut self, role: &RolePlan, task: &Task) -> Result<Came, StoreError> {
+        let driver = &mut *self.driver;
+        let post = driver.inbox.0.clone();
+        let on = Box::new(move |event| {
+            // Nobody is left to tell when the run of Salve is over.
+            let _ = post.send(Input::Agent(event));
+        });
+        let now = driver.desk.now();
+        let held = (&mut driver.live, &driver.project);
+        let call = (&role.agent.profile, task, now);
+        let mut hired = match hire(held, &driver.care, call, &driver.desk.scrubber, on)? {
+            Ok(hired) => hired,
+            Err(why) => return Ok(Came::NotHired(why)),
+        };
+        let ending = self.follow(role, &mut hired)?;
+        let left = release(&mut self.driver.live, hired.guard, self.driver.desk.now())?;
+        for text in hired.mend_repository().into_iter().chain(left) {
+            self.note(&text);
+        }
+        Ok(Came::Ended(ending))
+    }
+
+    fn follow(&mut self, role: &RolePlan, hired: &mut Hired) -> Result<Box<Ending>, StoreError> {
+        loop {
+            match self.hear() {
+                Input::Agent(AgentEvent::Ended(ending)) => return Ok(ending),
+                Input::Agent(AgentEvent::Spent(spent)) => {
+                    let role = self.driver.desk.scrubber.scrub(&role.name);
+                    self.say(Turn::Charged { role, spent })?;
+                }
+                Input::Agent(AgentEvent::Activity(_)) | Input::Ran(_) => {}
+                Input::Stop(signal) => {
+                    self.stopping = Some(signal);
+                    hired.stop();
+                }
+            }
+        }
+    }
+
+    /// Says whether a role did its part.
+    fn judge(&self, role: &RolePlan, ending: &Ending, before: &Stamps) -> RoleEnd {
+        let scrubber = &self.driver.desk.scrubber;
+        let reason = || scrubber.scrub(&words(&scrubber.scrub(&role.name), ending));
+        match ending.end {
+            End::Stopped => RoleEnd::Stopped,
+            _ if self.stopping.is_some() => RoleEnd::Stopped,
+            End::Finished | End::NoResult => {
+                let missing = self.driver.folder.unwritten(&role.writes, before);
+                if missing.is_empty() {
+                    return RoleEnd::Done;
+                }
+                let paths: Vec<_> =
+                    missing.iter().map(|name| self.driver.folder.below(name)).collect();
+                let text = format!("the {} did not write {}", role.name, paths.join(", "));
+                RoleEnd::Short { reason: scrubber.scrub(&text) }
+            }
+            End::Failed(Trouble::RateLimit | Trouble::Overloaded) => {
+                let (pause, times) = (self.driver.plan.park, self.of.parks());
+                let until = until(ending.text.as_str(), self.now(), pause, times);
+                RoleEnd::Away { until, reason: reason() }
+            }
+            End::Failed(Trouble::Auth | Trouble::Billing) => RoleEnd::Unable { reason: reason() },
+            End::Failed(Trouble::Other) | End::TimedOut | End::Idle | End::OverBudget(_) => {
+                RoleEnd::Short { reason: reason() }
+            }
+        }
+    }
+
+    /// Returns whether a role that did its part promised that the task is done.
+    fn promise(&self, role: &RolePlan) -> Promise {
+        let says = |name: &String| {
+            let text = self.driver.folder.read(name).unwrap_or_default();
+            promised(&text, &self.driver.plan.promise)
+        };
+        match role.promises && role.writes.iter().any(says) {
+            true => Promise::Made { tree: self.tree() },
+            false => Promise::None,
+        }
+    }
+}

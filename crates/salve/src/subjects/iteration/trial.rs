@@ -1,0 +1,81 @@
+//! The tests, run by Salve itself.
+
+use std::sync::Arc;
+
+use salve_core::check;
+use salve_core::event::{Digest, Exit, TestsVerdict, Turn};
+use salve_core::iteration::{Run, seen};
+use salve_core::recovery::{Execution, executed};
+
+use super::driver::Course;
+use super::{Input, LoopError};
+use crate::heal::cause::Evidence;
+use crate::heal::millis;
+use crate::heal::run::{self, Ran};
+use crate::process::{Capture, Look, Outlet};
+use crate::workspace::Workspace;
+
+/// How many of the last lines of output are kept.
+const LINES: usize = 2_000;
+
+impl Course<'_, '_> {
+    /// Runs the tests and takes in how they came out.
+    pub(super) fn tests(&mut self) -> Result<(), LoopError> {
+        let tree = self.tree();
+        let post = self.driver.inbox.0.clone();
+        let then = move |ran| {
+            // Nobody is left to tell when the run of Salve is over.
+            let _ = post.send(Input::Ran(ran));
+        };
+        let capture = Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(LINES);
+        let errand = self.driver.plan.tests.errand(self.of.id().as_str());
+        let stopper = run::start(&self.driver.care, &errand, Arc::new(capture), then);
+        let ran = loop {
+            match self.hear() {
+                Input::Ran(ran) => break ran,
+                Input::Stop(signal) => {
+                    self.stopping = Some(signal);
+                    stopper.stop();
+                }
+                Input::Agent(_) => {}
+            }
+        };
+        if ran.stopped || self.stopping.is_some() {
+            return Ok(());
+        }
+        self.tested(ran, tree)
+    }
+
+    /// Returns the hash of the tree, if it can be taken.
+    pub(super) fn tree(&self) -> Option<Digest> {
+        let workspace = Workspace::open(&self.driver.project);
+        workspace.and_then(|workspace| workspace.tree()).ok()
+    }
+
+    /// Takes in how the tests came out on a tree.
+    pub(super) fn tested(&mut self, ran: Ran, tree: Option<Digest>) -> Result<(), LoopError> {
+        let driver = &self.driver;
+        let scrubber = &driver.desk.scrubber;
+        let evidence = Evidence::of(&ran.output, Some(&ran.exit), driver.rules, scrubber);
+        let root = driver.project.root().to_string_lossy();
+        let results = check::read(evidence.output.as_str()).relative_to(&root);
+        let verdict = match executed(&results, evidence.symptom.class, &ran.exit) {
+            _ if ran.exit == Exit::Code(0) => TestsVerdict::Green,
+            Execution::All => TestsVerdict::Red,
+            Execution::Partly | Execution::Nothing => TestsVerdict::NotExecuted,
+        };
+        let run = Run {
+            verdict,
+            symptom: &evidence.symptom,
+            exit: ran.exit.clone(),
+            results: &results,
+            tree,
+            took_ms: millis(ran.took),
+        };
+        let seen = seen(&run, scrubber);
+        let command = &driver.plan.tests.command;
+        driver.folder.keep_tests((&self.of, command), &evidence.output, &seen)?;
+        self.ran = Some(ran);
+        Ok(self.say(Turn::TestsRan { tests: Box::new(seen) })?)
+    }
+}
