@@ -71,6 +71,17 @@ fn an_agent_cannot_start_a_loop() {
     assert!(said.contains("an agent cannot start a loop") && said.ends_with("2\n"), "{said}");
 }
 
+#[test]
+fn what_a_role_throws_away_of_the_users_work_is_given_back() {
+    let discard = "git checkout -q -- . && git clean -qfd";
+    let rounds = Rounds::new(&[("implementer", discard)]);
+    rounds.project.write("sum.txt", "the user's own edit");
+    rounds.project.write("draft.txt", "the user's own file");
+    rounds.run(&["--iterations", "1"]).expect(1, &["it threw away what was not committed"]);
+    assert_eq!(rounds.read("sum.txt"), "the user's own edit");
+    assert_eq!(rounds.read("draft.txt"), "the user's own file");
+}
+
 /// Kills the keeper and its worker at once.
 fn kill(salve: &mut Child) {
     let signal = |name: &str, pid: u32| {

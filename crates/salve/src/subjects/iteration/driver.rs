@@ -108,7 +108,10 @@ impl Course<'_, '_> {
     pub(super) fn tell(&mut self) -> Result<(), LoopError> {
         let desk = &self.driver.desk;
         let now = match self.of.is_recovering() {
-            true => now(loops::open(desk.store, self.of.id().as_str(), &desk.scrubber)?.as_ref()),
+            true => {
+                let subject = loops::subject(self.of.id().as_str(), &desk.scrubber);
+                now(desk.unfinished(&subject)?.last())
+            }
             false => Now::NoRecovery,
         };
         self.files.refresh(desk.store).map_err(|error| match error {

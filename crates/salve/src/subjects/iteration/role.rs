@@ -3,18 +3,22 @@
 use std::time::Duration;
 
 use salve_core::agent::Trouble;
-use salve_core::event::{Amounts, Promise, Resource, RoleEnd, Turn};
+use salve_core::event::{Amounts, Digest, Promise, Report, Resource, RoleEnd, Turn};
+use salve_core::id::IncidentId;
 use salve_core::iteration::{Brief, brief, promised, until};
 use salve_core::scrub::Scrubbed;
+use uuid::Uuid;
 
 use super::driver::Course;
 use super::files::Stamps;
 use super::plan::RolePlan;
 use super::{Input, LoopError};
 use crate::agent::{AgentEvent, Bounds, End, Ending, Reach, Task};
-use crate::heal::agents::{Hired, NotHired, hire, release, words};
-use crate::heal::millis;
+use crate::heal::agents::words;
+use crate::heal::hire::{Hired, NotHired, hire, release};
+use crate::heal::{files, millis};
 use crate::store::StoreError;
+use crate::workspace::Name;
 
 /// How a role's agent ended, or why it did not begin.
 enum Came {
@@ -32,12 +36,13 @@ impl Course<'_, '_> {
         let task = role.as_ref().map(|role| self.task(role));
         self.say(Turn::RoleBegan { role: name.clone(), attempt })?;
         self.tell()?;
+        let kept = self.keep_work();
         let (Some(role), Some(before), Some(task)) = (role, before, task) else {
             let text = format!("there is no role `{name}` in the settings: add loop.roles.{name}");
             let end = RoleEnd::Unable { reason: self.driver.desk.scrubber.scrub(&text) };
             return self.ended(name, end, Amounts::default(), Promise::None);
         };
-        let (end, spent) = match self.work(&role, &task)? {
+        let (end, spent) = match self.work((&role, &task), kept)? {
             Came::NotHired(NotHired { text, is_missing }) => {
                 let reason = self.driver.desk.scrubber.scrub(&format!("{}: {text}", role.name));
                 let end = match is_missing {
@@ -113,8 +118,25 @@ impl Course<'_, '_> {
         }
     }
 
+    /// Keeps the files as they are before a role begins; returns under which name.
+    fn keep_work(&mut self) -> Name {
+        let hash = Digest::of(&[b"loop", self.of.id().as_str().as_bytes()]);
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash.0[..16]);
+        let attempt = u32::try_from(self.of.last_seq()).unwrap_or(u32::MAX);
+        let name = Name::before(IncidentId(Uuid::from_bytes(id)), attempt);
+        let (project, desk) = (&self.driver.project, &self.driver.desk);
+        let days = self.driver.live.current().settings.heal.attempt_days;
+        let kept = Duration::from_secs(u64::from(days) * 86_400);
+        let report = files::keep(project, name, (desk.now(), kept), &desk.scrubber);
+        if let Report::Failed { reason, .. } = report {
+            self.note(&format!("the files could not be kept before this turn: {reason}"));
+        }
+        name
+    }
+
     /// Has an agent work and waits for its end.
-    fn work(&mut self, role: &RolePlan, task: &Task) -> Result<Came, StoreError> {
+    fn work(&mut self, (role, task): (&RolePlan, &Task), kept: Name) -> Result<Came, StoreError> {
         let driver = &mut *self.driver;
         let post = driver.inbox.0.clone();
         let on = Box::new(move |event| {
@@ -130,7 +152,7 @@ impl Course<'_, '_> {
         };
         let ending = self.follow(role, &mut hired)?;
         let left = release(&mut self.driver.live, hired.guard, self.driver.desk.now())?;
-        for text in hired.mend_repository().into_iter().chain(left) {
+        for text in hired.mend_repository(Some(kept)).into_iter().chain(left) {
             self.note(&text);
         }
         Ok(Came::Ended(ending))
