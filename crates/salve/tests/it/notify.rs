@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 
 use crate::heal::{Visit, Ward};
-use crate::support::{Project, dev, wait_for};
+use crate::support::{Project, dev, is_alive, wait_for};
 
 /// A secret of a made-up receiver.
 const KEY: &[u8] = b"a receiver's own 32 byte secret.";
@@ -158,6 +158,26 @@ fn what_a_target_does_not_take_is_told_by_the_next_run_under_the_same_id() {
     assert_eq!(again.len(), 2, "{posts:?}");
     assert_eq!(again[0].body, again[1].body);
     assert_eq!(record().matches("\"delivered\"").count(), posts.len() - 1, "{}", record());
+}
+
+#[test]
+fn what_salve_was_killed_over_is_told_by_the_next_run() {
+    let target = Target::new(|number| (number > 0).then_some("HTTP/1.1 200 OK\r\n\r\n"));
+    let ward = told(&target.url, "allow_private = true\n");
+    let mut command = ward.command(&[]);
+    let mut keeper = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("a post", || !target.posts().is_empty());
+    keeper.kill().unwrap();
+    keeper.wait().unwrap();
+    let due: Value = serde_json::from_str(record(&ward.project).lines().next().unwrap()).unwrap();
+    let worker = u32::try_from(due["by"]["salve"]["pid"].as_u64().unwrap()).unwrap();
+    // It sees its keeper's end, and what it still writes down does not matter.
+    wait_for("the worker's end", || !is_alive(worker));
+    ward.heal(&[]).expect(3, &[]);
+    let posts = target.posts();
+    let first = posts[0].header("webhook-id");
+    let again = posts.iter().filter(|one| one.header("webhook-id") == first).count();
+    assert_eq!(again, 2, "{posts:?}");
 }
 
 #[test]

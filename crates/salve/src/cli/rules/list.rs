@@ -68,7 +68,7 @@ struct Use {
     came: &'static str,
 }
 
-/// Lists every rule; exit code 3 if one is proposed to a person.
+/// Lists every rule.
 pub(super) fn run(out: &Output) -> Result<Exit, CliError> {
     let settings = config::in_force(out)?;
     let scrubber = project::scrubber();
