@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 
-use crate::heal::{Visit, Ward};
+use crate::heal::{Visit, Ward, git};
 use crate::support::{Project, dev, is_alive, wait_for};
 
 /// A secret of a made-up receiver.
@@ -106,8 +106,75 @@ fn record(project: &Project) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// A loop of somebody else's whose tests cannot start, and what its tester proposes.
+pub(crate) struct Stuck {
+    pub(crate) project: Project,
+}
+
+impl Stuck {
+    /// What lets the tests start.
+    pub(crate) const CURE: &str = "touch started && echo once >> ran";
+
+    pub(crate) fn new(settings: &str) -> Self {
+        let project = Project::new();
+        project
+            .write("tests.sh", "[ -f started ] || { echo 'cannot start: stale cache'; exit 1; }");
+        project.write(".gitignore", "loop/\nstarted\nran\n");
+        project.write("salve.toml", settings);
+        git(&project, &["init", "-q"]);
+        git(&project, &["add", "-A"]);
+        git(&project, &["commit", "-qm", "first"]);
+        Self { project }
+    }
+
+    /// Proposes the cure, and returns the service that recovers by it or asks.
+    pub(crate) fn attach(&self, args: &[&str]) -> Command {
+        let proposal = serde_json::json!({
+            "version": 1, "timestamp": jiff::Timestamp::now(),
+            "category": "dependency", "severity": "blocking",
+            "diagnosis": {
+                "error_pattern": "cannot start", "root_cause": "a stale cache",
+                "evidence": ["test-output.txt:1"],
+            },
+            "recovery": {
+                "command": Self::CURE, "expected_outcome": "they start", "confidence": "high",
+            },
+        });
+        self.project.write("loop/.next", proposal.to_string());
+        let dir = self.project.dir().join("loop");
+        std::fs::rename(dir.join(".next"), dir.join("recovery.json")).unwrap();
+        let all = [&["loop", "attach", "loop", "--loop", "pinpoint-v1", "--once"], args].concat();
+        let mut command = self.project.command(&all);
+        command.args(["--", "sh", "tests.sh"]).stdin(Stdio::null()).env("SALVE_USER", "ada");
+        command
+    }
+}
+
 #[test]
 fn ac_9_webhook_fires_on_escalation() {
+    let target = Target::well();
+    let hooks = ["escalation", "recovered"].map(|on| format!("on_{on} = \"{}\"\n", target.url));
+    let stuck = Stuck::new(&format!("[webhooks]\nallow_private = true\n{}", hooks.concat()));
+    let mut command = stuck.attach(&[]);
+    let mut service = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // It is told while the loop waits.
+    wait_for("a post", || !target.posts().is_empty());
+    let json = target.posts()[0].json();
+    assert_eq!(json["type"], "salve.escalation", "{json}");
+    let incident = &json["data"]["incident"];
+    let subject = (incident["subject"].as_str(), incident["name"].as_str());
+    assert_eq!(subject, (Some("iteration"), Some("pinpoint-v1")));
+    assert!(json["text"].as_str().unwrap().contains(Stuck::CURE), "what is asked: {json}");
+    assert!(!json.to_string().contains("stale cache"), "no line of any log: {json}");
+    let approved = stuck.project.run(&["approve-recovery", "--loop", "pinpoint-v1"]);
+    assert_eq!(approved.status.code(), Some(0));
+    assert_eq!(service.wait().unwrap().code(), Some(0));
+    let types: Vec<_> = target.posts().iter().map(|post| post.json()["type"].clone()).collect();
+    assert_eq!(types, ["salve.escalation", "salve.recovered"]);
+}
+
+#[test]
+fn a_message_is_signed_and_says_how_to_answer() {
     let target = Target::well();
     let ward = told(&target.url, "allow_private = true\n");
     let fail = b"AssertionError: expected 5, found 4\n";

@@ -1,8 +1,12 @@
 //! Commands that people approve again and again earn their approval, and lose it at once.
 
+use std::process::Stdio;
+
 use serde_json::Value;
 
 use crate::heal::{Visit, Ward};
+use crate::notify::Stuck;
+use crate::support::wait_for;
 
 /// What mends the check.
 const CURE: &str = "printf 5 > sum.txt";
@@ -119,4 +123,30 @@ fn a_person_withdraws_a_rule_and_every_rule_says_where_it_stands() {
     ] {
         assert!(said.contains(want), "{want}: {said}");
     }
+}
+
+#[test]
+fn what_a_loops_tester_proposes_earns_its_approval_too() {
+    let stuck = Stuck::new("[recovery]\ncooldown_seconds = 0\n");
+    let started = stuck.project.dir().join("started");
+    let is_asked = || {
+        let path = stuck.project.dir().join("loop/escalation.json");
+        std::fs::read_to_string(path).is_ok_and(|text| text.contains("\"pending\""))
+    };
+    for _ in 0..3 {
+        let mut command = stuck.attach(&[]);
+        let service = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for("a question", is_asked);
+        let approved = stuck.project.run(&["approve-recovery", "--loop", "pinpoint-v1"]);
+        assert_eq!(approved.status.code(), Some(0));
+        Visit::of(&service.wait_with_output().unwrap()).expect(0, &["healed", "proven"]);
+        std::fs::remove_file(&started).unwrap();
+    }
+    let said = Visit::of(&stuck.project.run(&["rules"])).said;
+    let id = said.split("earned.").nth(1).unwrap()[..8].to_owned();
+    let accepted = Visit::of(&stuck.project.run(&["rules", "accept", &id]));
+    accepted.expect(0, &["accepted"]);
+    let unattended = Visit::of(&stuck.attach(&["--no-wait"]).output().unwrap());
+    unattended.expect(0, &[&format!("(earned.{id})"), "healed"]);
+    assert!(started.exists());
 }
