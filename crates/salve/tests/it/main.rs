@@ -29,6 +29,7 @@ mod keys;
 mod killed;
 mod loops;
 mod loops_faults;
+mod loops_recovery;
 mod loops_reload;
 mod mcp;
 mod memory;
