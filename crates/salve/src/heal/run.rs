@@ -55,6 +55,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long what a check started may outlive it.
 const MOMENT: Duration = Duration::from_millis(300);
 
+/// How long a reader of ours may take to read the last of what it wrote.
+const PASSING: Duration = Duration::from_secs(5);
+
 /// What reaches the thread that waits for a check.
 enum News {
     Ended(Ended),
@@ -137,6 +140,8 @@ fn run(
         Ok(News::Stop) | Err(_) => (GRACE, 0),
     };
     care.end(&running, grace);
+    // A reader that takes longer gets the rest while we go on.
+    let _is_passed = running.wait_for_output(PASSING);
     let (exit, stopped) = match first {
         Ok(News::Ended(ended)) => (ended.exit, false),
         Ok(News::Stop) | Err(RecvTimeoutError::Disconnected) => (Exit::TimedOut, true),

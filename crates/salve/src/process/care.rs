@@ -110,6 +110,7 @@ pub(super) struct Life {
     pub(super) has_terminal: bool,
     pub(super) ended: Mutex<Option<Ended>>,
     pub(super) has_ended: Condvar,
+    streams: Vec<Arc<Stream>>,
 }
 
 impl Care {
@@ -187,6 +188,7 @@ impl Care {
             has_terminal: matches!(spec.terminal, Terminal::Pty { .. }),
             ended: Mutex::default(),
             has_ended: Condvar::new(),
+            streams: launched.streams.clone(),
         });
         for stream in &launched.streams {
             self.shared.pump.add(stream)?;
@@ -316,6 +318,14 @@ impl Running {
         if let Some(terminal) = lock(&self.life.input).as_ref().filter(|_| self.life.has_terminal) {
             act(terminal);
         }
+    }
+
+    /// Waits until all that it wrote has been passed on, at most for `limit`; returns whether it
+    /// has. There is an end to it only when nothing of its family is left.
+    pub(crate) fn wait_for_output(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        self.life.streams.iter().all(|stream| stream.wait(left()))
     }
 
     /// Sends a signal to its main process.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -290,4 +291,34 @@ fn a_signal_reaches_the_main_process() {
     running.signal(signal_hook::consts::SIGUSR2);
     server.wait_for("heard");
     server.care.end(&running, Duration::ZERO);
+}
+
+#[test]
+fn what_a_process_wrote_last_is_waited_for() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    for end in [reader.as_fd(), writer.as_fd()] {
+        rustix::io::ioctl_fionbio(end, true).unwrap();
+    }
+    // A reader that does not read.
+    while rustix::io::write(&writer, &[b'.'; 4096]).is_ok() {}
+    let mut server = Server::shell("echo the last words", dir.path());
+    let outlet = Arc::new(Outlet::new(Some(writer.into()), None));
+    server.spec.output = Arc::new(Capture::new(outlet, Look::Plain));
+    let running = server.care.spawn(&server.spec, Box::new(|_| {})).unwrap();
+    running.wait(LONG).unwrap();
+    server.care.end(&running, Duration::ZERO);
+    assert!(!running.wait_for_output(Duration::ZERO), "nobody has read it yet");
+    let mut read = Vec::new();
+    let mut drain = || {
+        let mut chunk = [0; 4096];
+        while let Ok(count @ 1..) = rustix::io::read(&reader, &mut chunk) {
+            read.extend_from_slice(&chunk[..count]);
+        }
+    };
+    drain();
+    assert!(running.wait_for_output(LONG));
+    drain();
+    assert!(read.ends_with(b"the last words\n"));
 }

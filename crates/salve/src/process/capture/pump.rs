@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -34,6 +35,9 @@ pub(in crate::process) struct Stream {
     waiting: Mutex<Vec<u8>>,
     /// A prefixed line that has not ended; only the pump uses it.
     open: Mutex<Vec<u8>>,
+    /// Whether all of it has been passed on.
+    is_over: Mutex<bool>,
+    over: Condvar,
 }
 
 /// What a look at a stream brought.
@@ -49,8 +53,15 @@ enum Pulled {
 impl Stream {
     /// Returns a stream of `fd`, which must not block.
     pub(in crate::process) fn new(fd: OwnedFd, side: Side, capture: Arc<Capture>) -> Arc<Stream> {
-        let (waiting, open) = Default::default();
-        Arc::new(Stream { fd, side, capture, waiting, open })
+        let (waiting, open, is_over) = Default::default();
+        Arc::new(Stream { fd, side, capture, waiting, open, is_over, over: Condvar::new() })
+    }
+
+    /// Waits until all of it has been passed on, at most for `limit`; returns whether it has.
+    pub(in crate::process) fn wait(&self, limit: Duration) -> bool {
+        let is_over = lock(&self.is_over);
+        let waited = self.over.wait_timeout_while(is_over, limit, |is_over| !*is_over);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Reads and keeps what is there by now; a pump passes it on.
@@ -226,6 +237,8 @@ impl Half {
                 lock(&self.streams).by_key.remove(&key);
                 // It may be gone already if the descriptor was closed.
                 let _ = epoll::delete(&self.epoll, &stream.fd);
+                *lock(&stream.is_over) = true;
+                stream.over.notify_all();
             }
         }
     }
