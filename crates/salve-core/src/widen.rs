@@ -106,6 +106,7 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("loop.stuck_after", Bearing::Lower),
     ("loop.tests", Bearing::Unset),
     ("loop.tests_timeout_ms", Bearing::Lower),
+    ("loop.weakened_tests", Bearing::Earlier(&["refuse", "allow"])),
     ("memory.user", Bearing::None),
     ("notify.desktop", Bearing::None),
     ("playbook.auto", Bearing::Earlier(&["none", "safe"])),

@@ -147,6 +147,8 @@ pub enum Promise {
         /// The hash of the tree that it left, if it could be taken.
         tree: Option<Digest>,
     },
+    /// It did, and what judges the task was weakened since the loop began.
+    Weakened,
 }
 
 impl Promise {

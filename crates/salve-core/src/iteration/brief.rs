@@ -115,6 +115,11 @@ fn warnings(brief: &Brief<'_>, text: &mut String) {
         Some(Refusal::NotExecuted) => text.push_str(
             "\n**The promise of the last iteration was refused:** the tests could not be run.\n",
         ),
+        Some(Refusal::Weakened) => text.push_str(
+            "\n**The promise of the last iteration was refused:** tests, their settings or scripts \
+             judge less than when the loop began. Give back what they judged, as noted below; if \
+             the task itself wants it so, a person has to allow it (`loop.weakened_tests`).\n",
+        ),
         None => {}
     }
     for note in brief.notes {

@@ -125,6 +125,8 @@ pub enum Refusal {
     Red,
     /// The tests could not run, or did not.
     NotExecuted,
+    /// What judges the task was weakened since the loop began.
+    Weakened,
 }
 
 /// What an iteration left: the tree and what failed in it.

@@ -290,6 +290,7 @@ impl Loop {
         let tested = self.tests.as_ref().and_then(|tests| tests.tree);
         let refusal = match (self.promise, verdict, confirmed) {
             (Promise::None, _, _) => None,
+            (Promise::Weakened, _, _) => Some(Refusal::Weakened),
             (Promise::Made { .. }, Some(TestsVerdict::Green), Confirmed::Now) => {
                 self.place = Place::Kept;
                 return;

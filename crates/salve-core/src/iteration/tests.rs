@@ -208,6 +208,8 @@ fn a_promise_counts_only_for_the_tree_that_was_green() {
     check(&[&green, &promises("b"), &[ran(Green, "b")]], Move::End(Completed));
     check(&[&green, &promises("b"), &[ran(Red, "b")]], Move::Begin(2));
     check(&[&until_review(Red), &promises("a")], Move::Begin(2));
+    let weakened = ends("reviewer", RoleEnd::Done, Promise::Weakened);
+    check(&[&green, &[begins("reviewer"), weakened]], Move::Begin(2));
 }
 
 #[test]

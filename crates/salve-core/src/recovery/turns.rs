@@ -26,6 +26,9 @@ pub(super) fn line(what: &Turn) -> Option<LogLine> {
             let note = match promise {
                 Promise::None => None,
                 Promise::Made { .. } => Some(Scrubbed::literal("promises that the task is done")),
+                Promise::Weakened => Some(Scrubbed::literal(
+                    "promises that the task is done, but what judges it was weakened",
+                )),
             };
             LogLine { duration_ms: Some(spent.wall_ms), note, ..line }
         }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::question::ask;
+use super::tale::Line;
 use super::{Tale, Work};
 use crate::event::{
     Change, Event, Exit, Mark, Mode, Outcome, RemedyKind, Report, Resource, SubjectKind, Symptom,
@@ -202,6 +203,10 @@ fn ready(tale: &Tale<'_>, attempt: u32) -> String {
 }
 
 fn recovered(tale: &Tale<'_>, attempt: u32) -> String {
+    let sought = |line: &Line<'_>| matches!(line.entry.event, Event::RecoverySought { .. });
+    if tale.lines().iter().any(sought) {
+        return format!("The tests of loop {} execute again", tale.subject().name);
+    }
     let wrote = tale
         .work(attempt)
         .is_some_and(|work| work.mark == Some(Mark::WroteFiles) || work.changed());

@@ -37,6 +37,9 @@ pub struct Loop {
     pub order: Vec<String>,
     /// Words by which the last role promises that the task is done
     pub promise: String,
+    /// What happens to a promise where tests, their settings or scripts were weakened: "refuse" or
+    /// "allow"
+    pub weakened_tests: WeakenedTests,
     /// Times that a role which did not do its part is asked again
     #[schemars(range(max = 10))]
     pub retries: u32,
@@ -64,6 +67,16 @@ pub struct Loop {
     pub max_cents: u64,
     /// Roles by name; what they leave open is as `[agent]` says
     pub roles: BTreeMap<String, RoleEntry>,
+}
+
+/// What happens to a promise where what judges the task was weakened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WeakenedTests {
+    /// It does not count.
+    Refuse,
+    /// It counts.
+    Allow,
 }
 
 /// What the settings say about one role.

@@ -34,7 +34,7 @@ pub use checks::{Breakers, CheckEntry, Heal, Specialist, TierTerms, Tiers};
 pub use command::CommandLine;
 pub use live::{Live, LiveError, Reload, in_force};
 pub use load::{Config, DEFAULTS, LoadError, Sources, defaults, load, load_file};
-pub use loops::{Loop, RECOVERY, RoleEntry, TESTS, shipped_prompt};
+pub use loops::{Loop, RECOVERY, RoleEntry, TESTS, WeakenedTests, shipped_prompt};
 pub use problem::Problem;
 pub use procfile::{PROCFILES, ProcfileError, is_name as is_server_name, procfile};
 pub use read::{ReadError, read, read_from};

@@ -27,6 +27,7 @@ pub mod recovery_file;
 pub mod right;
 pub mod run;
 pub mod shelf;
+pub mod verifier;
 
 pub use presence::Presence;
 

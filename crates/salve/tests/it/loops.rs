@@ -244,3 +244,16 @@ fn what_cannot_start_says_what_is_missing() {
     rounds.salve(&["loop", "status"]).expect(0, &["no loop yet"]);
     rounds.salve(&["loop", "status", "v9"]).expect(1, &["there is no loop `v9`"]);
 }
+
+#[test]
+fn a_promise_that_rests_on_weakened_tests_does_not_count() {
+    let weakens = ("implementer", "echo 'exit 0' > check.sh");
+    let rounds = Rounds::new(&[weakens, ("reviewer", PROMISE)]);
+    let refused = rounds.run(&["--iterations", "2"]);
+    refused.expect(1, &["green", "the promise does not count", "weakened"]);
+    let told = rounds.read("../told-planner-2");
+    assert!(told.contains("judge less than when the loop began"), "{told}");
+    assert!(told.contains("check.sh"), "{told}");
+    rounds.project.write("salve.toml", "[loop]\nweakened_tests = \"allow\"\n");
+    rounds.go_on().expect(0, &["green"]);
+}

@@ -143,6 +143,7 @@ fn role_ways(role: &Scrubbed, terms: &LoopTerms) -> Vec<(Vec<Turn>, u32)> {
         for of in [Some(tree("a")), Some(tree("b")), None] {
             ways.push((end(RoleEnd::Done, Promise::Made { tree: of }), 0));
         }
+        ways.push((end(RoleEnd::Done, Promise::Weakened), 0));
     }
     ways
 }
@@ -188,6 +189,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
     let made = prop_oneof![
         Just(Promise::None),
         Just(Promise::Made { tree: None }),
+        Just(Promise::Weakened),
         Just(Promise::Made { tree: Some(tree("a")) }),
     ];
     let how = prop_oneof![

@@ -118,7 +118,7 @@ fn role_ended(
         RoleEnd::Done => {
             let promises = match promise {
                 Promise::None => "",
-                Promise::Made { .. } => " · promises that the task is done",
+                Promise::Made { .. } | Promise::Weakened => " · promises that the task is done",
             };
             Line::new(Grade::News, "done", format!("{role}{promises}{}", cost(spent)))
         }
@@ -146,6 +146,7 @@ fn refused(of: &Loop) -> Option<Line> {
     let why = match of.refused().filter(|_| of.is_between())? {
         Refusal::Red => "the tests are red",
         Refusal::NotExecuted => "the tests could not execute",
+        Refusal::Weakened => "what judges the task was weakened since the loop began",
     };
     let text = format!("the promise does not count, since {why}; the next planner is told");
     Some(Line::new(Grade::Grave, "refused", text))

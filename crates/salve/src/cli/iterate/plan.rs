@@ -41,6 +41,7 @@ impl Planner<'_> {
             roles,
             tests: self.tests(wanted)?,
             promise: wanted.promise.trim().to_owned(),
+            weakened_tests: wanted.weakened_tests,
             park: SignedDuration::try_from(wanted.park).unwrap_or(SignedDuration::MAX),
         })
     }

@@ -19,7 +19,7 @@ use super::trials::{Extent, Question, Trial, Trials, lay};
 use super::{Input, Ran, Remark};
 use crate::heal::files::has_changed;
 use crate::heal::shelf::{Cure, What};
-use crate::heal::spawn_thread;
+use crate::heal::{spawn_thread, verifier};
 use crate::store::{Filter, StoreError};
 
 impl Checkup<'_, '_> {
@@ -235,9 +235,5 @@ fn said_of_packages(edited: &[String]) -> String {
 
 /// Returns a weakening in words, on a line of its own.
 fn said(weakening: &Weakening) -> String {
-    let Weakening { path, line, what } = weakening;
-    match line {
-        Some(line) => format!("\n{path}:{line}: {what}"),
-        None => format!("\n{path}: {what}"),
-    }
+    format!("\n{}", verifier::said(weakening))
 }

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve_core::check::proof::Colour;
-use salve_core::check::tamper::{self, Edit, Examined, Previous, Touch, Weakening};
+use salve_core::check::tamper::{Examined, Previous, Touch, Weakening};
 use salve_core::check::{self, Results};
 use salve_core::event::Exit;
 
 use super::{CheckPlan, Ran, run};
 use crate::heal::files::with_causes;
+use crate::heal::verifier;
 use crate::process::{Capture, Care, Look, Outlet};
 use crate::project::Project;
 use crate::workspace::{Moment, Name, Shadow, Snapshot, Workspace, WorkspaceError};
@@ -83,8 +84,7 @@ pub struct Trials {
     pub previous: Vec<Kept>,
 }
 
-/// A file below the project's root and what it is to be; nothing where there is no such file.
-pub type Kept = (String, Option<Vec<u8>>);
+pub use crate::heal::verifier::Kept;
 
 /// Both states of the files.
 struct States {
@@ -172,19 +172,7 @@ impl Question {
 
     /// Finds out what the repair did to the verifier.
     fn examine(&self, states: &States) -> Examined {
-        let root = self.project.root();
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let texts = states.files.iter().map(|(path, before)| {
-            (before.clone().map(text), std::fs::read(root.join(path)).ok().map(text))
-        });
-        let texts: Vec<(Option<String>, Option<String>)> = texts.collect();
-        let edits = states.files.iter().zip(&texts).map(|((path, _), (before, after))| Edit {
-            path,
-            before: before.as_deref(),
-            after: after.as_deref(),
-        });
-        let words = self.plan.argv.iter().map(|word| word.to_string_lossy().into_owned());
-        tamper::examine(&edits.collect::<Vec<_>>(), &words.collect::<Vec<_>>())
+        verifier::examine(self.project.root(), &states.files, &self.plan.argv)
     }
 
     fn try_before(&self, states: &States) -> Trial {

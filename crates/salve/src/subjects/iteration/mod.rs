@@ -13,6 +13,7 @@ mod plan;
 mod report;
 mod role;
 mod trial;
+mod verifier;
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};

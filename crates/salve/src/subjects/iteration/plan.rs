@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use salve_core::event::LoopTerms;
 use salve_core::scrub::Scrubbed;
 
+use crate::config::WeakenedTests;
 use crate::heal::agents::AgentPlan;
 use crate::heal::run::Errand;
 
@@ -22,6 +23,8 @@ pub struct Plan {
     pub tests: TestsPlan,
     /// The words of the promise.
     pub promise: String,
+    /// What happens to a promise where what judges the task was weakened.
+    pub weakened_tests: WeakenedTests,
     /// How long it is parked where an agent does not say.
     pub park: SignedDuration,
 }

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use salve_core::agent::Trouble;
-use salve_core::event::{Amounts, Digest, Promise, Report, Resource, RoleEnd, Turn};
-use salve_core::id::IncidentId;
-use salve_core::iteration::{Brief, brief, promised, until};
+use salve_core::event::{Amounts, Promise, Report, Resource, RoleEnd, Turn};
+use salve_core::iteration::{Brief, Refusal, brief, promised, until};
 use salve_core::scrub::Scrubbed;
-use uuid::Uuid;
 
 use super::driver::Course;
 use super::files::Stamps;
 use super::plan::RolePlan;
 use super::{Input, LoopError};
 use crate::agent::{AgentEvent, Bounds, End, Ending, Reach, Task};
+use crate::config::WeakenedTests;
 use crate::heal::agents::words;
 use crate::heal::hire::{Hired, NotHired, hire, release};
 use crate::heal::{files, millis};
@@ -82,6 +81,10 @@ impl Course<'_, '_> {
         let folder = &driver.folder;
         let writes: Vec<String> = role.writes.iter().map(|name| folder.below(name)).collect();
         let recovery = role.proposes.then(|| folder.below("recovery.json"));
+        let notes = match of.refused() {
+            Some(Refusal::Weakened) => self.weakenings(),
+            Some(Refusal::Red | Refusal::NotExecuted) | None => Vec::new(),
+        };
         let prompt = brief(&Brief {
             of,
             role: &role.name,
@@ -91,7 +94,7 @@ impl Course<'_, '_> {
             promise: role.promises.then_some(driver.plan.promise.as_str()),
             tests: &driver.plan.tests.command,
             files: &folder.readable(),
-            notes: &[],
+            notes: &notes,
         });
         let left = |resource| of.left(resource);
         let wall = left(Resource::WallMs).map_or(Duration::MAX, Duration::from_millis);
@@ -120,11 +123,8 @@ impl Course<'_, '_> {
 
     /// Keeps the files as they are before a role begins; returns under which name.
     fn keep_work(&mut self) -> Name {
-        let hash = Digest::of(&[b"loop", self.of.id().as_str().as_bytes()]);
-        let mut id = [0; 16];
-        id.copy_from_slice(&hash.0[..16]);
         let attempt = u32::try_from(self.of.last_seq()).unwrap_or(u32::MAX);
-        let name = Name::before(IncidentId(Uuid::from_bytes(id)), attempt);
+        let name = Name::before(self.kept_as(), attempt);
         let (project, desk) = (&self.driver.project, &self.driver.desk);
         let days = self.driver.live.current().settings.heal.attempt_days;
         let kept = Duration::from_secs(u64::from(days) * 86_400);
@@ -210,9 +210,12 @@ impl Course<'_, '_> {
             let text = self.driver.folder.read(name).unwrap_or_default();
             promised(&text, &self.driver.plan.promise)
         };
-        match role.promises && role.writes.iter().any(says) {
-            true => Promise::Made { tree: self.tree() },
-            false => Promise::None,
+        if !role.promises || !role.writes.iter().any(says) {
+            return Promise::None;
+        }
+        match self.driver.plan.weakened_tests {
+            WeakenedTests::Refuse if !self.weakenings().is_empty() => Promise::Weakened,
+            WeakenedTests::Refuse | WeakenedTests::Allow => Promise::Made { tree: self.tree() },
         }
     }
 }
