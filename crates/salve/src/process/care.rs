@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use salve_core::event::{Exit, Process};
 use uuid::Uuid;
 
-use super::capture::{Pump, Stream};
+use super::capture::{Passed, Pump, Stream};
 use super::launch::{self, Input, SpawnError, Spec, Terminal};
 use super::tree::{self, Found};
 use super::{family, lock, reaper};
@@ -110,7 +110,7 @@ pub(super) struct Life {
     pub(super) has_terminal: bool,
     pub(super) ended: Mutex<Option<Ended>>,
     pub(super) has_ended: Condvar,
-    streams: Vec<Arc<Stream>>,
+    passed: Vec<Arc<Passed>>,
 }
 
 impl Care {
@@ -188,7 +188,7 @@ impl Care {
             has_terminal: matches!(spec.terminal, Terminal::Pty { .. }),
             ended: Mutex::default(),
             has_ended: Condvar::new(),
-            streams: launched.streams.clone(),
+            passed: launched.streams.iter().map(|stream| stream.passed()).collect(),
         });
         for stream in &launched.streams {
             self.shared.pump.add(stream)?;
@@ -325,7 +325,7 @@ impl Running {
     pub(crate) fn wait_for_output(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let left = || deadline.saturating_duration_since(Instant::now());
-        self.life.streams.iter().all(|stream| stream.wait(left()))
+        self.life.passed.iter().all(|passed| passed.wait(left()))
     }
 
     /// Sends a signal to its main process.

@@ -321,4 +321,9 @@ fn what_a_process_wrote_last_is_waited_for() {
     assert!(running.wait_for_output(LONG));
     drain();
     assert!(read.ends_with(b"the last words\n"));
+    // Whoever still holds the process does not hold its output open.
+    drop(server);
+    rustix::io::ioctl_fionbio(&reader, false).unwrap();
+    assert_eq!(rustix::io::read(&reader, &mut [0; 64]), Ok(0));
+    drop(running);
 }

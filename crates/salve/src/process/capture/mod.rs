@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 pub use log::{Logs, OLDER, older};
 pub use outlet::Outlet;
-pub(super) use pump::{Pump, Stream};
+pub(super) use pump::{Passed, Pump, Stream};
 use salve_core::server::{LocalUrl, UrlFinder};
 pub use tail::Side;
 

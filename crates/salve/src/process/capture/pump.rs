@@ -35,9 +35,30 @@ pub(in crate::process) struct Stream {
     waiting: Mutex<Vec<u8>>,
     /// A prefixed line that has not ended; only the pump uses it.
     open: Mutex<Vec<u8>>,
-    /// Whether all of it has been passed on.
+    passed: Arc<Passed>,
+}
+
+/// Whether all that a stream brought has been passed on.
+///
+/// It holds nothing of the stream: whoever waits for the end must not keep it open.
+#[derive(Debug, Default)]
+pub(in crate::process) struct Passed {
     is_over: Mutex<bool>,
     over: Condvar,
+}
+
+impl Passed {
+    /// Waits until it has, at most for `limit`; returns whether it has.
+    pub(in crate::process) fn wait(&self, limit: Duration) -> bool {
+        let is_over = lock(&self.is_over);
+        let waited = self.over.wait_timeout_while(is_over, limit, |is_over| !*is_over);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn set(&self) {
+        *lock(&self.is_over) = true;
+        self.over.notify_all();
+    }
 }
 
 /// What a look at a stream brought.
@@ -53,15 +74,13 @@ enum Pulled {
 impl Stream {
     /// Returns a stream of `fd`, which must not block.
     pub(in crate::process) fn new(fd: OwnedFd, side: Side, capture: Arc<Capture>) -> Arc<Stream> {
-        let (waiting, open, is_over) = Default::default();
-        Arc::new(Stream { fd, side, capture, waiting, open, is_over, over: Condvar::new() })
+        let (waiting, open, passed) = Default::default();
+        Arc::new(Stream { fd, side, capture, waiting, open, passed })
     }
 
-    /// Waits until all of it has been passed on, at most for `limit`; returns whether it has.
-    pub(in crate::process) fn wait(&self, limit: Duration) -> bool {
-        let is_over = lock(&self.is_over);
-        let waited = self.over.wait_timeout_while(is_over, limit, |is_over| !*is_over);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+    /// Returns what tells when all of it has been passed on.
+    pub(in crate::process) fn passed(&self) -> Arc<Passed> {
+        Arc::clone(&self.passed)
     }
 
     /// Reads and keeps what is there by now; a pump passes it on.
@@ -237,8 +256,7 @@ impl Half {
                 lock(&self.streams).by_key.remove(&key);
                 // It may be gone already if the descriptor was closed.
                 let _ = epoll::delete(&self.epoll, &stream.fd);
-                *lock(&stream.is_over) = true;
-                stream.over.notify_all();
+                stream.passed.set();
             }
         }
     }
