@@ -37,8 +37,7 @@ pub struct Loop {
     pub order: Vec<String>,
     /// Words by which the last role promises that the task is done
     pub promise: String,
-    /// What happens to a promise where tests, their settings or scripts were weakened: "refuse" or
-    /// "allow"
+    /// What happens to a promise where what judges the task was weakened: "refuse" or "allow"
     pub weakened_tests: WeakenedTests,
     /// Times that a role which did not do its part is asked again
     #[schemars(range(max = 10))]
