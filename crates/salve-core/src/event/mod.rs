@@ -15,6 +15,7 @@ mod entry;
 mod notified;
 mod recovery;
 mod rule;
+mod subject;
 mod team;
 mod terms;
 mod turn;
@@ -28,6 +29,7 @@ pub use entry::{Draft, Entry};
 pub use notified::{Channel, Delivery, Notified};
 pub use recovery::{Attempted, Proposed, SeenFile, Source};
 pub use rule::RuleKey;
+pub use subject::{Acted, Exit, Repeat, Subject, SubjectKind, Symptom};
 pub use team::{Fix, FixKind, Settled};
 pub use terms::{Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Resource};
 pub use turn::{
@@ -35,9 +37,8 @@ pub use turn::{
     TestsVerdict, Turn,
 };
 pub use words::{
-    Acted, Authority, Breaker, Change, Effect, Exit, Judgement, Mark, Order, Origin, Outcome,
-    Proof, Question, Remedy, RemedyKind, Repeat, Report, Scope, ServerOrder, Stage, Subject,
-    SubjectKind, Symptom, Undo, Verdict,
+    Authority, Breaker, Change, Effect, Judgement, Mark, Order, Origin, Outcome, Proof, Question,
+    Remedy, RemedyKind, Report, Scope, ServerOrder, Stage, Undo, Verdict,
 };
 
 use serde::{Deserialize, Serialize};

@@ -174,18 +174,7 @@ impl Course {
                 self.iteration = *iteration;
                 Vec::new()
             }
-            Event::RecoveryProposed { proposal } => {
-                self.proposals += 1;
-                let attempted = &proposal.recovery;
-                let line = LogLine {
-                    category: Some(proposal.category),
-                    command: Some(attempted.command.clone()),
-                    confidence: attempted.confidence,
-                    ..line("recovery_proposed")
-                };
-                self.proposal = Some((**proposal).clone());
-                vec![line]
-            }
+            Event::RecoveryProposed { proposal } => vec![self.proposed(proposal)],
             Event::Judged { remedy, judgement } => {
                 self.judgement = Some(judgement.clone());
                 let is_auto = judgement.verdict == Verdict::Allow;
@@ -227,6 +216,19 @@ impl Course {
             }
             Event::Finished { effect, report } => self.finished(*effect, report, entry.at),
             _ => Vec::new(),
+        }
+    }
+
+    /// Takes a proposal in and returns what is said of it.
+    fn proposed(&mut self, proposal: &Proposed) -> LogLine {
+        self.proposals += 1;
+        self.proposal = Some(proposal.clone());
+        LogLine {
+            event: "recovery_proposed",
+            category: Some(proposal.category),
+            command: Some(proposal.recovery.command.clone()),
+            confidence: proposal.recovery.confidence,
+            ..LogLine::default()
         }
     }
 

@@ -19,6 +19,15 @@ fn check_json(text: &str, want: &[&str]) {
     assert_eq!(got.iter().map(Problem::to_string).collect::<Vec<_>>(), want, "{text}");
 }
 
+/// Loads `text` as a project's file and compares what is wrong with it as a whole.
+#[track_caller]
+pub(super) fn check_file(text: &str, want: &[&str]) {
+    let problems = load_text("salve.toml", text).map(drop).map_err(|error| error.problems());
+    let got: Vec<_> =
+        problems.err().into_iter().flatten().map(|problem| problem.to_string()).collect();
+    assert_eq!(got, want, "{text}");
+}
+
 fn load_text(name: &str, text: &str) -> Result<Config, LoadError> {
     load_file(std::path::Path::new(name), text.to_owned())
 }

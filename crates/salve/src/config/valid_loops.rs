@@ -105,18 +105,7 @@ fn wrong_files(entry: &RoleEntry) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use super::super::load_file;
-
-    #[track_caller]
-    fn check(text: &str, want: &[&str]) {
-        let read = load_file(Path::new("salve.toml"), text.to_owned());
-        let problems = read.map(drop).map_err(|error| error.problems());
-        let got: Vec<_> =
-            problems.err().into_iter().flatten().map(|problem| problem.to_string()).collect();
-        assert_eq!(got, want, "{text}");
-    }
+    use super::super::tests::check_file as check;
 
     #[test]
     fn a_loop_that_cannot_run_is_told_with_its_place() {

@@ -1,9 +1,42 @@
-//! Loops, by their ids.
+//! Loops: their ids, and what is asked and told when their tests have to be recovered.
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
+use jiff::Timestamp;
 use salve_core::event::{LoopId, Repeat, Subject, SubjectKind};
 use salve_core::scrub::Scrubber;
+
+use super::run::Ran;
+
+/// What a loop wants recovered.
+#[derive(Clone, Debug)]
+pub struct Sought {
+    /// The iteration of the loop, from 1.
+    pub iteration: u32,
+    /// How the tests came out just now, if they ran.
+    pub first: Option<Ran>,
+    /// The journal's last entry before this run of the loop began; its limits count from there.
+    pub since: u64,
+    /// When this iteration began; a proposal from before is not this one's.
+    pub began: Timestamp,
+    /// Where the loop's files are, `recovery.json` among them.
+    pub dir: PathBuf,
+}
+
+/// What became of tests that could not execute.
+#[derive(Clone, Debug)]
+pub enum Recovered {
+    /// They execute; this is how they came out.
+    Executes(Ran),
+    /// There is nothing to recover from: the code has to change, or recovery is switched off.
+    NotInfrastructure(Ran),
+    /// A person declined, or it was called off: the loop goes on without.
+    Declined(Option<Ran>),
+    /// A person has to decide, and nobody waits here.
+    NeedsPerson,
+    /// The user wanted it to end, by this signal.
+    Stopped(i32),
+}
 
 /// Returns a loop as a subject of incidents.
 pub fn subject(loop_id: &str, scrubber: &Scrubber) -> Subject {

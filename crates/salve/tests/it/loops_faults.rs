@@ -1,7 +1,6 @@
 //! What goes wrong around a loop: agents that are away, that hang, and Salve killed or stopped.
 
-use std::process::Child;
-
+use crate::heal_killed::kill;
 use crate::loops::{PROMISE, Rounds};
 use crate::support::{is_alive, wait_for};
 
@@ -80,22 +79,6 @@ fn what_a_role_throws_away_of_the_users_work_is_given_back() {
     rounds.run(&["--iterations", "1"]).expect(1, &["it threw away what was not committed"]);
     assert_eq!(rounds.read("sum.txt"), "the user's own edit");
     assert_eq!(rounds.read("draft.txt"), "the user's own file");
-}
-
-/// Kills the keeper and its worker at once.
-fn kill(salve: &mut Child) {
-    let signal = |name: &str, pid: u32| {
-        let _ = std::process::Command::new("kill").args(["-s", name, &pid.to_string()]).status();
-    };
-    signal("STOP", salve.id());
-    let children = format!("/proc/{0}/task/{0}/children", salve.id());
-    let children = std::fs::read_to_string(&children).unwrap_or_default();
-    let workers: Vec<u32> =
-        children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
-    workers.iter().for_each(|worker| signal("KILL", *worker));
-    signal("KILL", salve.id());
-    salve.wait().unwrap();
-    wait_for("the worker's end", || !workers.iter().any(|worker| is_alive(*worker)));
 }
 
 /// Returns the roles that the journal says are done, each with its iteration.

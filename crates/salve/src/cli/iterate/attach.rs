@@ -21,11 +21,12 @@ use crate::cli::heal::{Wanted, in_clinic, plan};
 use crate::cli::{CliError, Exit, Output};
 use crate::config::Config;
 use crate::heal::loop_files::LoopFiles;
+use crate::heal::loops::{Recovered, Sought};
 use crate::heal::recovery_file::{self, Stamp};
 use crate::heal::{Presence, loops, manifests};
 use crate::process::Capture;
 use crate::store::{Filter, Store};
-use crate::subjects::check::{CheckPlan, Clinic, Input, Recovered, Sought};
+use crate::subjects::check::{CheckPlan, Clinic, Input};
 
 /// How often the directory is looked at.
 const LOOK: Duration = Duration::from_millis(200);

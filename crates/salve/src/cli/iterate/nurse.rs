@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use salve_core::earned::Terms;
-use salve_core::event::{Actor, SubjectKind};
+use salve_core::event::{Actor, LoopId, SubjectKind};
 use salve_core::scrub::Scrubber;
 
 use super::super::Output;
@@ -15,12 +15,13 @@ use super::super::listen::Heard;
 use super::super::project::speaker;
 use super::super::voice::Voice;
 use crate::config::Config;
+use crate::heal::loops::{Recovered, Sought};
 use crate::heal::{Desk, Presence};
 use crate::process::{Capture, Care, Look, Outlet};
 use crate::project::Project;
 use crate::store::{Store, StoreError};
 use crate::subjects::check::{self, CheckPlan, Clinic, Records};
-use crate::subjects::iteration::{self, Recover, Recovered, Sought};
+use crate::subjects::iteration::{self, Recover, TestsPlan};
 
 /// How many of the last lines of output are kept.
 const LINES: usize = 2_000;
@@ -64,7 +65,11 @@ impl Recover for Nurse<'_> {
         self.config = config.clone();
     }
 
-    fn recover(&mut self, sought: &Sought<'_>) -> Result<Recovered, StoreError> {
+    fn recover(
+        &mut self,
+        (id, tests): (&LoopId, &TestsPlan),
+        sought: Sought,
+    ) -> Result<Recovered, StoreError> {
         let (post, inbox) = mpsc::channel();
         self.bell.answer(Some(post.clone()));
         let mut voice = Voice {
@@ -93,10 +98,10 @@ impl Recover for Nurse<'_> {
             spent: Default::default(),
             orphans: 0,
         };
-        let tests = sought.tests.clone();
+        let tests = tests.clone();
         let plan = CheckPlan {
             kind: SubjectKind::Iteration,
-            name: sought.id.to_string(),
+            name: id.to_string(),
             argv: tests.argv,
             command: tests.command,
             dir: tests.dir,
@@ -104,21 +109,8 @@ impl Recover for Nurse<'_> {
             limit: tests.limit,
         };
         let quiet = Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(LINES);
-        let sought = check::Sought {
-            iteration: sought.iteration,
-            first: sought.first.cloned(),
-            since: sought.since,
-            began: sought.began,
-            dir: sought.dir.to_path_buf(),
-        };
         let recovered = clinic.recover(plan, Arc::new(quiet), sought);
         self.bell.answer(None);
-        Ok(match recovered? {
-            check::Recovered::Executes(ran) => Recovered::Executes(ran),
-            check::Recovered::NotInfrastructure(ran) => Recovered::NotInfrastructure(ran),
-            check::Recovered::Declined(ran) => Recovered::Declined(ran),
-            check::Recovered::NeedsPerson => Recovered::NeedsPerson,
-            check::Recovered::Stopped(signal) => Recovered::Stopped(signal),
-        })
+        recovered
     }
 }

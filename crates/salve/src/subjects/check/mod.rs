@@ -36,7 +36,6 @@ use salve_core::scrub::Scrubbed;
 pub use crate::heal::run::Ran;
 pub use plan::{CheckPlan, HealPlan};
 pub use records::{RecordError, Records};
-pub use recover::{Recovered, Sought};
 pub use trials::{Kept, Trial, Trials};
 
 use crate::agent::AgentEvent;

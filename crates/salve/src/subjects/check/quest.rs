@@ -12,11 +12,11 @@ use salve_core::recovery::{self, Ailment, Execution, Failure};
 use salve_core::scrub::Scrubbed;
 
 use super::checkup::Checkup;
-use super::recover::Sought;
 use super::{Ending, Input, Ran};
 use crate::heal::cause::{self, Evidence};
 use crate::heal::files::with_causes;
 use crate::heal::loop_files::LoopFiles;
+use crate::heal::loops::Sought;
 use crate::heal::manifests;
 use crate::heal::recovery_file::{self, Found, Stamp, Turn};
 use crate::store::StoreError;

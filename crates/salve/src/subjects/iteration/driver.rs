@@ -10,11 +10,12 @@ use salve_core::iteration::{Loop, Move, Now, Standing};
 use salve_core::scrub::Scrubbed;
 
 use super::report::report;
-use super::{Driver, Ending, Input, LoopError, Recovered, Sought};
+use super::{Driver, Ending, Input, LoopError};
 use crate::config::Reload;
 use crate::heal::loop_files::{FilesError, LoopFiles};
+use crate::heal::loops::{self, Recovered, Sought};
+use crate::heal::millis;
 use crate::heal::run::Ran;
-use crate::heal::{loops, millis};
 use crate::store::{Filter, Store, StoreError};
 
 /// How long to wait at most before the clock is looked at again; it may have been set.
@@ -179,16 +180,15 @@ impl Course<'_, '_> {
             self.tell()?;
         }
         let since = Instant::now();
+        let tests = (self.of.id(), &self.driver.plan.tests);
         let sought = Sought {
-            id: self.of.id(),
             iteration: self.of.iteration(),
-            tests: &self.driver.plan.tests,
-            first: self.ran.as_ref(),
+            first: self.ran.clone(),
             since: self.of.run_since(),
             began: self.of.began(),
-            dir: self.driver.folder.dir(),
+            dir: self.driver.folder.dir().to_path_buf(),
         };
-        let (how, ran) = match self.driver.recover.recover(&sought)? {
+        let (how, ran) = match self.driver.recover.recover(tests, sought)? {
             Recovered::Executes(ran) => (RecoveryEnd::Well, Some(ran)),
             Recovered::NotInfrastructure(ran) => (RecoveryEnd::NotInfrastructure, Some(ran)),
             Recovered::Declined(ran) => (RecoveryEnd::Rejected, ran),

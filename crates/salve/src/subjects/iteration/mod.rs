@@ -15,10 +15,8 @@ mod role;
 mod trial;
 mod verifier;
 
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
 
-use jiff::Timestamp;
 use salve_core::event::{Entry, LoopEnd, LoopId};
 use salve_core::fingerprint::Rules;
 use salve_core::iteration::Loop;
@@ -32,6 +30,7 @@ pub use report::why;
 use crate::agent::AgentEvent;
 use crate::config::{Config, Live};
 use crate::heal::Desk;
+use crate::heal::loops::{Recovered, Sought};
 use crate::heal::run::Ran;
 use crate::process::Care;
 use crate::project::Project;
@@ -53,44 +52,14 @@ pub trait Recover {
     /// Takes over settings that hold from this iteration on.
     fn take_over(&mut self, config: &Config);
 
-    /// Takes the tests to where they execute, or to a person.
+    /// Takes the tests of a loop, known by its id, to where they execute, or to a person.
     ///
     /// A recovery that an earlier run of Salve began is gone on with first.
-    fn recover(&mut self, sought: &Sought<'_>) -> Result<Recovered, StoreError>;
-}
-
-/// Tests that are to be recovered.
-#[derive(Clone, Debug)]
-pub struct Sought<'s> {
-    /// The loop.
-    pub id: &'s LoopId,
-    /// Its iteration.
-    pub iteration: u32,
-    /// How the tests are run.
-    pub tests: &'s TestsPlan,
-    /// How they came out just now, if they ran in this run of Salve.
-    pub first: Option<&'s Ran>,
-    /// The journal's last entry before this run of the loop began; its limits count from there.
-    pub since: u64,
-    /// When this iteration began; a proposal from before is not this one's.
-    pub began: Timestamp,
-    /// Where the loop's files are, `recovery.json` among them.
-    pub dir: &'s Path,
-}
-
-/// What became of tests that could not execute.
-#[derive(Clone, Debug)]
-pub enum Recovered {
-    /// They execute; this is how they came out.
-    Executes(Ran),
-    /// There is nothing to recover from: the code has to change.
-    NotInfrastructure(Ran),
-    /// A person declined, and the loop goes on without; this is how they came out last, if they ran.
-    Declined(Option<Ran>),
-    /// A person has to decide, and nobody waits here.
-    NeedsPerson,
-    /// The user wants it to end, by this signal.
-    Stopped(i32),
+    fn recover(
+        &mut self,
+        of: (&LoopId, &TestsPlan),
+        sought: Sought,
+    ) -> Result<Recovered, StoreError>;
 }
 
 /// What is shown to whoever runs a loop.

@@ -1,0 +1,90 @@
+//! What is under care, and what was seen of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Digest;
+use crate::class::Class;
+use crate::id::Signature;
+use crate::scrub::Scrubbed;
+
+/// What kind of thing is under care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubjectKind {
+    /// A dev server process.
+    Server,
+    /// Tests, types, lint or build.
+    Check,
+    /// One call of a tool.
+    Tool,
+    /// One step of an agent job.
+    Step,
+    /// One turn of an agent loop.
+    Iteration,
+}
+
+/// Whether doing something a second time is harmless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repeat {
+    /// Declared idempotent.
+    Safe,
+    /// It may act twice, so it is not repeated blindly.
+    Unsafe,
+}
+
+/// What is under care.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subject {
+    /// Its kind.
+    pub kind: SubjectKind,
+    /// Its name within the project.
+    pub name: Scrubbed,
+    /// Whether running it again is harmless.
+    pub repeat: Repeat,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Exit {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It outlived its limit.
+    TimedOut,
+    /// It was up and gave no sign of life.
+    Hung,
+}
+
+/// Whether what failed may have acted on the world before it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Acted {
+    /// Certainly not.
+    No,
+    /// Possibly.
+    Maybe,
+}
+
+/// One observed failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Symptom {
+    /// The failure's identity.
+    pub signature: Signature,
+    /// The failure's kind.
+    pub class: Class,
+    /// The line that names it.
+    pub key_line: Scrubbed,
+    /// How the process ended, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    /// The hash of the tree it happened in, if it could be taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Digest>,
+    /// Whether it may have acted.
+    pub acted: Acted,
+}
