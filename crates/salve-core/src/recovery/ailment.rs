@@ -70,9 +70,14 @@ fn of_runner(results: &Results) -> Execution {
 /// Tells what ails tests, given what was made of the failure's cause.
 ///
 /// A failure is the code's where that is certain: a rule knows it so, or a compiler, a type checker
-/// or a linter says it. What only reads like an error of the program may be anything.
+/// or a linter says it. What only reads like an error of the program may be anything, and so may
+/// what is missing though nobody declared it.
 pub fn ailment(execution: Execution, nature: Nature, class: Class, tool: Option<Tool>) -> Ailment {
-    let is_guess = tool.is_none() && class == Class::BuildError;
+    let is_guess = match tool.map(Tool::sort) {
+        Some(Sort::Types | Sort::Lint | Sort::Build) => false,
+        Some(Sort::Test) => class.categories().recovery.is_some(),
+        None => class == Class::BuildError || class.categories().recovery.is_some(),
+    };
     match (execution, nature) {
         (Execution::All, _) => Ailment::None,
         (Execution::Partly | Execution::Nothing, Nature::Code) if is_guess => Ailment::Unknown,
@@ -82,7 +87,7 @@ pub fn ailment(execution: Execution, nature: Nature, class: Class, tool: Option<
         }
         (Execution::Partly | Execution::Nothing, Nature::Unknown) => match class {
             Class::Unknown | Class::RuntimeError => Ailment::Unknown,
-            Class::BuildError if is_guess => Ailment::Unknown,
+            Class::BuildError if tool.is_none() => Ailment::Unknown,
             known => match known.categories().recovery {
                 Some(_) => Ailment::Infrastructure,
                 None => Ailment::Code,

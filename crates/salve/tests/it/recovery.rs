@@ -150,6 +150,20 @@ fn ac_1_a_proposed_command_in_auto_approve_is_executed() {
 }
 
 #[test]
+fn what_is_missing_though_nobody_declared_it_is_recovered_on_the_testers_word() {
+    for (command, exit, said, runs) in [("touch other", 3, "needs you", 0), (TOUCH, 0, "healed", 1)]
+    {
+        let site = Site::new(&approves(TOUCH));
+        let missing = "test -e started || { echo \"Error: Cannot find module 'ok'\"; exit 1; }\n";
+        site.project.write("tests.sh", missing);
+        site.propose(&Site::proposal(command));
+        site.once(&["--no-wait"]).expect(exit, &[said]);
+        assert_eq!(site.ran(), runs);
+        assert_eq!(site.json("escalation.json")["status"] == "pending", runs == 0);
+    }
+}
+
+#[test]
 fn ac_2_tests_that_execute_again_end_the_recovery_even_when_they_fail() {
     let site = Site::new(&approves(TOUCH));
     // They can start, and then an assertion fails: that is the loop's to mend.

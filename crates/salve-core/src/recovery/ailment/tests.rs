@@ -154,6 +154,11 @@ fn what_executed_is_never_recovered_from_and_code_neither() {
     }
     let compiled = ailment(Nothing, Nature::Code, Class::BuildError, Some(Tool::Rustc));
     assert_eq!(compiled, A::Code);
+    // What is missing though nobody declared it may be either: the tester's word counts.
+    for tool in [None, Some(Tool::Jest), Some(Tool::Pytest)] {
+        assert_eq!(ailment(Nothing, Nature::Code, Class::ImportError, tool), A::Unknown);
+        assert_eq!(ailment(Nothing, Nature::Code, Class::SyntaxError, tool), A::Code);
+    }
     // Where the playbook knows nothing, the kind of failure tells.
     for (class, want) in [
         (Class::TypeError, A::Code),
