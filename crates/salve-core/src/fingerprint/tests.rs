@@ -68,6 +68,11 @@ fn wrappers() -> Vec<(&'static str, Wrap)> {
         ("colours", |text| lines(text, |line| format!("\x1b[31m{line}\x1b[0m"))),
         ("Windows", |text| lines(text, |line| format!("{line}\r"))),
         ("a long start", |text| format!("{}{text}", "GET /basket 200 in 3 ms\n".repeat(500))),
+        ("npm's own warning", |text| {
+            format!(
+                "npm warn Unknown user config \"nodedir\". This will stop working in the next major version of npm.\n{text}"
+            )
+        }),
         ("progress", |text| format!("10%\r50%\r100%\n{text}")),
     ]
 }
@@ -100,6 +105,12 @@ fn exits_without_words_are_classified_by_evidence_only() {
     assert_eq!(class(Some(137), None), Class::Unknown);
     assert_eq!(class(None, Some("KILL")), Class::Unknown);
     assert_eq!(class(None, None), Class::Unknown);
+}
+
+#[test]
+fn a_package_managers_word_on_its_own_settings_names_no_failure() {
+    let said = "npm warn Unknown user config \"nodedir\". This will stop working in the next major version of npm. See `npm help npmrc`.\n\n> dev\n> node server.js\n";
+    assert_eq!(print(said).class, Class::Unknown);
 }
 
 #[test]

@@ -256,13 +256,18 @@ impl Rule {
     }
 
     /// Returns whether the rule is about such an exit and such a class.
+    ///
+    /// What stopped answering did not end with the last thing it said, so the kind of that alone
+    /// tells nothing of it.
     pub(super) fn concerns(&self, exit: &Exit, class: Class) -> bool {
         let exits = match exit {
             Exit::Code(code) => self.row.exit.is_empty() || self.row.exit.contains(code),
             Exit::Signal(signal) => {
                 self.row.exit.is_empty() || self.row.exit.contains(&(128 + signal))
             }
-            Exit::TimedOut | Exit::Hung => self.row.exit.is_empty(),
+            Exit::TimedOut | Exit::Hung => {
+                self.row.exit.is_empty() && !self.row.patterns.is_empty()
+            }
         };
         exits && (self.row.class.is_empty() || self.row.class.contains(&class))
     }

@@ -1,6 +1,8 @@
 //! Tests of the playbook as a whole.
 
 use super::*;
+use crate::fingerprint::{Hints, Rules};
+use crate::scrub::{Key, Scrubber};
 
 #[test]
 fn every_shipped_rule_loads_and_keeps_its_promises() {
@@ -28,5 +30,21 @@ fn a_subject_that_runs_is_heard_only_by_rules_about_such() {
         "listening on port 3000",
     ] {
         assert!(!playbook.may_ail(text), "{text}");
+    }
+}
+
+#[test]
+fn what_hung_is_not_judged_by_the_kind_of_what_it_said_last() {
+    let output = "django.core.exceptions.ImproperlyConfigured: the cache has no backend";
+    let fingerprint = Rules::built_in().fingerprint(output, &Hints::default());
+    let nature = |exit: &Exit| {
+        let seen = Seen { output, fingerprint: &fingerprint, exit };
+        Playbook::built_in()
+            .diagnose(&seen, &Facts::default(), &Scrubber::new(Key::new([7; 32])))
+            .nature
+    };
+    assert_eq!(nature(&Exit::Code(1)), Nature::Code);
+    for exit in [Exit::Hung, Exit::TimedOut] {
+        assert_eq!(nature(&exit), Nature::Unknown, "{exit:?}");
     }
 }

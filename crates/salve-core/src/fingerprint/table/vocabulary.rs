@@ -163,6 +163,7 @@ pub(crate) const WORDS: &[(&str, Says)] = &[
     ("to troubleshoot", Noise),
     ("run with --", Noise),
     ("run maven with the", Noise),
+    ("stop working in the next major version", Noise),
     ("0 errors", Noise),
     ("no errors", Noise),
 ];
