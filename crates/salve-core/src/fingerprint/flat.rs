@@ -1,6 +1,6 @@
 //! Flat lines, as shapes see them.
 
-use super::peel::{Peeled, peel};
+use super::peel::{Peeled, nested, peel};
 pub(crate) use super::table::flat::flatten;
 use super::table::flat::{Ends, flatten_into};
 
@@ -18,7 +18,7 @@ pub(crate) struct Flat {
 impl Flat {
     /// Flattens a line that was peeled, using the buffer again.
     pub(crate) fn fill(&mut self, line: &str, peeled: &Peeled<'_>) {
-        let line = line.trim();
+        let line = nested(line.trim());
         let place = |part: &str| (part.as_ptr() as usize).saturating_sub(line.as_ptr() as usize);
         let body = place(peeled.body).min(line.len());
         let core = place(peeled.core).clamp(body, line.len());

@@ -180,6 +180,7 @@ impl Rules {
                 .class_of_name(peeled)
                 .or_else(|| hints.class())
                 .or_else(|| plain.filter(|_| unknown::in_tests(text)).map(|_| Class::TestFailure))
+                .or_else(|| broke_build(text, peeled).then_some(Class::BuildError))
                 .or(plain)
                 .unwrap_or(Class::Unknown),
             Some(class) => class,
@@ -232,6 +233,12 @@ impl Rules {
         let found = pick::candidates(self, &Text::new(&text));
         found.iter().filter_map(|found| found.anchor.as_ref()).any(|(row, _)| *row == number)
     }
+}
+
+/// Returns whether a build tool tells of a failure that is no error of the language itself.
+fn broke_build(text: &Text<'_>, peeled: &Peeled<'_>) -> bool {
+    let own = head::error_type(peeled).is_some_and(telling::is_empty);
+    !own && unknown::in_build(text)
 }
 
 /// Makes the fingerprint of a failure that an anchor knows.

@@ -43,6 +43,7 @@ pub(crate) fn peel(line: &str) -> Peeled<'_> {
         level = says.unwrap_or(level);
         body = rest;
     }
+    body = nested(body);
     let mut core = body;
     while let Some((rest, says)) = word(core) {
         let rest = rest.trim_start();
@@ -54,6 +55,27 @@ pub(crate) fn peel(line: &str) -> Peeled<'_> {
     }
     let core = head::introduced(core.trim_end_matches("'}\""));
     Peeled { body, core, level }
+}
+
+/// Returns what a line says went wrong where it only wraps that: the root of a chain of
+/// exceptions told on one line, or why a goal of Maven failed.
+pub(super) fn nested(line: &str) -> &str {
+    const WRAPS: &str = "nested exception is ";
+    let at = memchr::memmem::rfind(line.as_bytes(), WRAPS.as_bytes());
+    let root = at.map_or(line, |at| line[at + WRAPS.len()..].trim_start());
+    let root = goal(root).unwrap_or(root);
+    if root.is_empty() { line } else { root }
+}
+
+/// `Failed to execute goal … on project shop: …`, and `Execution … of goal … failed: …` in it.
+fn goal(line: &str) -> Option<&str> {
+    let at = memchr::memmem::find(line.as_bytes(), b"Failed to execute goal ")?;
+    let (_, rest) = line[at..].split_once(" on project ")?;
+    let (_, mut why) = rest.split_once(": ")?;
+    if why.starts_with("Execution ") {
+        why = why.split_once(" failed: ").map_or(why, |(_, why)| why);
+    }
+    Some(why.split(" -> [Help").next().unwrap_or(why).trim())
 }
 
 /// What is left behind a prefix, and the level the prefix tells.
@@ -434,6 +456,21 @@ mod tests {
             "error[e0282]: x",
         ] {
             check(line, line, line);
+        }
+    }
+
+    #[test]
+    fn what_a_line_wraps_is_its_message() {
+        for (line, want) in [
+            ("A: no bean; nested exception is B: no till; nested exception is C: x y", "C: x y"),
+            ("Failed to execute goal a:b:1:run (c) on project shop: x y -> [Help 1]", "x y"),
+            (
+                "[ERROR] Failed to execute goal a:b:1:test (c) on project shop: \
+                 Execution c of goal a:b:1:test failed: x y -> [Help 1]",
+                "x y",
+            ),
+        ] {
+            assert_eq!(peel(line).body, want, "{line}");
         }
     }
 

@@ -73,6 +73,25 @@ pub(crate) fn in_tests(text: &Text<'_>) -> bool {
     SUMMARIES.iter().any(|words| memchr::memmem::find(whole, words.as_bytes()).is_some())
 }
 
+/// Returns whether a build tool wrote the text: what went wrong there broke a build.
+pub(crate) fn in_build(text: &Text<'_>) -> bool {
+    const SUMMARIES: &[&str] = &[
+        "* What went wrong:",
+        "BUILD FAILED",
+        "BUILD FAILURE",
+        "build commands failed",
+        "error during build",
+        "Failed to compile",
+        "Build failed",
+        "make: ***",
+        "ninja: build stopped",
+        "error: could not compile",
+        "> Task :",
+    ];
+    let whole = text.whole().as_bytes();
+    SUMMARIES.iter().any(|words| memchr::memmem::find(whole, words.as_bytes()).is_some())
+}
+
 /// Returns the first words below line `number` that are no frame and no source code.
 fn words_below<'t>(text: &Text<'t>, number: usize) -> Option<&'t str> {
     let lines = (number + 1..text.len().min(number + 4)).map(|n| peel(text.line(n)).core);
@@ -150,6 +169,16 @@ mod tests {
             ("Error: basket is full\n    at pay (/srv/shop/pay.js:3:4)", false),
         ] {
             assert_eq!(in_tests(&Text::new(text)), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_summary_of_a_build_tool_tells_that_a_build_broke() {
+        for (text, want) in [
+            ("* What went wrong:\nExecution failed for task ':shop:frob'.\n> basket is full", true),
+            ("Error: basket is full\n    at pay (/srv/shop/pay.js:3:4)", false),
+        ] {
+            assert_eq!(in_build(&Text::new(text)), want, "{text}");
         }
     }
 

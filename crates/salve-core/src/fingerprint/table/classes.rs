@@ -64,12 +64,17 @@ impl Classes {
     /// Returns the class of a flat line, if any rule applies.
     ///
     /// What a failure is about says less of its kind than the words around it: names in quotes
-    /// count only where those say nothing, or nothing more than that it ran.
+    /// count only where those say nothing, or nothing more than that it ran, and paths only where
+    /// nothing else says anything.
     pub(crate) fn classify(&self, flat: &str) -> Option<Class> {
-        let names = quoted_names(flat);
+        let paths = paths(flat);
+        let mut names = quoted_names(flat);
+        let named = !names.is_empty();
+        names.extend(paths.iter().cloned());
         let said = self.seen(flat, &names).next();
         let plain = |rule: &usize| self.rules[*rule].0 == Class::RuntimeError;
-        let told = said.filter(|rule| names.is_empty() || !plain(rule));
+        let told = said.filter(|rule| !named || !plain(rule));
+        let told = told.or_else(|| self.seen(flat, &paths).next());
         told.or_else(|| self.applying(flat).next()).map(|rule| self.rules[rule].0)
     }
 
@@ -115,6 +120,27 @@ fn quoted_names(flat: &str) -> Vec<Range<usize>> {
         }
     }
     names
+}
+
+/// Returns where paths and addresses stand: words of several parts from the root or a scheme on.
+fn paths(flat: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    for word in flat.split_inclusive(' ') {
+        let path = word.trim_start_matches(['(', '\'', '<', '[', '`']);
+        let start = at + word.len() - path.len();
+        let slash = |b: u8| matches!(b, b'/' | b'\\');
+        let rooted = path.bytes().next().is_some_and(slash)
+            || path.starts_with("./")
+            || path.starts_with("../")
+            || path.contains("://")
+            || path.as_bytes().get(1..3) == Some(b":\\");
+        if rooted && path.bytes().filter(|b| slash(*b)).count() > 1 {
+            found.push(start..at + word.len());
+        }
+        at += word.len();
+    }
+    found
 }
 
 /// Returns whether a hit starts where a word does, and, if it ends with a digit, ends with it.
