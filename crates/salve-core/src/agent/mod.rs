@@ -128,6 +128,15 @@ impl Usage {
     }
 }
 
+/// What the model read before its first answer.
+#[derive(Clone, Debug)]
+struct Opening {
+    /// The message with that answer.
+    message: String,
+    /// How many tokens of it were in no cache.
+    input: u64,
+}
+
 /// Reads one agent's output.
 ///
 /// **Invariant:** what [`Stream::spent`] returns never falls.
@@ -139,6 +148,7 @@ pub struct Stream {
     messages: HashMap<String, Usage>,
     /// What the messages cost that are no longer told apart.
     settled: Usage,
+    opening: Option<Opening>,
     last_said: String,
     unknown: u64,
 }
@@ -151,6 +161,7 @@ impl Stream {
             spent: Usage::default(),
             messages: HashMap::new(),
             settled: Usage::default(),
+            opening: None,
             last_said: String::new(),
             unknown: 0,
         }
@@ -188,6 +199,15 @@ impl Stream {
         self.spent
     }
 
+    /// Returns the tokens that the work has taken so far: all but those that the model read before
+    /// its first answer, which are the agent program's own instructions and the task.
+    ///
+    /// Where the agent does not tell them apart, these are all.
+    pub fn worked(&self) -> u64 {
+        let opening = self.opening.as_ref().map_or(0, |opening| opening.input);
+        self.spent.amounts().tokens.saturating_sub(opening)
+    }
+
     /// Counts the lines that were not understood.
     pub fn unknown(&self) -> u64 {
         self.unknown
@@ -217,6 +237,11 @@ impl Stream {
     fn charge_message(&mut self, id: &str, usage: Usage) {
         let known = self.messages.entry(id.to_owned()).or_default();
         *known = known.max(usage);
+        let opening =
+            self.opening.get_or_insert_with(|| Opening { message: id.to_owned(), input: 0 });
+        if opening.message == id {
+            opening.input = known.input;
+        }
         let sum = self.messages.values().fold(self.settled, |sum, usage| sum.plus(*usage));
         self.spent = self.spent.max(sum);
         if self.messages.len() >= MESSAGES {

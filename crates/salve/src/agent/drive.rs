@@ -191,7 +191,11 @@ impl Drive {
             }
             self.tell(&sign);
         }
-        self.over()
+        match self.result {
+            // It has done its work: stopping it now would save nothing.
+            Some(_) => None,
+            None => self.over(),
+        }
     }
 
     /// Passes on what the agent does, but not faster than anybody can read.
@@ -231,7 +235,8 @@ impl Drive {
     fn over(&self) -> Option<Resource> {
         let spent = self.stream.spent().amounts();
         let is_over = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent > limit);
-        if is_over(self.bounds.tokens, spent.tokens) {
+        let is_worn = is_over(self.bounds.work, self.stream.worked());
+        if is_worn || is_over(self.bounds.tokens, spent.tokens) {
             Some(Resource::Tokens)
         } else if is_over(self.bounds.money_micros, spent.money_micros) {
             Some(Resource::MoneyMicros)

@@ -80,8 +80,10 @@ pub struct Bounds {
     pub wall: Duration,
     /// How long it may show no sign of life.
     pub idle: Duration,
-    /// How many tokens it may use; absent is no limit.
+    /// How many tokens it may use in all; absent is no limit.
     pub tokens: Option<u64>,
+    /// How many tokens its work may take, beside what it is told at its start; absent is no limit.
+    pub work: Option<u64>,
     /// How much money it may cost, in millionths; absent is no limit.
     pub money_micros: Option<u64>,
 }

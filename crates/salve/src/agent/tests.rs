@@ -13,7 +13,8 @@ use crate::process::tests::alone;
 /// Long enough for anything that ends by itself on a busy machine.
 const AMPLE: Duration = Duration::from_secs(60);
 
-const BOUNDS: Bounds = Bounds { wall: AMPLE, idle: AMPLE, tokens: None, money_micros: None };
+const BOUNDS: Bounds =
+    Bounds { wall: AMPLE, idle: AMPLE, tokens: None, work: None, money_micros: None };
 
 /// A project and a directory of programs that comes first in `PATH`.
 struct Stage {
@@ -215,6 +216,39 @@ wait
     let bounds = Bounds { money_micros: Some(1_999_999), ..BOUNDS };
     let (agent, _) = stage.start(&Profile::command(&["fixer".into()]).unwrap(), bounds);
     assert_eq!(agent.wait(AMPLE).unwrap().end, End::OverBudget(Resource::MoneyMicros));
+}
+
+#[test]
+fn what_an_agent_program_tells_its_model_is_no_work() {
+    let _alone = alone();
+    // The instructions of the program itself are long, and each answer has several lines.
+    let opening = r#"
+echo '{"type":"system","subtype":"init","session_id":"s"}'
+for part in thinking tool_use; do
+echo '{"type":"assistant","message":{"id":"m1","content":[{"type":"'$part'","name":"Edit"}],"usage":{"input_tokens":4,"cache_creation_input_tokens":18000,"output_tokens":90}}}'
+done
+"#;
+    let end = r#"
+echo '{"type":"assistant","message":{"id":"m2","content":[],"usage":{"input_tokens":6,"cache_creation_input_tokens":700,"cache_read_input_tokens":18000,"output_tokens":200}}}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"Fixed.","usage":{"input_tokens":10,"cache_creation_input_tokens":18700,"cache_read_input_tokens":18000,"output_tokens":290}}'
+"#;
+    let bounds = Bounds { work: Some(1000), ..BOUNDS };
+    let (ending, ..) = run(Runtime::Claude, &format!("{opening}{end}"), bounds);
+    assert_eq!((ending.end, ending.spent.tokens), (End::Finished, 19_000), "all of it is charged");
+    let (ending, ..) =
+        run(Runtime::Claude, &format!("{opening}{end}"), Bounds { tokens: Some(15_000), ..bounds });
+    assert_eq!(ending.end, End::OverBudget(Resource::Tokens), "what is left in all holds too");
+    let more = r#"
+echo '{"type":"assistant","message":{"id":"m2","content":[],"usage":{"input_tokens":6,"cache_creation_input_tokens":700,"output_tokens":300}}}'
+exec sleep 1000
+"#;
+    let (ending, ..) = run(Runtime::Claude, &format!("{opening}{more}"), bounds);
+    assert_eq!(ending.end, End::OverBudget(Resource::Tokens));
+    // What is told only at the end stops nothing.
+    let codex =
+        r#"echo '{"type":"turn.completed","usage":{"input_tokens":30000,"output_tokens":5}}'"#;
+    let (ending, ..) = run(Runtime::Codex, codex, bounds);
+    assert_eq!((ending.end, ending.spent.tokens), (End::Finished, 30_005));
 }
 
 #[test]

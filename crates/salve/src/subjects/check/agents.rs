@@ -72,7 +72,6 @@ impl Checkup<'_, '_> {
         let plan = specialist.map_or(&agents.plan, |specialist| &specialist.plan);
         let tier = self.clinic.heal.tiers.terms(incident.tier());
         let left = |resource| incident.ledger().left(resource);
-        let tokens = [left(Resource::Tokens), Some(tier.max_tokens)].into_iter().flatten().min();
         let task = Task {
             agent: plan.name.clone(),
             prompt: check::brief(&brief),
@@ -84,7 +83,8 @@ impl Checkup<'_, '_> {
             bounds: Bounds {
                 wall: plan.wall,
                 idle: plan.idle,
-                tokens,
+                tokens: left(Resource::Tokens),
+                work: Some(tier.max_tokens),
                 money_micros: left(Resource::MoneyMicros),
             },
         };
@@ -256,8 +256,8 @@ impl Checkup<'_, '_> {
                 incident.id().short()
             ),
             Some(_) | None => format!(
-                "its turn may take {limit} tokens, and a coding agent's own instructions alone are \
-                 often more: heal.tiers.{}.max_tokens allows more",
+                "its work in one turn may take {limit} tokens, beside what it is told at its start: \
+                 heal.tiers.{}.max_tokens allows more",
                 tier.as_str()
             ),
         };

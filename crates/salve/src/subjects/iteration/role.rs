@@ -116,6 +116,7 @@ impl Course<'_, '_> {
                 wall: role.agent.wall.min(wall),
                 idle: role.agent.idle,
                 tokens: [role.tokens, left(Resource::Tokens)].into_iter().flatten().min(),
+                work: None,
                 money_micros: left(Resource::MoneyMicros),
             },
         }

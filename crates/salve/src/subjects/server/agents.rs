@@ -145,6 +145,7 @@ impl Fleet<'_> {
                 wall: plan.wall,
                 idle: plan.idle,
                 tokens: left(Resource::Tokens),
+                work: None,
                 money_micros: left(Resource::MoneyMicros),
             },
         }))
