@@ -5,6 +5,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::proof::TAKEN_BACK;
 use crate::event::{
     Amounts, ChangedFile, Effect, Event, Judgement, Order, Origin, Proof, Remedy, RemedyKind,
     Report, Scope, Symptom,
@@ -149,6 +150,11 @@ impl Reading {
                 }
             }
             Event::Charged { effect, spent } => self.charged(*effect, *spent),
+            Event::Noted { text } if text.as_str().ends_with(TAKEN_BACK) => {
+                if let Some(last) = self.attempts.last_mut() {
+                    last.rolled_back = Some(Scope::Attempt);
+                }
+            }
             Event::Finished { effect, report } => self.finished(line.entry.at, *effect, report),
             Event::Ordered { order: Order::Skip | Order::Abort | Order::Escalate }
             | Event::Resolved { .. }
@@ -255,6 +261,10 @@ impl Reading {
         for attempt in self.attempts.iter_mut().skip(first) {
             if *report == Report::Done {
                 attempt.rolled_back = Some(scope);
+                if attempt.result == Ended::Success {
+                    // It looked well once, and was undone all the same.
+                    attempt.result = Ended::Failed;
+                }
             } else {
                 attempt.reason = Some("it could not be undone".into());
             }

@@ -108,14 +108,13 @@ fn note_reason(event: &Event, why: &mut String) {
             Report::Verified { proof: Proof::Masked, .. } => {
                 "green only because what judges it was weakened".into()
             }
+            Report::Verified { proof: Proof::Flaky, .. } => "green and red by turns".into(),
             Report::Failed { reason, .. } => reason.to_string(),
             Report::TimedOut => "it took too long".into(),
             Report::Done
             | Report::NoAgent
             | Report::Measured(_)
-            | Report::Verified { proof: Proof::Proven | Proof::Transient | Proof::Flaky, .. } => {
-                return;
-            }
+            | Report::Verified { proof: Proof::Proven | Proof::Transient, .. } => return,
         },
         Event::Sickened { symptom } => format!("red again: {}", symptom.key_line),
         Event::Ordered { order } => format!("ordered: {}", order_word(*order)),

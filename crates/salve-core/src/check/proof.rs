@@ -98,7 +98,7 @@ pub enum Keep {
     All,
     /// It stays but for what it did to the verifier, which was not needed.
     AllButVerifier,
-    /// It was not needed; taking it back leaves the check green.
+    /// It was not needed; taking it back should leave the check green.
     NotNeeded,
     /// It is undone.
     Nothing,
@@ -114,6 +114,9 @@ pub struct Judged {
     /// What is to become of the change.
     pub keep: Keep,
 }
+
+/// What is said, last, of a change that was not needed and was taken back.
+pub const TAKEN_BACK: &str = "the change was not needed, and is undone";
 
 /// Why a repair was judged as it was; its text is for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,6 +211,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Judged {
     let clean = evidence.weakenings == 0 && lost_tests(evidence).is_none();
     let keep = match (&ground, clean) {
         (Ground::NothingChanged | Ground::UnrepairedGreen, _) => Keep::NotNeeded,
+        (Ground::RepairedByTurns | Ground::UnrepairedByTurns, _) => Keep::Nothing,
         (_, true) => Keep::All,
         (_, false) => Keep::AllButVerifier,
     };

@@ -23,6 +23,19 @@ pub enum RemedyKind {
     HardReset,
 }
 
+impl RemedyKind {
+    /// Returns whether it edits the files that people write.
+    pub fn edits(self) -> bool {
+        match self {
+            RemedyKind::Patch | RemedyKind::Agent => true,
+            RemedyKind::Retry
+            | RemedyKind::Command
+            | RemedyKind::SoftReset
+            | RemedyKind::HardReset => false,
+        }
+    }
+}
+
 /// Who came up with a remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -300,6 +313,8 @@ pub enum Question {
     SnapshotFailed,
     /// It looks well only because what judges it was weakened.
     Masked,
+    /// A repair passed and failed by turns, and was undone.
+    Flaky,
     /// Something may or may not have acted; repeating it could do harm.
     MayHaveActed,
     /// A breaker stopped healing.

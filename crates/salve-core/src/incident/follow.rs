@@ -105,13 +105,7 @@ impl Incident {
 
     /// Moves on from a remedy that has been applied, or has to be taken for it.
     pub(super) fn applied(&mut self) {
-        let edits = self.trial.as_ref().is_some_and(|trial| match trial.remedy.kind {
-            RemedyKind::Patch | RemedyKind::Agent => true,
-            RemedyKind::Retry
-            | RemedyKind::Command
-            | RemedyKind::SoftReset
-            | RemedyKind::HardReset => false,
-        });
+        let edits = self.trial.as_ref().is_some_and(|trial| trial.remedy.kind.edits());
         match edits {
             true => self.due(Effect::Measure, 0),
             false => self.due(Effect::Verify, 0),
@@ -132,6 +126,11 @@ impl Incident {
 
     fn verified(&mut self, proof: Proof, symptom: Option<&Symptom>) {
         match proof {
+            // A change that does not hold is none to keep, and whoever repeats it pays for luck.
+            Proof::Flaky if self.has_change() => {
+                self.note_trial(Fate::Failed);
+                self.undo(Scope::Attempt, Then::Ask(Question::Flaky));
+            }
             Proof::Proven | Proof::Transient | Proof::Flaky => {
                 let from = super::later(self.clock, self.policy.watch_ms);
                 self.phase = Phase::Ending { outcome: Outcome::Recovered(proof), from };
@@ -142,6 +141,13 @@ impl Incident {
             }
             Proof::Failed => self.fail(symptom),
         }
+    }
+
+    /// Tells whether the trial may have changed files that can be given back.
+    fn has_change(&self) -> bool {
+        self.trial.as_ref().is_some_and(|trial| {
+            trial.remedy.undo == Undo::Snapshot && trial.remedy.kind != RemedyKind::Retry
+        })
     }
 
     /// Counts a failed trial and undoes it; a relapse counts against the trial that seemed to help.
@@ -280,6 +286,7 @@ fn is_loss(question: Question) -> bool {
         | Question::RollBackFailed
         | Question::SnapshotFailed
         | Question::Masked
+        | Question::Flaky
         | Question::Tripped(_)
         | Question::Ordered => false,
     }

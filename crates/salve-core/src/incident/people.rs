@@ -85,6 +85,7 @@ impl Incident {
             Question::NothingLeft
             | Question::RollBackFailed
             | Question::Masked
+            | Question::Flaky
             | Question::Tripped(_)
             | Question::Ordered => self.proceed(Then::Choose),
         }
@@ -104,6 +105,7 @@ impl Incident {
             | Question::NothingLeft
             | Question::RollBackFailed
             | Question::Masked
+            | Question::Flaky
             | Question::Tripped(_)
             | Question::Ordered => self.stop_now(Then::End(Outcome::GivenUp)),
         }

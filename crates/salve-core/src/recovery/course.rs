@@ -347,6 +347,7 @@ impl Course {
             Question::RollBackFailed => "a change that did not help could not be undone",
             Question::SnapshotFailed => "the files could not be kept safe before the command",
             Question::Masked => "the tests only looked well",
+            Question::Flaky => "the tests execute and do not by turns",
             Question::MayHaveActed => "a command may or may not have acted",
             Question::Tripped(_) => "a breaker stopped recovery",
             Question::Ordered => "a person wanted to be asked",

@@ -78,6 +78,7 @@ impl Escalation {
                 | Question::RollBackFailed
                 | Question::SnapshotFailed
                 | Question::Masked
+                | Question::Flaky
                 | Question::MayHaveActed
                 | Question::Tripped(_)
                 | Question::Ordered => "recovery_failed",

@@ -89,6 +89,11 @@ fn words(tale: &Tale<'_>, question: Question) -> (String, Option<String>, &'stat
             again(),
             CLOSE,
         ),
+        Question::Flaky => (
+            "It passes and fails by turns, whatever was changed; that was undone.".into(),
+            again(),
+            CLOSE,
+        ),
         Question::MayHaveActed => (
             "It may have acted before it failed; doing it again could do harm.".into(),
             Some("it is done again".into()),

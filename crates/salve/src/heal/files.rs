@@ -93,6 +93,24 @@ pub fn restore(project: &Project, name: Name, scrubber: &Scrubber) -> Report {
     }
 }
 
+/// Gives the files back as the repair of that attempt left them, except what others edited since.
+pub fn redo(project: &Project, name: Name, scrubber: &Scrubber) -> Report {
+    let redo = || -> Result<Report, WorkspaceError> {
+        let workspace = Workspace::open(project)?;
+        let (Some(before), Some(after)) =
+            (workspace.load(name)?, workspace.load(name.at(Moment::After))?)
+        else {
+            return Ok(nothing_there());
+        };
+        let give = Give::Repair { left: &before, again: Again::Refuse };
+        Ok(match workspace.restore(&after, give) {
+            Ok(_) => Report::Done,
+            Err(error) => failed(scrubber, &error),
+        })
+    };
+    redo().unwrap_or_else(|error| failed(scrubber, &error))
+}
+
 /// Returns the last state that was measured from that attempt on.
 fn latest_after(workspace: &Workspace, name: Name) -> Result<Option<Snapshot>, WorkspaceError> {
     let names = workspace.names(name.incident)?;

@@ -218,8 +218,24 @@ fn a_repair_of_what_would_have_passed_by_itself_is_not_credited() {
     let ward = Ward::new().agent("printf 5 > sum.txt");
     ward.project.write("check.sh", check);
     let transient = "transient: the state before the repair passes as well";
-    ward.heal(&[]).expect(0, &["healed", transient]);
+    ward.heal(&[]).expect(0, &["healed", transient, "was not needed, and is undone"]);
+    assert_eq!(ward.read("sum.txt"), "4", "what was not needed does not stay");
+    ward.assert_users_work_is_intact();
     assert!(ward.salve(&["show"]).contains("as it would have by itself"));
+    let memory = ward.salve(&["--json", "memory", "list"]);
+    assert!(!memory.contains("success"), "{memory}");
+}
+
+#[test]
+fn a_repair_that_was_needed_after_all_stays() {
+    // Elsewhere than in the real tree it is green whatever the files say.
+    let ward = Ward::new().agent("printf 5 > sum.txt");
+    let real = ward.project.dir().canonicalize().unwrap();
+    let check = format!("[ \"$(pwd -P)\" = '{}' ] || exit 0\n{CHECK}", real.display());
+    ward.project.write("check.sh", check);
+    ward.heal(&[]).expect(0, &["healed", "without the change it fails, so the change stays"]);
+    assert_eq!(ward.read("sum.txt"), "5");
+    ward.assert_users_work_is_intact();
     let memory = ward.salve(&["--json", "memory", "list"]);
     assert!(!memory.contains("success"), "{memory}");
 }

@@ -462,6 +462,20 @@ fn a_masked_failure_is_undone_and_shown() {
 }
 
 #[test]
+fn a_change_that_does_not_hold_is_undone_and_shown_but_luck_alone_is_none() {
+    for kind in [Patch, Agent, Command] {
+        let measured: &[Act] = if kind == Command { &[] } else { &[Is(1, 1)] };
+        let acts = [&[Works, Works], measured, &[Found(Proof::Flaky), Works]].concat();
+        let measures = if kind == Command { "" } else { "measure " };
+        let want = format!("snapshot apply-a {measures}verify rollback-attempt flaky waits");
+        check(policy(), &[(kind, Allow)], &acts, &want);
+    }
+    let again = [Works, Works, Is(1, 1), Found(Proof::Flaky), Works, Says(true)];
+    let want = "snapshot apply-a measure verify rollback-attempt flaky nothingleft waits";
+    check(policy(), &[(Patch, Allow)], &again, want);
+}
+
+#[test]
 fn a_change_is_kept_when_told_so() {
     check(
         Policy { on_failure: OnFailure::Keep, ..policy() },
@@ -666,17 +680,18 @@ fn a_subject_that_may_have_acted_is_a_persons_decision() {
 #[test]
 fn only_a_proven_and_certain_heal_is_credited() {
     #[track_caller]
-    fn credit(acts: &[Act], want: bool) {
+    fn credit_of(kind: RemedyKind, acts: &[Act], want: bool) {
         let mut story = Story::new(policy());
-        story.judge(Command, "a", Allow);
+        story.judge(kind, "a", Allow);
         story.finish(Effect::Snapshot, Report::Done);
         story.run().unwrap();
         for act in acts {
             perform(&mut story, act);
             story.run();
         }
-        assert_eq!(story.incident.credit().is_some(), want, "{acts:?}");
+        assert_eq!(story.incident.credit().is_some(), want, "{kind:?} {acts:?}");
     }
+    let credit = |acts: &[Act], want| credit_of(Command, acts, want);
     credit(&[Works, Found(Proof::Proven)], true);
     credit(&[Works, Found(Proof::Transient)], false);
     credit(&[Works, Found(Proof::Flaky)], false);

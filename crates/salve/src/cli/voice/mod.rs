@@ -212,7 +212,8 @@ impl check::Face for Voice<'_> {
                 self.checked.insert(check.to_owned(), format!("{}: {why}", proof_word(*proof)));
                 match proof {
                     Proof::Masked => Line::new(Grade::Grave, "masked", why.to_string()),
-                    Proof::Proven | Proof::Transient | Proof::Flaky | Proof::Failed => return,
+                    Proof::Flaky => Line::new(Grade::News, "flaky", why.to_string()),
+                    Proof::Proven | Proof::Transient | Proof::Failed => return,
                 }
             }
             check::Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),

@@ -43,6 +43,8 @@ pub(super) struct Case {
     pub(super) changed: bool,
     /// How the unrepaired state came out, each time that it ran.
     pub(super) earlier: Vec<Colour>,
+    /// The change that may not have been needed, while that is found out.
+    pub(super) doubt: Option<Doubt>,
     /// What the green run that is being proven said.
     pub(super) green: Option<Results>,
     /// How long the last run that was red took.
@@ -55,6 +57,24 @@ pub(super) struct Case {
     pub(super) paused: Option<Timestamp>,
     /// Why something could not be kept, so that it is said once.
     pub(super) complaint: Option<String>,
+}
+
+/// A change without which the check passed in a directory beside the tree.
+#[derive(Debug)]
+pub(super) struct Doubt {
+    /// Why it is in doubt.
+    pub(super) why: String,
+    /// Whether the tree is without it now.
+    pub(super) tree: Tree,
+}
+
+/// How the tree is while a change is in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tree {
+    /// As it was before the change.
+    Without,
+    /// With the change again.
+    With,
 }
 
 /// Turns of one model in a row that left everything as it was.

@@ -125,6 +125,7 @@ impl<'c, 'a> Checkup<'c, 'a> {
             }
             Input::Measured { .. } => Ok(()),
             Input::Tried { effect, trials } => self.tried(effect, &trials),
+            Input::Moved { effect, report } => self.moved(effect, &report),
             Input::Agent { effect, event } => self.agent_told(effect, event),
             Input::Journal(entries) => {
                 let Some(incident) = &mut self.incident else { return Ok(()) };
@@ -217,8 +218,14 @@ impl<'c, 'a> Checkup<'c, 'a> {
                 let reason = Scrubbed::literal("the check was stopped");
                 self.finish(effect, Report::failed(reason))
             }
+            (Some(effect), is_well)
+                if self.case.doubt.is_some() && (is_well || self.is_without()) =>
+            {
+                self.settle_doubt(effect, is_well)
+            }
             (Some(effect), true) => self.prove(effect, &ran),
             (Some(effect), false) => {
+                self.case.doubt = None;
                 let evidence = self.examine(&ran);
                 self.learn_failure()?;
                 self.in_vain();

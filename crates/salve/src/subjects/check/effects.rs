@@ -27,6 +27,7 @@ impl Checkup<'_, '_> {
             Effect::Measure => self.measure(effect),
             Effect::Verify => {
                 self.count_rerun();
+                self.case.doubt = None;
                 self.start(Some(effect));
             }
             Effect::RollBack(scope) => self.roll_back(effect, scope),

@@ -10,6 +10,7 @@ mod breakers;
 mod case;
 mod checkup;
 mod context;
+mod doubt;
 mod effects;
 mod learn;
 mod offers;
@@ -78,6 +79,13 @@ pub enum Input {
         effect: Effecting,
         /// What they showed.
         trials: Box<Trials>,
+    },
+    /// The files were put into another state, to see how the check does there.
+    Moved {
+        /// The effect that is to be verified.
+        effect: Effecting,
+        /// Whether that was possible.
+        report: Report,
     },
     /// An agent of ours did something.
     Agent {

@@ -10,15 +10,15 @@ use salve_core::check::proof::{
 };
 use salve_core::check::tamper::Weakening;
 use salve_core::check::{self, Counts, Results};
-use salve_core::event::{Effect, Event, Proof, RemedyKind, Report, Scope};
+use salve_core::event::{Effect, Event, Origin, Proof, RemedyKind, Report, Scope};
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
 use super::checkup::Checkup;
-use super::trials::{Extent, Question, Trial, Trials, lay};
+use super::trials::{Confirm, Extent, Question, Trial, Trials, lay};
 use super::{Input, Ran, Remark};
 use crate::heal::files::has_changed;
-use crate::heal::shelf::{Cure, What};
+use crate::heal::shelf::Cure;
 use crate::heal::{spawn_thread, verifier};
 use crate::store::{Filter, StoreError};
 
@@ -51,6 +51,10 @@ impl Checkup<'_, '_> {
             results: self.first_results(),
             took: ran.took,
             extent: if self.clinic.heal.proof { Extent::Full } else { Extent::Verifier },
+            confirm: match self.is_prescribed() {
+                true => Confirm::No,
+                false => Confirm::Yes,
+            },
         };
         self.case.green = Some(green);
         let post = self.clinic.inbox.0.clone();
@@ -79,12 +83,12 @@ impl Checkup<'_, '_> {
         trials: Option<&Trials>,
     ) -> Result<(), StoreError> {
         let mut earlier = self.case.earlier.clone();
-        match self.cure().map(|cure| &cure.what) {
-            Some(What::Again) => earlier.push(Colour::Green),
+        if self.is_rerun() {
+            earlier.push(Colour::Green);
+        }
+        if self.is_prescribed() {
             // The cause was seen in the project's own state, so it would have failed again.
-            Some(What::Playbook(_)) => earlier.push(Colour::Red),
-            Some(What::Known { .. } | What::Patch(_) | What::Agent | What::Instruction(_))
-            | None => {}
+            earlier.push(Colour::Red);
         }
         let judged = proof::judge(&Evidence {
             now: Colour::Green,
@@ -112,12 +116,20 @@ impl Checkup<'_, '_> {
         if let (Keep::AllButVerifier, Some(trials)) = (judged.keep, trials) {
             why.push_str(&self.give_verifier_back(trials));
         }
-        let why = self.clinic.desk.scrubber.scrub(&why);
-        self.conclude(effect, judged.proof, why)
+        match (judged.keep, touched) {
+            (Keep::NotNeeded, Touched::Tree) => {
+                self.doubt(effect, why);
+                Ok(())
+            }
+            (Keep::All | Keep::AllButVerifier | Keep::NotNeeded | Keep::Nothing, _) => {
+                let why = self.clinic.desk.scrubber.scrub(&why);
+                self.conclude(effect, judged.proof, why)
+            }
+        }
     }
 
     /// Says what was found, and why.
-    fn conclude(
+    pub(super) fn conclude(
         &mut self,
         effect: Effecting,
         proof: Proof,
@@ -148,6 +160,20 @@ impl Checkup<'_, '_> {
     pub(super) fn cure(&self) -> Option<&Cure> {
         let digest = self.incident.as_ref()?.trial()?.remedy.digest;
         self.case.cures.iter().find(|cure| cure.digest == digest)
+    }
+
+    /// Returns whether the present remedy is only another run.
+    fn is_rerun(&self) -> bool {
+        let trial = self.incident.as_ref().and_then(Incident::trial);
+        trial.is_some_and(|trial| trial.remedy.kind == RemedyKind::Retry)
+    }
+
+    /// Returns whether the playbook has the present remedy against the cause that was seen.
+    fn is_prescribed(&self) -> bool {
+        let trial = self.incident.as_ref().and_then(Incident::trial);
+        trial.is_some_and(|trial| {
+            trial.remedy.origin == Origin::Playbook && trial.remedy.kind != RemedyKind::Retry
+        })
     }
 
     /// Returns what the remedy changed.

@@ -46,6 +46,17 @@ pub(super) struct Question {
     pub(super) took: Duration,
     /// What is to be run.
     pub(super) extent: Extent,
+    /// Whether the repaired state is run once more.
+    pub(super) confirm: Confirm,
+}
+
+/// Whether a green run is confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Confirm {
+    /// It is, for it may be green by chance.
+    Yes,
+    /// It is not: the cause was seen in the project's own state, and is gone.
+    No,
 }
 
 /// What a proof runs.
@@ -117,7 +128,8 @@ impl Question {
                 .then(|| on_thread("old verifier", || self.try_old_verifier(&states, &previous))),
         };
         // What is not credited anyway need not be confirmed.
-        let speaks = matches!(&before, Some(Trial::Ran(ran)) if !ran.is_green())
+        let speaks = self.confirm == Confirm::Yes
+            && matches!(&before, Some(Trial::Ran(ran)) if !ran.is_green())
             && matches!(&old_verifier, None | Some(Trial::Ran(Ran { exit: Exit::Code(0), .. })));
         let confirmed = if speaks { self.confirm() } else { None };
         let previous = previous.unwrap_or_default();
@@ -139,15 +151,28 @@ impl Question {
                 None if self.took <= CHEAP => self.run_here(self.plan.argv.clone()),
                 None => return colour,
             };
-            if !ran.is_green() {
+            if ran.is_green() {
+                colour = Some(Colour::Green);
+            } else if self.is_another(&ran) {
+                // What was repaired did not come back; whether the rest is well is seen next.
+                colour = Some(Colour::Red);
+                continue;
+            } else {
                 return Some(Colour::Red);
             }
-            colour = Some(Colour::Green);
             if since.elapsed() >= CONFIRMING {
                 break;
             }
         }
         colour
+    }
+
+    /// Returns whether only other tests failed than those that were repaired.
+    fn is_another(&self, ran: &Ran) -> bool {
+        let dir = self.plan.dir.to_string_lossy();
+        let seen = check::read(&ran.output).relative_to(&dir);
+        let are_named = !seen.failed.is_empty() && !self.results.failed.is_empty();
+        are_named && !seen.shares_a_failure_with(&self.results)
     }
 
     fn run_here(&self, argv: Vec<OsString>) -> Ran {
