@@ -306,10 +306,16 @@ impl Incident {
 
     /// Returns what memory may credit: the remedy, the failure it cured, and the proof.
     ///
-    /// `None` unless the heal is proven and it is sure that this remedy did it.
+    /// `None` unless the heal is proven and it is sure that this remedy did it: where its run was
+    /// cut off, only what it left in the files is sure.
     pub fn credit(&self) -> Option<(&Remedy, Signature)> {
         let trial = self.trial.as_ref()?;
         let proven = self.outcome == Some(Outcome::Recovered(Proof::Proven));
-        (proven && trial.reach == Reach::Applied).then_some((&trial.remedy, trial.signature))
+        let is_sure = match trial.reach {
+            Reach::Applied => true,
+            Reach::Unsure => trial.remedy.kind.edits(),
+            Reach::Untouched => false,
+        };
+        (proven && is_sure).then_some((&trial.remedy, trial.signature))
     }
 }

@@ -119,6 +119,15 @@ impl Action {
         })
     }
 
+    /// Returns whether an action of this text is lasting; see [`Action::is_lasting`].
+    pub fn is_lasting_text(text: &str) -> bool {
+        let names_one = |step: &str| {
+            let step = step.trim_start_matches(['(', ' ']);
+            step.starts_with("kill ") || (step.starts_with("rm ") && !step.starts_with("rm -rf "))
+        };
+        !text.split(" && ").any(names_one)
+    }
+
     /// Returns the action as a person would type it.
     pub fn text(&self) -> String {
         if self.is_restart() {
@@ -177,8 +186,9 @@ mod tests {
         let want = r"rm -rf node_modules && npm run 'a b' && (cd 'it'\''s' && npm run 'a b')";
         assert_eq!(action.text(), want);
         assert_eq!(Action::restart().text(), "restart");
-        assert!(action.is_lasting());
+        assert!(action.is_lasting() && Action::is_lasting_text(&action.text()));
         let unlock = Step::Unlock { path: "server.pid".into(), hold: LockHold::default() };
-        assert!(!Action { steps: vec![unlock] }.is_lasting());
+        let unlock = Action { steps: vec![unlock] };
+        assert!(!unlock.is_lasting() && !Action::is_lasting_text(&unlock.text()));
     }
 }

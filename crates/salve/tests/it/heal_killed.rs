@@ -83,4 +83,10 @@ fn what_a_killed_run_repaired_is_proven_by_the_next() {
     ward.heal(&[]).expect(0, &["healed", proven]);
     assert_eq!(ward.read("sum.txt"), "5");
     ward.assert_users_work_is_intact();
+    let memory = ward.salve(&["--json", "memory", "list"]);
+    assert!(memory.contains("\"proven\":1"), "it is credited as any other: {memory}");
+    // So the next one is healed without an agent.
+    ward.project.write("sum.txt", "4");
+    ward.project.write("../agent.sh", "exit 9");
+    ward.heal(&[]).expect(0, &["known patch", proven]);
 }

@@ -699,6 +699,9 @@ fn only_a_proven_and_certain_heal_is_credited() {
     credit(&[Works, Breaks(1, "x")], false);
     credit(&[Dies, Found(Proof::Proven)], false);
     credit(&[Works], false);
+    // What a run that was cut off left in the files is proven as it stands.
+    credit_of(Agent, &[Dies, Is(1, 1), Found(Proof::Proven)], true);
+    credit_of(Agent, &[Dies, Is(1, 1), Found(Proof::Transient)], false);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What memory learns from a check's incident: what healed it, and what did not help.
 
-use salve_core::event::{Proof, RemedyKind, Scope};
-use salve_core::incident::Incident;
+use salve_core::event::{Origin, Proof, RemedyKind, Scope};
+use salve_core::incident::{Incident, Reach};
 use salve_core::memory::Kind;
+use salve_core::playbook::Action;
 use salve_core::scrub::Scrubbed;
 
 use super::checkup::Checkup;
@@ -13,9 +14,11 @@ use crate::store::StoreError;
 
 impl Checkup<'_, '_> {
     /// Tells memory how the incident came out.
-    pub(super) fn record(&self) -> Result<(), StoreError> {
+    pub(super) fn record(&mut self) -> Result<(), StoreError> {
         let credited = self.incident.as_ref().and_then(Incident::credit);
-        let Some((_, signature)) = credited else { return Ok(()) };
+        let Some((remedy, signature)) = credited else { return Ok(()) };
+        let digest = remedy.digest;
+        self.recall_cure(digest)?;
         let mut seen = [&self.case.tried, &self.case.first].into_iter().flatten();
         match seen.find(|seen| seen.symptom.signature == signature) {
             Some(seen) => self.learn(seen, Proof::Proven),
@@ -25,9 +28,11 @@ impl Checkup<'_, '_> {
 
     /// Tells memory that the present remedy did not help.
     pub(super) fn learn_failure(&self) -> Result<(), StoreError> {
+        let trial = self.incident.as_ref().and_then(Incident::trial);
+        let was_cut_off = trial.is_some_and(|trial| trial.reach == Reach::Unsure);
         match &self.case.tried {
-            Some(tried) => self.learn(tried, Proof::Failed),
-            None => Ok(()),
+            Some(tried) if !was_cut_off => self.learn(tried, Proof::Failed),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -53,7 +58,14 @@ impl Checkup<'_, '_> {
                 let text = String::from_utf8_lossy(&patch).into_owned();
                 (Kind::Patch, self.clinic.desk.scrubber.scrub(&text))
             }
-            (RemedyKind::Agent, _) => match self.patch() {
+            // An earlier run of Salve knew what it does; its text tells enough.
+            (RemedyKind::Command, None)
+                if trial.remedy.origin == Origin::Playbook
+                    && Action::is_lasting_text(trial.remedy.text.as_str()) =>
+            {
+                (Kind::Command, trial.remedy.text.clone())
+            }
+            (RemedyKind::Agent, _) | (RemedyKind::Patch, None) => match self.patch() {
                 Some(patch) => (Kind::Patch, patch),
                 None => return Ok(()),
             },

@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use salve_core::check::breaker;
 use salve_core::check::proof::Colour;
-use salve_core::event::{Event, Outcome};
+use salve_core::event::{Event, Outcome, Report, Symptom};
+use salve_core::id::IncidentId;
 use salve_core::incident::{Holder, Incident, Phase, Told};
 use salve_core::repair::evidence_path;
 use salve_core::scrub::Scrubbed;
@@ -61,11 +62,30 @@ impl Checkup<'_, '_> {
     fn recall_first(&mut self) -> Result<(), StoreError> {
         let Some(id) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
         let journal = self.clinic.desk.store.journal();
-        let opened = journal.read(0, &Filter::incident(id).kind("opened"), 1)?;
-        let Some(Event::Opened { symptom, .. }) = opened.into_iter().next().map(|one| one.event)
-        else {
+        let told = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let Some(Event::Opened { symptom, .. }) = told.first().map(|one| &one.event) else {
             return Ok(());
         };
+        self.case.first = Some(self.recalled(id, symptom));
+        self.case.earlier = vec![Colour::Red];
+        // What the present remedy is tried against may be a later failure.
+        let trial = self.incident.as_ref().and_then(Incident::trial);
+        let signature = trial.map(|trial| trial.signature);
+        let seen = told.iter().rev().find_map(|entry| match &entry.event {
+            Event::Finished { report: Report::Verified { symptom: Some(symptom), .. }, .. }
+            | Event::Sickened { symptom }
+                if Some(symptom.signature) == signature =>
+            {
+                Some(symptom)
+            }
+            _ => None,
+        });
+        self.case.tried = seen.map(|symptom| self.recalled(id, symptom));
+        Ok(())
+    }
+
+    /// Finds out what a failure of an earlier run was.
+    fn recalled(&self, id: IncidentId, symptom: &Symptom) -> Evidence {
         let root = self.clinic.project.root();
         let kept = std::fs::read_to_string(root.join(evidence_path(self.plan.kind, id)));
         let output = kept.as_deref().map(failure_log::evidence).unwrap_or_default();
@@ -76,10 +96,8 @@ impl Checkup<'_, '_> {
             // What was kept is of a later failure, or was touched since: only the journal tells.
             evidence = of(symptom.key_line.as_str());
         }
-        evidence.symptom = *symptom;
-        self.case.first = Some(evidence);
-        self.case.earlier = vec![Colour::Red];
-        Ok(())
+        evidence.symptom = symptom.clone();
+        evidence
     }
 
     /// Takes in how the check came out when an incident of an earlier run was to go on.
