@@ -129,6 +129,8 @@ pub(crate) const WORDS: &[(&str, Says)] = &[
     ("errors occurred", Wrapper),
     ("execution failed for task", Wrapper),
     ("a problem occurred", Wrapper),
+    ("could not determine the dependencies", Wrapper),
+    ("could not resolve all", Wrapper),
     ("did not complete successfully", Wrapper),
     ("failed with error code", Wrapper),
     ("failed with code", Wrapper),
