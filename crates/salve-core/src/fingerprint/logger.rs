@@ -44,3 +44,20 @@ pub(super) fn source(line: &str) -> Left<'_> {
     let said = rest.split_once(" - ").and_then(|(word, rest)| Some((rest, Some(level(word)?))));
     placed.then(|| said.unwrap_or((rest, None)))
 }
+
+/// `W core/loader.cc:55] …` of TensorFlow, and what klog leaves: `1 reflector.go:201] …`.
+pub(super) fn placed(line: &str) -> Left<'_> {
+    let (mark, rest) = line.split_once(' ')?;
+    let said = match mark {
+        "E" | "F" => Some(Level::Error),
+        "W" => Some(Level::Warning),
+        "I" => Some(Level::Info),
+        _ if mark.len() < 8 && mark.bytes().all(|b| b.is_ascii_digit()) => None,
+        _ => return None,
+    };
+    let (place, rest) = rest.trim_start().split_once("] ")?;
+    let (file, number) = place.rsplit_once(':')?;
+    let named = [".cc", ".go", ".cpp", ".h"].iter().any(|end| file.ends_with(end));
+    let plain = !file.contains(' ') && number.bytes().all(|b| b.is_ascii_digit());
+    (named && plain).then_some((rest, said))
+}

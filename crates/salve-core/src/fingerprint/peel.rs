@@ -4,7 +4,7 @@
 //! words in front. They are taken off one at a time, in a loop, in whatever order they stand.
 
 use super::head;
-use super::logger::{daemon, lettered, source, worker};
+use super::logger::{daemon, lettered, placed, source, worker};
 use super::stamp;
 
 /// How loudly a line was logged.
@@ -84,7 +84,7 @@ pub(super) type Left<'l> = Option<(&'l str, Option<Level>)>;
 /// Takes one log decoration off the front.
 fn decoration(line: &str) -> Left<'_> {
     match line.as_bytes().first()? {
-        b'0'..=b'9' => counted(line).or_else(|| stamped(line)),
+        b'0'..=b'9' => counted(line).or_else(|| stamped(line)).or_else(|| placed(line)),
         b'#' => hashed(line),
         b'[' => {
             worker(line).or_else(|| stamped(line)).or_else(|| tag(line)).or_else(|| lettered(line))
@@ -96,7 +96,8 @@ fn decoration(line: &str) -> Left<'_> {
         b'a'..=b'z' | b'A'..=b'Z' => {
             let tagged = tool(line).or_else(|| logfmt(line)).or_else(|| service(line));
             let tagged = tagged.or_else(|| daemon(line)).or_else(|| yarn(line));
-            tagged.or_else(|| stamped(line)).or_else(|| console(line))
+            let tagged = tagged.or_else(|| stamped(line)).or_else(|| console(line));
+            tagged.or_else(|| placed(line))
         }
         0xe2 | 0xe3 | 0xc3 | 0xf0 => bullet(line),
         _ => None,
@@ -439,6 +440,8 @@ mod tests {
             "[2024-05-01 10:00:00,123] {taskinstance.py:1150} ERROR - ",
             "2024-05-01T10:00:00.123+00:00 app[web.1]: ",
             "May 01 10:00:00 shop-2 gunicorn[812]: ",
+            "2024-05-01 10:00:00.123456: W core/loader.cc:55] ",
+            "E0501 10:00:00.123456       1 reflector.go:201] ",
         ] {
             check(&format!("{prefix}{message}"), message, "boom at sea");
         }

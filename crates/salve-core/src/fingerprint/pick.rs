@@ -218,7 +218,7 @@ impl Line<'_> {
 fn penalty(level: Level) -> i32 {
     match level {
         Level::Plain | Level::Error => 0,
-        Level::Warning => 12,
+        Level::Warning => 14,
         Level::Info => 16,
     }
 }
