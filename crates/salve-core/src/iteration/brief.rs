@@ -139,10 +139,10 @@ fn tested(which: &str, tests: &TestsSeen, text: &mut String) {
         }
         TestsVerdict::Red => {
             let _ = writeln!(text, "{which} came out red: {}", tests.key_line);
-            for name in tests.failed.iter().take(MOST_FAILED) {
-                let _ = writeln!(text, "- {name}");
-            }
         }
+    }
+    for name in tests.failed.iter().take(MOST_FAILED) {
+        let _ = writeln!(text, "- {name}");
     }
 }
 

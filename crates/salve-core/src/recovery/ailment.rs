@@ -10,6 +10,9 @@ use crate::playbook::Nature;
 pub enum Execution {
     /// All of them, so whatever failed is an assertion's or the code's doing.
     All,
+    /// All were called and none passed, and what they failed by is something around the code: they
+    /// never came to judge anything.
+    InVain,
     /// Some; not every file of tests could be loaded.
     Partly,
     /// None.
@@ -38,11 +41,22 @@ pub fn executed(results: &Results, class: Class, exit: &Exit) -> Execution {
         return Execution::All;
     }
     match results.tool.map(|tool| tool.sort()) {
-        Some(Sort::Test) => of_runner(results),
+        Some(Sort::Test) => match of_runner(results) {
+            Execution::All if is_in_vain(results, class) => Execution::InVain,
+            other => other,
+        },
         Some(Sort::Types | Sort::Lint | Sort::Build) => Execution::Nothing,
         None if class == Class::TestFailure => Execution::All,
         None => Execution::Nothing,
     }
+}
+
+/// Tells whether no test passed, and what they failed by is no assertion and no bug.
+///
+/// One that passed shows that the infrastructure carries; the others are then the loop's own.
+fn is_in_vain(results: &Results, class: Class) -> bool {
+    let passed = results.counts.passed.is_some_and(|passed| passed > 0);
+    !passed && class.categories().recovery.is_some()
 }
 
 /// Tells how much a test runner says that it ran.
@@ -71,7 +85,8 @@ fn of_runner(results: &Results) -> Execution {
 ///
 /// A failure is the code's where that is certain: a rule knows it so, or a compiler, a type checker
 /// or a linter says it. What only reads like an error of the program may be anything, and so may
-/// what is missing though nobody declared it.
+/// what is missing though nobody declared it. Tests that were called in vain are the
+/// infrastructure's only where its state shows that, or where somebody who looked says so.
 pub fn ailment(execution: Execution, nature: Nature, class: Class, tool: Option<Tool>) -> Ailment {
     let is_guess = match tool.map(Tool::sort) {
         Some(Sort::Types | Sort::Lint | Sort::Build) => false,
@@ -80,6 +95,9 @@ pub fn ailment(execution: Execution, nature: Nature, class: Class, tool: Option<
     };
     match (execution, nature) {
         (Execution::All, _) => Ailment::None,
+        (Execution::InVain, Nature::Infrastructure) => Ailment::Infrastructure,
+        (Execution::InVain, Nature::Code) if !is_guess => Ailment::Code,
+        (Execution::InVain, Nature::Code | Nature::Transient | Nature::Unknown) => Ailment::Unknown,
         (Execution::Partly | Execution::Nothing, Nature::Code) if is_guess => Ailment::Unknown,
         (Execution::Partly | Execution::Nothing, Nature::Code) => Ailment::Code,
         (Execution::Partly | Execution::Nothing, Nature::Infrastructure | Nature::Transient) => {

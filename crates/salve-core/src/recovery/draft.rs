@@ -47,7 +47,7 @@ pub fn draft(failure: &Failure<'_>, scrubber: &Scrubber) -> Option<Proposed> {
         category: category(failure.class, &first.rule),
         severity: match failure.execution {
             Execution::Partly => Severity::Degraded,
-            Execution::All | Execution::Nothing => Severity::Blocking,
+            Execution::All | Execution::InVain | Execution::Nothing => Severity::Blocking,
         },
         error_pattern: scrubber.scrub(&regex_syntax::escape(line.as_str())),
         root_cause: findings.map_or(&first.why, |finding| &finding.what).clone(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::check;
 use crate::fingerprint::{Hints, Rules};
 use Ailment as A;
-use Execution::{All, Nothing, Partly};
+use Execution::{All, InVain, Nothing, Partly};
 
 /// What ran, what it wrote, and how much of it executed.
 const OUTPUTS: &[(&str, &str, i32, Execution)] = &[
@@ -127,6 +127,44 @@ const OUTPUTS: &[(&str, &str, i32, Execution)] = &[
         1,
         Nothing,
     ),
+    (
+        "node --test, every test lacks a package",
+        "TAP version 13\n# Subtest: adds\nnot ok 1 - adds\n  ---\n  duration_ms: 1.2\n  failureType: \
+         'testCodeFailure'\n  error: \"Cannot find module 'left-pad'\"\n  code: \
+         'MODULE_NOT_FOUND'\n  ...\n# Subtest: subtracts\nnot ok 2 - subtracts\n  ---\n  \
+         failureType: 'testCodeFailure'\n  error: \"Cannot find module 'left-pad'\"\n  code: \
+         'MODULE_NOT_FOUND'\n  ...\n1..2\n# tests 2\n# suites 0\n# pass 0\n# fail 2\n# cancelled \
+         0\n# skipped 0\n# todo 0\n",
+        1,
+        InVain,
+    ),
+    (
+        "node --test, one lacks a package and another passes",
+        "TAP version 13\n# Subtest: adds\nnot ok 1 - adds\n  ---\n  duration_ms: 1.2\n  failureType: \
+         'testCodeFailure'\n  error: \"Cannot find module 'left-pad'\"\n  code: \
+         'MODULE_NOT_FOUND'\n  ...\nok 2 - subtracts\n1..2\n# tests 2\n# suites 0\n# pass 1\n# fail \
+         1\n# cancelled 0\n# skipped 0\n# todo 0\n",
+        1,
+        All,
+    ),
+    (
+        "jest, every test finds its database gone",
+        "FAIL src/a.test.js\n  ● adds\n\n    connect ECONNREFUSED 127.0.0.1:5432\n\n      at \
+         TCPConnectWrap.afterConnect (node:net:1607:16)\n\nTest Suites: 1 failed, 1 total\nTests:   \
+             1 failed, 1 total\n",
+        1,
+        InVain,
+    ),
+    (
+        "pytest, a test that could not connect is named as one that failed",
+        "===== test session starts =====\ncollected 1 item\n\ntest_a.py F   [100%]\n\n\
+         ===== FAILURES =====\n    def test_b():\n>       connect()\nE       \
+         ConnectionRefusedError: [Errno 111] Connection refused\n\ntest_a.py:5: \
+         ConnectionRefusedError\n===== short test summary info =====\nFAILED test_a.py::test_b - \
+         ConnectionRefusedError: [Errno 111] Connection refused\n===== 1 failed in 0.02s =====\n",
+        1,
+        All,
+    ),
     ("a script that fails", "the service is not there\n", 1, Nothing),
     ("anything that passes", "whatever\n", 0, All),
 ];
@@ -150,6 +188,14 @@ fn what_executed_is_never_recovered_from_and_code_neither() {
             let of = |nature| ailment(execution, nature, *class, Some(Tool::Rustc));
             assert_eq!(of(Nature::Code), A::Code);
             assert_eq!(of(Nature::Infrastructure), A::Infrastructure);
+        }
+    }
+    // Tests that were called in vain: only what its state shows, or somebody says, is its doing.
+    for class in [Class::Network, Class::ImportError, Class::Environment] {
+        let of = |nature| ailment(InVain, nature, class, Some(Tool::Jest));
+        assert_eq!(of(Nature::Infrastructure), A::Infrastructure);
+        for nature in [Nature::Code, Nature::Transient, Nature::Unknown] {
+            assert_eq!(of(nature), A::Unknown, "{class}");
         }
     }
     let compiled = ailment(Nothing, Nature::Code, Class::BuildError, Some(Tool::Rustc));

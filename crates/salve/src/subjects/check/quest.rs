@@ -147,7 +147,9 @@ impl Checkup<'_, '_> {
         let execution = recovery::executed(&results, class, &ran.exit);
         let nature = match execution {
             Execution::All => Nature::Unknown,
-            Execution::Partly | Execution::Nothing => self.found(&evidence).nature,
+            Execution::InVain | Execution::Partly | Execution::Nothing => {
+                self.found(&evidence).nature
+            }
         };
         (recovery::ailment(execution, nature, class, results.tool), execution)
     }

@@ -62,7 +62,7 @@ impl Course<'_, '_> {
         let verdict = match executed(&results, evidence.symptom.class, &ran.exit) {
             _ if ran.exit == Exit::Code(0) => TestsVerdict::Green,
             Execution::All => TestsVerdict::Red,
-            Execution::Partly | Execution::Nothing => TestsVerdict::NotExecuted,
+            Execution::InVain | Execution::Partly | Execution::Nothing => TestsVerdict::NotExecuted,
         };
         let run = Run {
             verdict,
