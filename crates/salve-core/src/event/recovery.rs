@@ -44,6 +44,19 @@ pub struct Proposed {
     pub fallback: Option<Attempted>,
 }
 
+impl Proposed {
+    /// Tells whether two proposals want the very same done.
+    pub fn wants_the_same(&self, other: &Self) -> bool {
+        let wants = |one: &Self| {
+            let of = |one: &Attempted| {
+                (one.command.clone(), one.working_dir.clone(), one.timeout_seconds)
+            };
+            (of(&one.recovery), one.fallback.as_ref().map(of))
+        };
+        wants(self) == wants(other)
+    }
+}
+
 /// One command of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

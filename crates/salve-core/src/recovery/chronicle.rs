@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::answer::Answer;
 use super::course::Course;
 use super::log::LogLine;
 use super::usage::{Stats, Usage};
@@ -19,6 +20,7 @@ pub struct Chronicle {
     courses: BTreeMap<IncidentId, Course>,
     order: Vec<IncidentId>,
     lines: Vec<LogLine>,
+    clock: Option<Timestamp>,
     last: u64,
 }
 
@@ -58,12 +60,19 @@ impl Chronicle {
                 let is_ours =
                     subject.kind == SubjectKind::Iteration && subject.name == *self.loop_id;
                 if let Some(course) = Course::begin(entry).filter(|_| is_ours) {
+                    self.clock = self.clock.max(Some(entry.at));
                     self.courses.insert(id, course);
                     self.order.push(id);
                 }
                 Vec::new()
             }
-            (Some(id), _) => self.courses.get_mut(&id).map(|c| c.take(entry)).unwrap_or_default(),
+            (Some(id), _) => match self.courses.get_mut(&id) {
+                Some(course) => {
+                    self.clock = self.clock.max(Some(entry.at));
+                    course.take(entry)
+                }
+                None => Vec::new(),
+            },
             (None, event) => self.beside(event, entry).into_iter().collect(),
         };
         let named = lines.into_iter();
@@ -95,6 +104,20 @@ impl Chronicle {
             }
             _ => None,
         }
+    }
+
+    /// Returns the latest time that any of its recoveries has seen: time goes on from there, even
+    /// where a clock was set back since.
+    pub fn clock(&self) -> Option<Timestamp> {
+        self.clock
+    }
+
+    /// Returns what people answered in this iteration and the one before, the oldest first.
+    pub fn answers(&self, iteration: u32) -> impl Iterator<Item = &Answer> {
+        let is_fresh = move |course: &&Course| {
+            (1..=iteration).contains(&course.iteration) && course.iteration + 1 >= iteration
+        };
+        self.courses().filter(is_fresh).flat_map(|course| &course.answers)
     }
 
     /// Returns the lines of `events.jsonl`, the oldest first.

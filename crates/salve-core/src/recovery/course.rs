@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::answer::{Answer, Fulfilment, Settled};
 use super::log::LogLine;
 use crate::event::{
     Authority, Digest, Effect, Entry, Event, Exit, Judgement, Outcome, Proof, Proposed, Question,
@@ -31,6 +32,8 @@ pub struct Course {
     pub settled: Vec<(Settled, u64)>,
     /// The commands that were run.
     pub commands: Vec<Ran>,
+    /// What people answered, for whoever plans the next iteration.
+    pub answers: Vec<Answer>,
     judgement: Option<Judgement>,
     running: Option<(u32, Ran)>,
     trouble: Option<Scrubbed>,
@@ -68,31 +71,8 @@ pub struct Asked {
     pub command: Option<Scrubbed>,
     /// How it was settled, if it is.
     pub settled: Option<Settled>,
-}
-
-/// How a question was settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Settled {
-    /// A person said yes.
-    Approved,
-    /// A person said no.
-    Rejected,
-    /// A person settled the matter otherwise.
-    Resolved,
-    /// Something else was proposed meanwhile.
-    Superseded,
-}
-
-impl Settled {
-    /// Returns the word for it in `escalation.json`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Settled::Approved => "approved",
-            Settled::Rejected => "rejected",
-            Settled::Resolved => "resolved",
-            Settled::Superseded => "superseded",
-        }
-    }
+    /// What became of what was approved, if it was.
+    pub execution: Option<Fulfilment>,
 }
 
 impl Course {
@@ -112,6 +92,7 @@ impl Course {
             asked: None,
             settled: Vec::new(),
             commands: Vec::new(),
+            answers: Vec::new(),
             judgement: None,
             running: None,
             trouble: None,
@@ -187,18 +168,19 @@ impl Course {
                 }
             }
             Event::Approved { note, .. } => {
-                self.settle(Settled::Approved, entry.at);
+                self.answer(Settled::Approved, entry, note.as_ref());
+                self.execution(Fulfilment::NotRun);
                 let command = before.trial().map(|trial| trial.remedy.text.clone());
                 let (source, note) = (Some("human"), note.clone());
                 vec![LogLine { source, command, note, ..line("recovery_approved") }]
             }
             Event::Rejected { note, .. } => {
-                self.settle(Settled::Rejected, entry.at);
+                self.answer(Settled::Rejected, entry, note.as_ref());
                 let (by, method, note) = (Some("human"), Some("reject"), note.clone());
                 vec![LogLine { by, method, note, ..line("recovery_resolved") }]
             }
             Event::Resolved { note } => {
-                self.settle(Settled::Resolved, entry.at);
+                self.answer(Settled::Resolved, entry, note.as_ref());
                 let (by, method, note) = (Some("human"), Some("manual"), note.clone());
                 vec![LogLine { by, method, note, ..line("recovery_resolved") }]
             }
@@ -210,10 +192,14 @@ impl Course {
                 let Some(trial) = before.trial() else { return Vec::new() };
                 let (command, on) = (trial.remedy.text.clone(), *on);
                 let ran = Ran { command, on, at: entry.at, seq: entry.seq, helped: false };
+                if let Authority::Approval(_) = on {
+                    self.execution(Fulfilment::Running);
+                }
                 self.commands.push(ran.clone());
                 self.running = Some((*effect, ran));
                 Vec::new()
             }
+            Event::Claimed { .. } => self.interrupted(),
             Event::Finished { effect, report } => self.finished(*effect, report, entry.at),
             _ => Vec::new(),
         }
@@ -232,10 +218,45 @@ impl Course {
         }
     }
 
+    /// Takes in that somebody else took over: a command that ran was cut off.
+    fn interrupted(&mut self) -> Vec<LogLine> {
+        let Some((_, ran)) = self.running.take() else { return Vec::new() };
+        let error = Scrubbed::literal(
+            "Salve ended while it ran: how far it came is not known, and it is not run again",
+        );
+        if let Authority::Approval(_) = ran.on {
+            self.execution(Fulfilment::Interrupted);
+        }
+        self.trouble = Some(error.clone());
+        let (command, exit_code, error) = (Some(ran.command), Some(None), Some(error));
+        vec![LogLine { event: "recovery_failed", command, exit_code, error, ..LogLine::default() }]
+    }
+
+    /// Remembers what became of what was approved.
+    fn execution(&mut self, execution: Fulfilment) {
+        let is_approved = |asked: &&mut Asked| {
+            asked.question == Question::Remedy && asked.settled == Some(Settled::Approved)
+        };
+        if let Some(asked) = self.asked.as_mut().filter(is_approved) {
+            asked.execution = Some(execution);
+        }
+    }
+
+    /// Remembers what a person answered.
+    fn answer(&mut self, how: Settled, entry: &Entry, note: Option<&Scrubbed>) {
+        let command = self.pending().and_then(|asked| asked.command.clone());
+        self.settle(how, entry.at);
+        let who = entry.by.person().cloned();
+        self.answers.push(Answer { who, how, command, note: note.cloned() });
+    }
+
     /// Returns what follows when an effect comes back.
     fn finished(&mut self, effect: u32, report: &Report, at: Timestamp) -> Vec<LogLine> {
         let line = |event| LogLine { event, ..LogLine::default() };
         if let Some((_, ran)) = self.running.take_if(|(running, _)| *running == effect) {
+            if let Authority::Approval(_) = ran.on {
+                self.execution(Fulfilment::of(report));
+            }
             let took = at.duration_since(ran.at).as_millis();
             let duration_ms = Some(u64::try_from(took).unwrap_or(0));
             let command = Some(ran.command);
@@ -301,6 +322,7 @@ impl Course {
                 reason: reason.clone(),
                 command: trial.map(|trial| trial.remedy.text.clone()),
                 settled: None,
+                execution: None,
             });
             let awaiting = Some("human");
             lines.push(LogLine { reason: Some(reason), awaiting, ..line("recovery_escalated") });

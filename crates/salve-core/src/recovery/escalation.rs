@@ -29,6 +29,10 @@ pub struct Escalation {
     pub r#type: &'static str,
     /// How it stands: `pending`, `approved`, `rejected`, `resolved` or `superseded`.
     pub status: &'static str,
+    /// What became of what was approved: `not_run`, `running`, `succeeded`, `failed` or
+    /// `interrupted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<&'static str>,
     /// What was proposed, if anything was.
     pub recovery_proposal: Option<Value>,
     /// Why a person is needed.
@@ -84,6 +88,7 @@ impl Escalation {
                 | Question::Ordered => "recovery_failed",
             },
             status: asked.settled.map_or("pending", |settled| settled.as_str()),
+            execution: asked.execution.map(|execution| execution.as_str()),
             recovery_proposal: course.proposal.as_ref().map(to_json),
             reason: asked.reason.clone(),
             findings: findings.map(|one| format!("{} {}", one.what, one.next)).collect(),

@@ -9,6 +9,7 @@
 //! and the cause is not the code.
 
 mod ailment;
+mod answer;
 mod chronicle;
 mod course;
 mod draft;
@@ -19,8 +20,9 @@ mod turns;
 mod usage;
 
 pub use ailment::{Ailment, Execution, ailment, executed};
+pub use answer::{Answer, Fulfilment, Settled};
 pub use chronicle::{Autos, Chronicle};
-pub use course::{Asked, Course, Settled};
+pub use course::{Asked, Course};
 pub use draft::{Failure, draft, proposed, to_json};
 pub use escalation::{Actions, Escalation};
 pub use log::LogLine;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::course::{Course, Settled};
+use super::answer::Settled;
+use super::course::Course;
 use crate::event::{Authority, Outcome, Source};
 use crate::gate::Category;
 use crate::id::IncidentId;

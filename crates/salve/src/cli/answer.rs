@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
-use salve_core::event::{Actor, Amounts, Draft, Entry, Event, Order};
+use salve_core::event::{Actor, Amounts, Draft, Entry, Event, Order, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Ignored, Incident};
 use salve_core::repair::{self, Ask, Tale};
@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use self::target::Target;
 use super::{CliError, Exit, Output, events, project};
+use crate::heal::loop_files::LoopFiles;
 use crate::process;
 use crate::store::{Appended, Filter, Journal, Store, Unless};
 
@@ -251,7 +252,29 @@ fn say(
     let scrubber = project::scrubber();
     let by = Actor::Person { name: speaker(by.name.as_deref(), &store, &scrubber) };
     let (heard, next) = speak(journal, id, &by, &mut word)?;
-    told(&heard, next.owner().is_some_and(|o| process::is_gone(o, &scrubber)), out)
+    told(&heard, out)?;
+    if next.owner().is_none_or(|owner| process::is_gone(owner, &scrubber)) {
+        desert(&store, &next, out);
+    }
+    Ok(Exit::Well)
+}
+
+/// Says that nobody is there who would act on it, and brings a loop's files up to date for whom.
+fn desert(store: &Store, incident: &Incident, out: &Output) {
+    let name = &incident.subject().name;
+    let dir = store.project().state_dir().join("loops").join(name.as_str());
+    let is_loop = incident.subject().kind == SubjectKind::Iteration && dir.is_dir();
+    let how = match is_loop {
+        true => format!("go on with: salve loop run --id {}", events::visible(name.as_str())),
+        false => "it takes effect when one does again".to_owned(),
+    };
+    if is_loop {
+        // Whoever goes on with the loop writes what could not be written now.
+        let _ = LoopFiles::new(dir, store.project().root(), name.as_str()).refresh(store);
+    }
+    if !out.json() {
+        out.remark(format_args!("  no salve cares for it now; {how}"));
+    }
 }
 
 /// Refuses where an agent that Salve started speaks.
@@ -323,22 +346,19 @@ fn git_name(store: &Store) -> Option<String> {
 }
 
 /// Tells what was said and what follows.
-fn told(entries: &[Entry], deserted: bool, out: &Output) -> Result<Exit, CliError> {
-    let Ok(tale) = Tale::of(entries) else { return Ok(Exit::Well) };
+fn told(entries: &[Entry], out: &Output) -> Result<(), CliError> {
+    let Ok(tale) = Tale::of(entries) else { return Ok(()) };
     let story = repair::Story::of(&tale, &repair::Scene::default());
-    let Some(last) = story.timeline.last() else { return Ok(Exit::Well) };
+    let Some(last) = story.timeline.last() else { return Ok(()) };
     let id = tale.id().short();
     if out.json() {
         let (by, said) = (last.by.clone(), last.text.clone());
         let said = Said { version: 1, id, by, said, seq: last.seq, phase: tale.phase() };
         out.fact(&said)?;
-        return Ok(Exit::Well);
+        return Ok(());
     }
     let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
     let (by, text) = (events::visible(&last.by), events::visible(&last.text));
     writeln!(out.stdout(), "{green}●{green:#} heal-{id}  {by} {text}")?;
-    if deserted {
-        out.remark("  no salve cares for it now; it takes effect when one does again");
-    }
-    Ok(Exit::Well)
+    Ok(())
 }

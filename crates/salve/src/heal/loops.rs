@@ -1,6 +1,7 @@
 //! Loops: their ids, and what is asked and told when their tests have to be recovered.
 
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{LoopId, Repeat, Subject, SubjectKind};
@@ -36,6 +37,15 @@ pub enum Recovered {
     NeedsPerson,
     /// The user wanted it to end, by this signal.
     Stopped(i32),
+}
+
+/// What became of tests, and how long was worked on them.
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    /// What became of them.
+    pub how: Recovered,
+    /// How long was worked; waiting for a person is no work.
+    pub worked: Duration,
 }
 
 /// Returns a loop as a subject of incidents.

@@ -103,6 +103,17 @@ impl<'s> Desk<'s> {
         }
     }
 
+    /// Returns what the clock on the wall showed at a moment of ours: less, where it was set back
+    /// since.
+    pub fn on_the_wall(&self, at: Timestamp) -> Timestamp {
+        let ahead = self.now().duration_since(Timestamp::now()).max(SignedDuration::ZERO);
+        // What is read off two clocks one after the other differs a little.
+        match ahead < SignedDuration::from_secs(1) {
+            true => at,
+            false => at.saturating_sub(ahead).unwrap_or(at),
+        }
+    }
+
     /// Returns a draft of `event`, said by this process.
     pub fn draft(&self, incident: Option<IncidentId>, event: Event) -> Draft {
         Draft { at: self.now(), by: Actor::Salve(self.me.clone()), incident, event }
@@ -178,7 +189,28 @@ impl<'s> Desk<'s> {
         let draft = |event| Draft { at, by: by.clone(), incident: Some(id), event };
         let mut drafts: Vec<Draft> = events.into_iter().map(draft).collect();
         drafts.extend(self.follows(incident, &drafts));
-        let unless = Unless { any: Filter::incident(id), after: incident.last_seq() };
+        self.append(incident, drafts, show)
+    }
+
+    /// Takes over an incident, and nothing else: what there is to do waits until it was looked at.
+    pub fn claim(
+        &self,
+        incident: &mut Incident,
+        claim: Event,
+        show: &mut dyn FnMut(&Incident, &Entry),
+    ) -> Result<Wrote, StoreError> {
+        let at = self.now().max(incident.clock());
+        let draft = Draft { at, ..self.draft(Some(incident.id()), claim) };
+        self.append(incident, vec![draft], show)
+    }
+
+    fn append(
+        &self,
+        incident: &mut Incident,
+        drafts: Vec<Draft>,
+        show: &mut dyn FnMut(&Incident, &Entry),
+    ) -> Result<Wrote, StoreError> {
+        let unless = Unless { any: Filter::incident(incident.id()), after: incident.last_seq() };
         match self.store.journal().append_unless(drafts, &unless)? {
             Appended::Written(entries) => {
                 if entries.first().is_some_and(|first| first.seq <= incident.last_seq()) {

@@ -43,6 +43,12 @@ pub struct Ran {
 }
 
 impl Ran {
+    /// Returns a run of nothing, which ended without an error.
+    pub fn nothing() -> Self {
+        let (exit, took, output) = (Exit::Code(0), Duration::ZERO, String::new());
+        Self { exit, took, output, stopped: false, left: 0 }
+    }
+
     /// Returns whether it is green.
     pub fn is_green(&self) -> bool {
         self.exit == Exit::Code(0) && !self.stopped

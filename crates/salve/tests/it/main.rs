@@ -37,6 +37,7 @@ mod notify;
 mod people;
 mod playbook;
 mod recovery;
+mod recovery_resumed;
 mod rules;
 mod sandbox;
 mod scrub;

@@ -17,12 +17,12 @@ const TESTS: &str = "[ -f started ] || { echo 'cannot start the service: the cac
                      exit 1; }; cat result 2>/dev/null && exit 1; echo ok";
 
 /// A project with somebody's loop in `loop/`.
-struct Site {
-    project: Project,
+pub(crate) struct Site {
+    pub(crate) project: Project,
 }
 
 /// A `salve loop attach` under way.
-struct Service(Child);
+pub(crate) struct Service(pub(crate) Child);
 
 impl Drop for Service {
     fn drop(&mut self) {
@@ -33,7 +33,7 @@ impl Drop for Service {
 }
 
 impl Site {
-    fn new(recovery: &str) -> Self {
+    pub(crate) fn new(recovery: &str) -> Self {
         let project = Project::new();
         project.write("tests.sh", TESTS);
         project.write(".gitignore", "loop/\nstarted\nran\nresult\n");
@@ -45,7 +45,7 @@ impl Site {
         Self { project }
     }
 
-    fn proposal(command: &str) -> Value {
+    pub(crate) fn proposal(command: &str) -> Value {
         json!({
             "version": 1,
             "timestamp": jiff::Timestamp::now(),
@@ -63,13 +63,13 @@ impl Site {
         })
     }
 
-    fn propose(&self, proposal: &Value) {
+    pub(crate) fn propose(&self, proposal: &Value) {
         self.project.write("loop/.next", proposal.to_string());
         let dir = self.project.dir().join("loop");
         std::fs::rename(dir.join(".next"), dir.join("recovery.json")).unwrap();
     }
 
-    fn attach(&self, args: &[&str], tests: &[&str]) -> Command {
+    pub(crate) fn attach(&self, args: &[&str], tests: &[&str]) -> Command {
         let fixed = ["loop", "attach", "loop", "--loop", "shop"];
         let mut all: Vec<&str> = fixed.into_iter().chain(args.iter().copied()).collect();
         if !tests.is_empty() {
@@ -82,29 +82,29 @@ impl Site {
     }
 
     /// Serves one proposal to its end.
-    fn once(&self, args: &[&str]) -> Visit {
+    pub(crate) fn once(&self, args: &[&str]) -> Visit {
         let args = [&["--once"], args].concat();
         Visit::of(&self.attach(&args, &["sh", "tests.sh"]).output().unwrap())
     }
 
     /// Serves until the test is over.
-    fn serve(&self, args: &[&str]) -> Service {
+    pub(crate) fn serve(&self, args: &[&str]) -> Service {
         let mut command = self.attach(args, &["sh", "tests.sh"]);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         Service(command.spawn().unwrap())
     }
 
-    fn salve(&self, args: &[&str]) -> Visit {
+    pub(crate) fn salve(&self, args: &[&str]) -> Visit {
         let mut command = self.project.command(args);
         Visit::of(&command.env("SALVE_USER", "ada").stdin(Stdio::null()).output().unwrap())
     }
 
-    fn json(&self, file: &str) -> Value {
+    pub(crate) fn json(&self, file: &str) -> Value {
         let text = std::fs::read_to_string(self.project.dir().join("loop").join(file));
         text.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 
-    fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         let path = self.project.dir().join("loop/events.jsonl");
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -116,7 +116,7 @@ impl Site {
     }
 
     #[track_caller]
-    fn await_human(&self) {
+    pub(crate) fn await_human(&self) {
         wait_for("a question", || {
             self.json("state.json")["status"] == "awaiting_human"
                 && self.json("escalation.json")["status"] == "pending"
@@ -124,13 +124,13 @@ impl Site {
     }
 
     /// Returns how often the command of `ran` ran.
-    fn ran(&self) -> usize {
+    pub(crate) fn ran(&self) -> usize {
         let text = std::fs::read_to_string(self.project.dir().join("ran")).unwrap_or_default();
         text.lines().count()
     }
 }
 
-const TOUCH: &str = "touch started && echo once >> ran";
+pub(crate) const TOUCH: &str = "touch started && echo once >> ran";
 
 fn approves(command: &str) -> String {
     format!("auto_approve = [{command:?}]\ncooldown_seconds = 0")

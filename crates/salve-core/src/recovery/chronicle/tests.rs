@@ -189,6 +189,72 @@ fn an_escalation_has_every_field_and_follows_the_answer() {
 }
 
 #[test]
+fn what_people_answer_is_told_to_this_iteration_and_the_next() {
+    let mut story = proposed("bun install");
+    story.judge(RemedyKind::Command, "bun install", Verdict::Ask);
+    let crate::incident::Phase::Asking { number, digest, .. } = story.incident.phase() else {
+        panic!("it asks")
+    };
+    let note = || Some(text("wrong directory"));
+    let no = Event::Rejected { question: number, digest, note: note() };
+    let bare = Event::Approved { question: number, digest, note: None };
+    let yes = Event::Approved { question: number, digest, note: note() };
+    for (answer, want) in [
+        (no, Some("ada declined the recovery `bun install`: wrong directory")),
+        (bare, None),
+        (yes, Some("ada approved the recovery `bun install`: wrong directory")),
+        (Event::Resolved { note: None }, Some("ada settled the recovery `bun install` by hand")),
+    ] {
+        let mut story = story.clone();
+        story.by(person("ada"), answer).unwrap();
+        let chronicle = told(&story);
+        let told = |iteration: u32| -> Vec<String> {
+            let news = chronicle.answers(iteration).filter(|answer| answer.is_news());
+            news.map(ToString::to_string).collect()
+        };
+        let want: Vec<String> = want.into_iter().map(str::to_owned).collect();
+        assert_eq!((told(6), told(7)), (want.clone(), want));
+        assert_eq!((told(5), told(8)), (Vec::new(), Vec::new()));
+    }
+}
+
+#[test]
+fn the_state_says_whether_what_was_approved_ran() {
+    let mut story = proposed("bun install");
+    story.judge(RemedyKind::Command, "bun install", Verdict::Ask);
+    let execution = |story: &Story| escalation(&told(story))["execution"].clone();
+    assert_eq!(execution(&story), Value::Null);
+    let crate::incident::Phase::Asking { number, digest, .. } = story.incident.phase() else {
+        panic!("it asks")
+    };
+    let yes = Event::Approved { question: number, digest, note: None };
+    story.by(person("ada"), yes).unwrap();
+    assert_eq!(execution(&story), "not_run");
+    story.finish(Effect::Snapshot, done());
+    assert_eq!(execution(&story), "not_run");
+    let exit = Some(Exit::Code(7));
+    for (report, want) in [
+        (done(), "succeeded"),
+        (Report::Failed { reason: text("no"), exit }, "failed"),
+        (Report::TimedOut, "failed"),
+        (Report::failed(text("it could not be started")), "not_run"),
+    ] {
+        let mut story = story.clone();
+        story.finish_apply(report);
+        assert_eq!(execution(&story), want);
+    }
+    // Salve is killed while it runs, and the next one takes over.
+    story.run().unwrap();
+    assert_eq!(execution(&story), "running");
+    story.salve(Event::Released {}).unwrap();
+    story.salve(Event::Claimed { instead_of: None }).unwrap();
+    assert_eq!(execution(&story), "interrupted");
+    let last = lines(&told(&story)).pop().unwrap();
+    assert_eq!((&last["event"], &last["exit_code"]), (&json!("recovery_failed"), &Value::Null));
+    assert!(last["error"].as_str().unwrap().contains("not run again"), "{last}");
+}
+
+#[test]
 fn limits_count_what_ran_unattended_since_the_run_began() {
     let mut story = proposed("bun install");
     story.now = 5_000;

@@ -119,6 +119,8 @@ impl Attached {
         let last = over.map(|course| course.opened).max();
         // What was there before counts while it is fresh, and only once.
         let fresh = now.saturating_sub(FRESH).unwrap_or(now);
+        // A time to come says nothing: the clock was set back since.
+        let last = last.filter(|last| *last <= now);
         let began = last.map_or(fresh, |last| last.max(fresh));
         Ok(Self { id, dir, plan, files, since, began, seen: Stamp::default() })
     }
@@ -158,7 +160,7 @@ impl Attached {
         let stamp = recovery_file::stamp(&self.files.proposal());
         let is_new = stamp != self.seen && stamp != Stamp::default() && !is_draft(&self.dir);
         self.seen = stamp;
-        Ok(is_new && stamp.is_after(self.began))
+        Ok(is_new && stamp.is_after(clinic.desk.on_the_wall(self.began)))
     }
 
     fn recover(
@@ -170,12 +172,12 @@ impl Attached {
             iteration: iteration(&self.dir, &mut self.files, clinic.desk.store)?,
             first: None,
             since: self.since,
-            began: self.began,
+            began: clinic.desk.on_the_wall(self.began),
             dir: self.dir.clone(),
         };
-        let recovered = clinic.recover(self.plan.clone(), Arc::new(capture()), sought)?;
+        let recovery = clinic.recover(self.plan.clone(), Arc::new(capture()), sought)?;
         self.seen = recovery_file::stamp(&self.files.proposal());
-        Ok(recovered)
+        Ok(recovery.how)
     }
 
     fn leave(&self, clinic: &Clinic<'_>, signal: i32) -> Result<Result<Exit, ExitCode>, CliError> {

@@ -15,7 +15,7 @@ use super::super::listen::Heard;
 use super::super::project::speaker;
 use super::super::voice::Voice;
 use crate::config::Config;
-use crate::heal::loops::{Recovered, Sought};
+use crate::heal::loops::{Recovery, Sought};
 use crate::heal::{Desk, Presence};
 use crate::process::{Capture, Care, Look, Outlet};
 use crate::project::Project;
@@ -69,7 +69,7 @@ impl Recover for Nurse<'_> {
         &mut self,
         (id, tests): (&LoopId, &TestsPlan),
         sought: Sought,
-    ) -> Result<Recovered, StoreError> {
+    ) -> Result<Recovery, StoreError> {
         let (post, inbox) = mpsc::channel();
         self.bell.answer(Some(post.clone()));
         let mut voice = Voice {

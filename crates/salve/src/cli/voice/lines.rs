@@ -68,10 +68,7 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
         Event::AgentLaunched { agent, process, .. } => {
             news("agent", format!("started {agent} (pid {})", process.pid))
         }
-        Event::Judged { judgement, .. } if judgement.verdict == Verdict::Ask => {
-            let why = repair::ask(tale)?.why;
-            Some(Line::new(Grade::Grave, "needs you", plea(tale, &why)))
-        }
+        Event::Judged { judgement, .. } if judgement.verdict == Verdict::Ask => asks(tale),
         Event::Requested { what: Effect::Apply { .. }, .. } => repairing(tale),
         Event::Finished { report: Report::Failed { reason, .. }, .. } => {
             news("failed", reason.to_string())
@@ -79,6 +76,12 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
         Event::Ordered { order } => ordered(tale, *order),
         _ => None,
     }
+}
+
+/// Returns what an incident asks, if it does.
+pub(in crate::cli) fn asks(tale: &Tale<'_>) -> Option<Line> {
+    let why = repair::ask(tale)?.why;
+    Some(Line::new(Grade::Grave, "needs you", plea(tale, &why)))
 }
 
 /// Returns what to say about an order that holds healing or lets it go on.

@@ -13,7 +13,7 @@ use salve_core::event::{Entry, Event, Outcome, Proof, RuleKey};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase};
 use salve_core::playbook::Finding;
-use salve_core::repair::Tale;
+use salve_core::repair::{self, Tale};
 use serde::Serialize;
 
 use self::lines::lines;
@@ -135,6 +135,23 @@ impl Voice<'_> {
         }
     }
 
+    /// Prints what an incident still asks.
+    fn asks(&self, check: &str, tale: &Tale<'_>) {
+        let (Some(last), Some(ask)) = (tale.lines().last(), repair::ask(tale)) else { return };
+        let fact = Fact {
+            version: 1,
+            at: last.entry.at,
+            server: check,
+            repair_id: tale.id().to_string(),
+            phase: "failed_requires_human",
+            attempt: last.attempt,
+            message: &ask.why,
+            findings: tale.incident().findings(),
+        };
+        // Whoever read it has gone.
+        let _ = self.out.fact(&fact);
+    }
+
     /// Prints the phases that the last entry of a tale brought about.
     fn facts(&self, server: &str, tale: &Tale<'_>) {
         let Some(last) = tale.lines().last() else { return };
@@ -215,6 +232,14 @@ impl check::Face for Voice<'_> {
                     Proof::Flaky => Line::new(Grade::News, "flaky", why.to_string()),
                     Proof::Proven | Proof::Transient | Proof::Failed => return,
                 }
+            }
+            check::Remark::Asks { incident } => {
+                let Some(tale) = self.tales.get(incident) else { return };
+                if self.out.json() {
+                    return self.asks(check, tale);
+                }
+                let Some(line) = lines::asks(tale) else { return };
+                line
             }
             check::Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
         };

@@ -92,12 +92,14 @@ impl<'c, 'a> Checkup<'c, 'a> {
                 return Ok(ending);
             }
             let until = self.look_at([until, pause].into_iter().flatten().min());
+            let waits = self.waits_for_person();
             let input = match until {
                 Some(time) => {
                     let left = Duration::try_from(time.duration_since(self.clinic.desk.now()));
                     match self.clinic.inbox.1.recv_timeout(left.unwrap_or_default()) {
                         Ok(input) => input,
                         Err(RecvTimeoutError::Timeout) => {
+                            self.waited(waits);
                             self.look_for_proposal()?;
                             continue;
                         }
@@ -109,6 +111,7 @@ impl<'c, 'a> Checkup<'c, 'a> {
                     Err(_) => return Ok(Ending::Stopped(0)),
                 },
             };
+            self.waited(waits);
             self.take(input)?;
         }
     }

@@ -188,7 +188,11 @@ impl Checkup<'_, '_> {
             }
             Some(What::Again) => return self.finish(effect, Report::Done),
             None => {
-                let reason = Scrubbed::literal("what it would do is no longer known");
+                let reason = Scrubbed::literal(match &self.quest {
+                    Some(quest) if quest.is_well => "the tests execute by now, so it was not run",
+                    Some(_) => "something else is proposed by now, so it was not run",
+                    None => "what it would do is no longer known",
+                });
                 return self.finish(effect, Report::failed(reason));
             }
         }

@@ -20,6 +20,7 @@ mod quest;
 mod records;
 mod recover;
 mod remedies;
+mod resumed;
 mod run;
 mod stages;
 mod state;
@@ -31,6 +32,7 @@ use std::time::Duration;
 
 use salve_core::event::{Amounts, Digest, Entry, Proof, Report};
 use salve_core::fingerprint::Rules;
+use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
@@ -144,6 +146,11 @@ pub enum Remark {
         proof: Proof,
         /// Why.
         why: Scrubbed,
+    },
+    /// An earlier run of Salve asked, and nobody has answered yet.
+    Asks {
+        /// The incident that asks.
+        incident: IncidentId,
     },
     /// Something that a person should know.
     Note(Scrubbed),

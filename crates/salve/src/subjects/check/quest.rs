@@ -1,10 +1,10 @@
 //! What the care of a loop's tests knows and does besides that of a check.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Event, Exit, Proposed, Source};
+use salve_core::event::{Event, Exit, Proposed};
 use salve_core::gate::Proposal;
 use salve_core::incident::{Incident, Phase, Run as Effecting};
 use salve_core::playbook::{Diagnosis, Nature};
@@ -42,12 +42,14 @@ pub(super) struct Quest {
     pub(super) ailment: Ailment,
     /// Whether they were found to execute while somebody was asked about them.
     pub(super) is_well: bool,
+    /// How long a person was waited for.
+    pub(super) waited: Duration,
     first: Option<Ran>,
     /// How often they were seen to fail before this care of them.
     seen: usize,
     execution: Execution,
-    turn: Turn,
-    stamp: Stamp,
+    pub(super) turn: Turn,
+    pub(super) stamp: Stamp,
 }
 
 impl Quest {
@@ -62,6 +64,7 @@ impl Quest {
             last: None,
             ailment: Ailment::None,
             is_well: false,
+            waited: Duration::ZERO,
             first,
             seen: 0,
             execution: Execution::All,
@@ -167,8 +170,7 @@ impl Checkup<'_, '_> {
             Some(_) => (0, String::new()),
             None => (1, lines.unwrap_or_default()),
         };
-        let (exit, took) = (Exit::Code(code), Duration::ZERO);
-        let ran = Ran { exit, took, output, stopped: false, left: 0 };
+        let ran = Ran { exit: Exit::Code(code), output, ..Ran::nothing() };
         // Nobody is left to tell when the run of Salve is over.
         let _ = self.clinic.inbox.0.send(Input::Ran { verifies, ran });
     }
@@ -187,26 +189,6 @@ impl Checkup<'_, '_> {
             Found::Nothing => {}
             Found::Refused(refused) => self.refuse(&with_causes(&refused))?,
         }
-        Ok(())
-    }
-
-    /// Takes up the proposal of an incident that goes on: as its file has it, or the journal.
-    fn recall_proposal(&mut self) -> Result<(), StoreError> {
-        let (Some(quest), Some(incident)) = (&mut self.quest, &self.incident) else {
-            return Ok(());
-        };
-        let (stamp, found) = recovery_file::read(&quest.files.proposal(), quest.turn);
-        quest.stamp = stamp;
-        let chronicle = quest.files.chronicle(self.clinic.desk.store)?;
-        let course = chronicle.courses().find(|course| course.id() == incident.id());
-        let kept = course.and_then(|course| course.proposal.as_ref());
-        let kept = kept.filter(|kept| kept.source == Source::Tester).map(recovery::to_json);
-        let kept = kept.and_then(|kept| Proposal::read(&kept).ok()).map(Box::new);
-        quest.proposal = match found {
-            Found::Proposal(proposal) => Some(proposal),
-            // What became of the file since does not take back what was proposed.
-            Found::Nothing | Found::Refused(_) => kept,
-        };
         Ok(())
     }
 
@@ -291,14 +273,32 @@ impl Checkup<'_, '_> {
             return Ok(());
         }
         self.case.cures.clear();
-        let proposed = Box::new(recovery::proposed(&proposal, &self.clinic.desk.scrubber));
-        let mut events = vec![Event::RecoveryProposed { proposal: proposed }];
+        self.ask_anew(Box::new(recovery::proposed(&proposal, &self.clinic.desk.scrubber)))
+    }
+
+    /// Puts on record what is proposed by now; what was asked about is then asked anew.
+    pub(super) fn ask_anew(&mut self, proposal: Box<Proposed>) -> Result<(), StoreError> {
+        let mut events = vec![Event::RecoveryProposed { proposal }];
         let phase = self.incident.as_ref().map(Incident::phase);
         if let Some(Phase::Asking { .. }) = phase {
             self.note("something else is proposed by now: it is asked anew");
             events.push(Event::Superseded {});
         }
         self.say(events)
+    }
+
+    /// Tells since when a person is waited for and nothing else, if so.
+    pub(super) fn waits_for_person(&self) -> Option<Instant> {
+        let incident = self.incident.as_ref().filter(|_| self.running.is_none())?;
+        let asks = matches!(incident.phase(), Phase::Asking { .. });
+        (asks || incident.paused_by().is_some()).then(Instant::now)
+    }
+
+    /// Takes in that a person was waited for until now.
+    pub(super) fn waited(&mut self, since: Option<Instant>) {
+        if let (Some(quest), Some(since)) = (&mut self.quest, since) {
+            quest.waited += since.elapsed();
+        }
     }
 
     /// Returns when to look again: sooner than otherwise while something else may be proposed.
@@ -312,50 +312,6 @@ impl Checkup<'_, '_> {
         }
         let soon = self.clinic.desk.now().saturating_add(LOOK).unwrap_or(Timestamp::MAX);
         Some(until.map_or(soon, |until| until.min(soon)))
-    }
-
-    /// Takes up an incident of an earlier run: what it asks goes on being asked.
-    pub(super) fn resume_quest(&mut self) -> Result<(), StoreError> {
-        self.recall_proposal()?;
-        let root = self.clinic.project.root().to_path_buf();
-        let name = self.clinic.desk.scrubber.scrub(&self.plan.name);
-        if let Some(quest) = &mut self.quest {
-            quest.changed = manifests::changed(&self.clinic.desk, &root, &name, quest.since)?;
-        }
-        if self.is_blind() {
-            self.start(None);
-        }
-        Ok(())
-    }
-
-    /// Tells whether the tests have to be seen before an incident of an earlier run goes on.
-    pub(super) fn is_blind(&self) -> bool {
-        use salve_core::event::Effect;
-        let Some(incident) = self.incident.as_ref().filter(|_| self.case.seen.is_none()) else {
-            return false;
-        };
-        match incident.phase() {
-            Phase::Choosing | Phase::Asking { .. } => true,
-            Phase::Due { what, .. } => {
-                matches!(what, Effect::Snapshot | Effect::Apply { .. })
-            }
-            Phase::Doing { .. }
-            | Phase::CoolingDown { .. }
-            | Phase::Ending { .. }
-            | Phase::Closed(_) => false,
-        }
-    }
-
-    /// Goes on with an incident of an earlier run whose tests execute by now.
-    pub(super) fn executes_again(&mut self) -> Result<(), StoreError> {
-        let phase = self.incident.as_ref().map(Incident::phase);
-        if let Some(quest) = &mut self.quest {
-            quest.is_well = true;
-        }
-        match phase {
-            Some(Phase::Asking { .. }) => self.say(vec![Event::Superseded {}]),
-            _ => Ok(()),
-        }
     }
 
     /// Ends after a person settled it, though the tests still do not execute: the person knows.

@@ -4,13 +4,15 @@
 //! the loop's own business.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use salve_core::recovery::Ailment;
 
 use super::checkup::Checkup;
 use super::quest::Quest;
 use super::{CheckPlan, Clinic, Ending};
-use crate::heal::loops::{Recovered, Sought};
+use crate::heal::loops::{Recovered, Recovery, Sought};
+use crate::heal::run::Ran;
 use crate::process::Capture;
 use crate::store::StoreError;
 
@@ -24,9 +26,14 @@ impl Clinic<'_> {
         plan: CheckPlan,
         capture: Arc<Capture>,
         sought: Sought,
-    ) -> Result<Recovered, StoreError> {
+    ) -> Result<Recovery, StoreError> {
         let root = self.project.root().to_path_buf();
-        let quest = Quest::new(sought, &root, &plan.name);
+        let mut quest = Quest::new(sought, &root, &plan.name);
+        if let Some(clock) = quest.files.chronicle(self.desk.store)?.clock() {
+            // Where the clock was set back since, cooldowns would last longer by as much.
+            self.desk.go_on_from(clock);
+        }
+        let since = Instant::now();
         let mut checkup = Checkup::new(self, plan, capture);
         checkup.quest = Some(Box::new(quest));
         let ending = checkup.live();
@@ -35,7 +42,9 @@ impl Clinic<'_> {
         let quest = checkup.quest.take();
         let ending = ending?;
         left?;
-        Ok(recovered(ending, quest))
+        let waited = quest.as_ref().map(|quest| quest.waited).unwrap_or_default();
+        let worked = since.elapsed().saturating_sub(waited);
+        Ok(Recovery { how: recovered(ending, quest), worked })
     }
 }
 
@@ -44,6 +53,8 @@ fn recovered(ending: Ending, quest: Option<Box<Quest>>) -> Recovered {
     let ailment = quest.as_ref().map_or(Ailment::None, |quest| quest.ailment);
     let last = quest.and_then(|quest| quest.last);
     match (ending, last) {
+        // Without tests there is nothing to see.
+        (Ending::Healed(_), None) => Recovered::Executes(Ran::nothing()),
         (Ending::Healed(_), Some(ran)) => Recovered::Executes(ran),
         (Ending::Green, Some(ran)) => match ailment {
             Ailment::None => Recovered::Executes(ran),
@@ -51,7 +62,7 @@ fn recovered(ending: Ending, quest: Option<Box<Quest>>) -> Recovered {
                 Recovered::NotInfrastructure(ran)
             }
         },
-        (Ending::Green | Ending::Healed(_), None) => Recovered::Declined(None),
+        (Ending::Green, None) => Recovered::Declined(None),
         (Ending::CalledOff, last) => Recovered::Declined(last),
         (Ending::NeedsPerson, _) => Recovered::NeedsPerson,
         (Ending::Stopped(signal), _) => Recovered::Stopped(signal),

@@ -44,10 +44,10 @@ impl Checkup<'_, '_> {
         let asks = matches!(incident.phase(), Phase::Asking { .. });
         self.incident = Some(incident);
         self.recall_first()?;
-        self.say(vec![claim])?;
         if self.quest.is_some() {
-            return self.resume_quest();
+            return self.resume_quest(claim);
         }
+        self.say(vec![claim])?;
         match self.clinic.by.clone().filter(|_| asks) {
             // What a person was asked about may be settled: the check itself tells.
             Some(person) => {
@@ -108,7 +108,13 @@ impl Checkup<'_, '_> {
             self.case.first.get_or_insert_with(|| evidence.clone());
             self.case.earlier.push(if is_well { Colour::Green } else { Colour::Red });
             self.case.seen = Some(evidence);
-            return if is_well { self.executes_again() } else { Ok(()) };
+            if is_well {
+                return self.executes_again();
+            }
+            if !self.has_no_tests() {
+                self.ask_on();
+            }
+            return Ok(());
         }
         match self.clinic.by.clone() {
             Some(person) => {
@@ -142,7 +148,11 @@ impl Checkup<'_, '_> {
         match outcome {
             Outcome::Recovered(proof) => {
                 self.keep_checkpoint();
-                self.ending = Some(Ending::Healed(proof));
+                match self.is_unseen() {
+                    // An earlier run of Salve saw them execute: they are to show it again.
+                    true => self.start(None),
+                    false => self.ending = Some(Ending::Healed(proof)),
+                }
             }
             // What a person settled is shown by the check itself.
             Outcome::Resolved => {
@@ -174,11 +184,10 @@ impl Checkup<'_, '_> {
 
     /// Returns until when a pause is waited out where nobody is there; nothing if there is none.
     ///
-    /// What was not begun is not waited for; what was may be about to be resumed. A loop waits.
+    /// What was not begun is not waited for; what was may be about to be resumed.
     pub(super) fn wait_out_pause(&mut self) -> Option<Timestamp> {
         let paused = self.incident.as_ref().is_some_and(|one| one.paused_by().is_some());
-        let waits = self.clinic.presence == Presence::Attended || self.quest.is_some();
-        if !paused || waits {
+        if !paused || self.clinic.presence == Presence::Attended {
             self.case.paused = None;
             return None;
         }

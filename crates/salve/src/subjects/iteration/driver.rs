@@ -1,7 +1,7 @@
 //! One loop, from where it stands to where this run of Salve leaves it.
 
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{Event, LoopEnd, LoopId, RecoveryEnd, Turn};
@@ -13,7 +13,7 @@ use super::report::report;
 use super::{Driver, Ending, Input, LoopError};
 use crate::config::Reload;
 use crate::heal::loop_files::{FilesError, LoopFiles};
-use crate::heal::loops::{self, Recovered, Sought};
+use crate::heal::loops::{self, Recovered, Recovery, Sought};
 use crate::heal::millis;
 use crate::heal::run::Ran;
 use crate::store::{Filter, Store, StoreError};
@@ -179,7 +179,6 @@ impl Course<'_, '_> {
             self.say(Turn::RecoveryBegan {})?;
             self.tell()?;
         }
-        let since = Instant::now();
         let tests = (self.of.id(), &self.driver.plan.tests);
         let sought = Sought {
             iteration: self.of.iteration(),
@@ -188,7 +187,8 @@ impl Course<'_, '_> {
             began: self.of.began(),
             dir: self.driver.folder.dir().to_path_buf(),
         };
-        let (how, ran) = match self.driver.recover.recover(tests, sought)? {
+        let Recovery { how, worked } = self.driver.recover.recover(tests, sought)?;
+        let (how, ran) = match how {
             Recovered::Executes(ran) => (RecoveryEnd::Well, Some(ran)),
             Recovered::NotInfrastructure(ran) => (RecoveryEnd::NotInfrastructure, Some(ran)),
             Recovered::Declined(ran) => (RecoveryEnd::Rejected, ran),
@@ -202,7 +202,7 @@ impl Course<'_, '_> {
             let tree = self.tree();
             self.tested(ran, tree)?;
         }
-        Ok(self.say(Turn::RecoveryEnded { how, took_ms: millis(since.elapsed()) })?)
+        Ok(self.say(Turn::RecoveryEnded { how, took_ms: millis(worked) })?)
     }
 
     /// Waits until then, or until somebody wants something.

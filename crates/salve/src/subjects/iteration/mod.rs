@@ -30,7 +30,7 @@ pub use report::why;
 use crate::agent::AgentEvent;
 use crate::config::{Config, Live};
 use crate::heal::Desk;
-use crate::heal::loops::{Recovered, Sought};
+use crate::heal::loops::{Recovery, Sought};
 use crate::heal::run::Ran;
 use crate::process::Care;
 use crate::project::Project;
@@ -59,7 +59,7 @@ pub trait Recover {
         &mut self,
         of: (&LoopId, &TestsPlan),
         sought: Sought,
-    ) -> Result<Recovered, StoreError>;
+    ) -> Result<Recovery, StoreError>;
 }
 
 /// What is shown to whoever runs a loop.
