@@ -8,6 +8,7 @@
 use std::fmt;
 
 use crate::event::Order;
+use crate::iteration::{Loop, Now, Standing, state};
 use crate::repair::Tale;
 
 /// What a line of Salve's own below a word begins with.
@@ -321,6 +322,21 @@ pub fn status(tales: &[Tale<'_>], paused: Option<&str>) -> Vec<String> {
         )
     }));
     lines
+}
+
+/// Returns how a loop stands, if it is not over.
+pub fn status_of_loop(of: &Loop) -> Option<String> {
+    if let Standing::Ended(_) = of.standing() {
+        return None;
+    }
+    let state = state(of, &Now::NoRecovery);
+    let role = of.role().map(|role| format!(", {role}")).unwrap_or_default();
+    Some(format!(
+        "loop {}: {}, iteration {}{role}",
+        state.loop_id,
+        state.status.as_str(),
+        state.iteration
+    ))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Amounts, Digest, Exit, Limits, Resource};
+use super::{Amounts, Digest, Exit, Limits, Order, Resource};
 use crate::scrub::Scrubbed;
 
 /// The longest name of a loop.
@@ -276,7 +276,7 @@ pub enum Turn {
     RecoveryEnded {
         /// How it ended.
         how: RecoveryEnd,
-        /// How long it took.
+        /// How long was worked on it; waiting for a person is no work.
         took_ms: u64,
     },
     /// The user stopped it; it goes on when it is started again.
@@ -285,6 +285,11 @@ pub enum Turn {
     Ended {
         /// Why.
         why: LoopEnd,
+    },
+    /// A person gave an order.
+    Ordered {
+        /// Which.
+        order: Order,
     },
 }
 

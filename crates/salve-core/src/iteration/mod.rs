@@ -10,25 +10,27 @@
 //! loop ends, waits for a time, or waits for a person.
 
 mod brief;
+mod orders;
 mod park;
 mod seen;
 mod state;
 mod step;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use jiff::Timestamp;
 
 use crate::event::{
-    Amounts, Digest, Entry, LoopEnd, LoopId, LoopStep, LoopTerms, Promise, Resource, TestsSeen,
-    TestsVerdict,
+    Amounts, Digest, Entry, LoopEnd, LoopId, LoopStep, LoopTerms, Process, Promise, Resource,
+    TestsSeen, TestsVerdict,
 };
 use crate::scrub::Scrubbed;
 
 pub use brief::{Brief, RoleFile, brief, promised};
 pub use park::until;
 pub use seen::{Run, seen};
-pub use state::{Now, State, state};
+pub use state::{Now, State, Status, state};
 
 /// How many iterations that left everything as it was make the planner be told.
 pub const WARN_AT: u32 = 2;
@@ -60,11 +62,19 @@ pub struct Loop {
     /// What each iteration of this run left.
     marks: Vec<Mark>,
     parks: u32,
+    /// Who paused it.
+    paused: Option<Scrubbed>,
+    /// What was ordered about the role at work.
+    wish: Option<Wish>,
+    /// The process that drives it, or did.
+    driver: Option<Process>,
     /// The last entry before this run of the loop.
     run_since: u64,
     /// When the last iteration began.
     began: Timestamp,
     since: Timestamp,
+    /// The latest time that it has seen.
+    clock: Timestamp,
     last_seq: u64,
 }
 
@@ -111,6 +121,15 @@ enum Place {
     Kept,
 }
 
+/// What becomes of a role at work once it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// It is left out.
+    Skip,
+    /// A person is needed.
+    Ask,
+}
+
 /// A role at work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct AtWork {
@@ -154,6 +173,8 @@ pub enum Move {
     Recover,
     /// Wait until then.
     Wait(Timestamp),
+    /// Nothing, until whoever is named or somebody else lets it go on.
+    Hold(Scrubbed),
     /// Write that the loop is over.
     End(LoopEnd),
     /// Nothing: a person has to do something and start it again.
@@ -195,12 +216,13 @@ impl Loop {
             Standing::Parked { until, .. } if now < *until => return Move::Wait(*until),
             Standing::Parked { .. } | Standing::Running => {}
         }
-        match &self.place {
+        let next = match &self.place {
             Place::Kept => Move::End(LoopEnd::Completed),
             Place::Confirming => Move::Tests,
             Place::Between => self.between(),
             Place::At { step, short, .. } => self.at(*step, short),
-        }
+        };
+        self.held(next)
     }
 
     fn between(&self) -> Move {
@@ -257,117 +279,6 @@ impl Loop {
         let Some(last) = self.marks.last().filter(|mark| mark.tree.is_some()) else { return 0 };
         let same = self.marks.iter().filter(|mark| *mark == last).count();
         u32::try_from(same).unwrap_or(u32::MAX)
-    }
-
-    /// Returns the loop's name.
-    pub fn id(&self) -> &LoopId {
-        &self.id
-    }
-
-    /// Returns what is to be done.
-    pub fn task(&self) -> &Scrubbed {
-        &self.task
-    }
-
-    /// Returns the terms in force.
-    pub fn terms(&self) -> &LoopTerms {
-        &self.terms
-    }
-
-    /// Returns how it stands.
-    pub fn standing(&self) -> &Standing {
-        &self.standing
-    }
-
-    /// Returns the last iteration that began; 0 before the first.
-    pub fn iteration(&self) -> u32 {
-        self.iteration
-    }
-
-    /// Returns the role whose turn it is, or that is at work.
-    pub fn role(&self) -> Option<&Scrubbed> {
-        match (&self.place, &self.role) {
-            (_, Some(role)) => Some(&role.name),
-            (Place::At { step, .. }, None) => match self.terms.steps.get(*step) {
-                Some(LoopStep::Role(role)) => Some(role),
-                Some(LoopStep::Tests | LoopStep::Recovery) | None => None,
-            },
-            (Place::Between | Place::Confirming | Place::Kept, None) => None,
-        }
-    }
-
-    /// Returns whether the last iteration that began is over.
-    pub fn is_between(&self) -> bool {
-        self.place == Place::Between
-    }
-
-    /// Returns whether the recovery of this iteration has begun and is not over.
-    pub fn is_recovering(&self) -> bool {
-        matches!(self.place, Place::At { recovering: true, .. })
-    }
-
-    /// Returns what was wrong with the last attempt at the present step.
-    pub fn complaint(&self) -> Option<&Scrubbed> {
-        match &self.place {
-            Place::At { short, .. } => short.last(),
-            Place::Between | Place::Confirming | Place::Kept => None,
-        }
-    }
-
-    /// Returns whether the role whose turn it is was cut off at its work before.
-    pub fn was_interrupted(&self) -> bool {
-        self.interrupted
-    }
-
-    /// Returns the last run of the tests in this iteration.
-    pub fn tests(&self) -> Option<&TestsSeen> {
-        self.tests.as_ref()
-    }
-
-    /// Returns the last run of the tests in the iteration before.
-    pub fn earlier_tests(&self) -> Option<&TestsSeen> {
-        self.earlier.as_ref()
-    }
-
-    /// Returns why the promise of the last iteration did not count, if one was made.
-    pub fn refused(&self) -> Option<Refusal> {
-        self.refused
-    }
-
-    /// Returns what this run of the loop has cost so far.
-    pub fn spent(&self) -> Amounts {
-        self.role.as_ref().map_or(self.spent, |role| self.spent.plus(role.spent))
-    }
-
-    /// Returns how much of a resource is left to this run; nothing where there is no limit.
-    pub fn left(&self, resource: Resource) -> Option<u64> {
-        let spent = self.spent().get(resource);
-        self.terms.limits.get(resource).map(|limit| limit.saturating_sub(spent))
-    }
-
-    /// Returns how often in a row it was parked.
-    pub fn parks(&self) -> u32 {
-        self.parks
-    }
-
-    /// Returns the journal's last entry before this run of the loop began.
-    pub fn run_since(&self) -> u64 {
-        self.run_since
-    }
-
-    /// Returns when the last iteration began, or the loop, before the first.
-    pub fn began(&self) -> Timestamp {
-        self.began
-    }
-
-    /// Returns when it last came to stand as it does.
-    pub fn since(&self) -> Timestamp {
-        self.since
-    }
-
-    /// Returns the last entry that it was made of.
-    pub fn last_seq(&self) -> u64 {
-        self.last_seq
     }
 
     /// Returns whether the tests of this iteration could not execute.

@@ -76,6 +76,9 @@ pub struct State {
     pub role: Option<Scrubbed>,
     /// Since when it stands so.
     pub since: Timestamp,
+    /// Who paused it, if somebody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<Scrubbed>,
     /// Why, where that is not plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Scrubbed>,
@@ -130,6 +133,11 @@ pub fn state(of: &Loop, now: &Now) -> State {
             Some(*incident)
         }
     };
+    let is_idle = status == Status::Running && !of.is_at_work();
+    if of.paused_by().is_some() && is_idle {
+        // What runs comes to its end; then somebody has to let it go on.
+        (status, reason) = (Status::AwaitingHuman, Some(Scrubbed::literal("it is paused")));
+    }
     let tests = of.tests().or(of.earlier_tests());
     let iterations = u64::from(of.iteration.saturating_sub(of.before));
     State {
@@ -139,6 +147,7 @@ pub fn state(of: &Loop, now: &Now) -> State {
         iteration: of.iteration,
         role: of.role().cloned(),
         since: of.since,
+        paused_by: of.paused_by().cloned(),
         reason,
         resumes_at,
         incident,

@@ -1,12 +1,12 @@
 //! How entries change a loop.
 
 use crate::event::{
-    Actor, Amounts, Entry, Event, LoopId, LoopStep, LoopTerms, Promise, RecoveryEnd, RoleEnd,
-    TestsSeen, TestsVerdict, Turn,
+    Actor, Amounts, Entry, Event, LoopId, LoopStep, LoopTerms, Order, Promise, RecoveryEnd,
+    RoleEnd, TestsSeen, TestsVerdict, Turn,
 };
 use crate::scrub::Scrubbed;
 
-use super::{AtWork, Loop, Mark, Place, Refusal, Standing};
+use super::{AtWork, Loop, Mark, Place, Refusal, Standing, Wish};
 
 /// Why an entry changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,8 @@ pub enum Ignored {
     Unexpected,
 }
 
-type Taken = Result<(), Ignored>;
+/// What came of an entry.
+pub(super) type Taken = Result<(), Ignored>;
 
 impl Loop {
     /// Begins a loop with the entry that starts it.
@@ -47,9 +48,13 @@ impl Loop {
             interrupted: false,
             marks: Vec::new(),
             parks: 0,
+            paused: None,
+            wish: None,
+            driver: entry.by.process().cloned(),
             run_since: entry.seq.saturating_sub(1),
             began: entry.at,
             since: entry.at,
+            clock: entry.at,
             last_seq: entry.seq,
         })
     }
@@ -64,10 +69,23 @@ impl Loop {
         }
         let mut ahead = self.clone();
         ahead.last_seq = entry.seq;
+        ahead.clock = ahead.clock.max(entry.at);
         match (what, &entry.by) {
-            (Turn::Started { terms, task }, by) if may_start(by) => ahead.go_on(entry, terms, task),
+            (Turn::Started { terms, task }, by) if may_start(by) => {
+                ahead.driver = by.process().cloned();
+                ahead.go_on(entry, terms, task);
+            }
             (Turn::Started { .. }, _) => return Err(Ignored::NotTheirs),
-            (_, Actor::Salve(_)) => {
+            (Turn::Ordered { order }, by) => match (by.person(), order) {
+                (Some(name), order) => ahead.ordered(name, *order)?,
+                // Salve itself may hold everything; only a person lets it go on.
+                (None, Order::Pause) if by.process().is_some() => {
+                    ahead.ordered(&Scrubbed::literal("salve"), Order::Pause)?;
+                }
+                (None, _) => return Err(Ignored::NotTheirs),
+            },
+            (_, Actor::Salve(process)) => {
+                ahead.driver = Some(process.clone());
                 ahead.hear(*iteration, what)?;
                 if let Turn::Began { .. } = what {
                     ahead.began = entry.at;
@@ -87,6 +105,11 @@ impl Loop {
         self.task = task.clone();
         self.parks = 0;
         self.interrupted |= self.role.is_some();
+        if let (Some(Wish::Skip), &Place::At { step, .. }) = (self.wish, &self.place) {
+            self.settle();
+            self.heed_wish(step);
+        }
+        self.wish = None;
         if let Standing::Ended(_) = self.standing {
             self.terms = terms.clone();
             self.before = self.iteration;
@@ -111,6 +134,13 @@ impl Loop {
         if let Standing::Ended(_) = self.standing {
             return Err(Ignored::Unexpected);
         }
+        let is_held = matches!(self.standing, Standing::Stopped | Standing::Waits { .. });
+        let begins =
+            matches!(what, Turn::Began { .. } | Turn::RoleBegan { .. } | Turn::RecoveryBegan {});
+        if is_held && begins {
+            // Whoever stopped it was faster.
+            return Err(Ignored::Unexpected);
+        }
         if let Turn::Began { terms } = what {
             return self.iteration_began(iteration, terms);
         }
@@ -127,8 +157,7 @@ impl Loop {
             }
             Turn::TestsRan { tests } => self.tests_ran(tests),
             Turn::RecoveryBegan {} => self.recovery_began(),
-            // Its time is mostly a person's, which is not counted.
-            Turn::RecoveryEnded { how, .. } => self.recovery_ended(*how),
+            Turn::RecoveryEnded { how, took_ms } => self.recovery_ended(*how, *took_ms),
             Turn::Stopped {} => {
                 self.standing = Standing::Stopped;
                 Ok(())
@@ -138,7 +167,9 @@ impl Loop {
                 self.settle();
                 Ok(())
             }
-            Turn::Started { .. } | Turn::Began { .. } => Err(Ignored::Unexpected),
+            Turn::Started { .. } | Turn::Began { .. } | Turn::Ordered { .. } => {
+                Err(Ignored::Unexpected)
+            }
         }
     }
 
@@ -181,16 +212,19 @@ impl Loop {
     fn role_ended(&mut self, end: &RoleEnd, promise: Promise) {
         self.settle();
         let Place::At { step, short, .. } = &mut self.place else { return };
+        let at = *step;
         match end {
             RoleEnd::Done => {
                 self.parks = 0;
                 if !promise.is_none() {
                     self.promise = promise;
                 }
-                let next = *step + 1;
-                self.advance(next);
+                self.advance(at + 1);
             }
             RoleEnd::Short { reason } => short.push(reason.clone()),
+            // Whoever stopped it meanwhile wants it to stay so.
+            RoleEnd::Away { .. } | RoleEnd::Unable { .. } if self.standing == Standing::Stopped => {
+            }
             RoleEnd::Away { until, reason } => {
                 self.parks = self.parks.saturating_add(1);
                 self.standing = Standing::Parked { until: *until, reason: reason.clone() };
@@ -200,6 +234,7 @@ impl Loop {
             }
             RoleEnd::Stopped => self.interrupted = true,
         }
+        self.heed_wish(at);
     }
 
     /// Books what the role at work has cost.
@@ -226,20 +261,26 @@ impl Loop {
                 Ok(())
             }
             // They are run again while their infrastructure is recovered.
+            Some(LoopStep::Recovery) if self.is_recovering() => {
+                // Its time is part of the recovery's.
+                self.tests = Some(tests.clone());
+                Ok(())
+            }
             Some(LoopStep::Recovery) => {
                 self.took(tests);
-                if !self.is_recovering() {
-                    self.advance(step);
-                }
+                self.advance(step);
                 Ok(())
             }
             Some(LoopStep::Role(_)) | None => Err(Ignored::Unexpected),
         }
     }
 
+    fn count(&mut self, wall_ms: u64) {
+        self.spent = self.spent.plus(Amounts { wall_ms, ..Amounts::default() });
+    }
+
     fn took(&mut self, tests: &TestsSeen) {
-        let time = Amounts { wall_ms: tests.took_ms, ..Amounts::default() };
-        self.spent = self.spent.plus(time);
+        self.count(tests.took_ms);
         self.tests = Some(tests.clone());
     }
 
@@ -257,11 +298,13 @@ impl Loop {
         }
     }
 
-    fn recovery_ended(&mut self, how: RecoveryEnd) -> Taken {
+    fn recovery_ended(&mut self, how: RecoveryEnd, took_ms: u64) -> Taken {
         let Place::At { step, recovering: true, .. } = self.place else {
             return Err(Ignored::Unexpected);
         };
+        self.count(took_ms);
         match how {
+            RecoveryEnd::NeedsPerson if self.standing == Standing::Stopped => {}
             RecoveryEnd::NeedsPerson => {
                 let reason = Scrubbed::literal("the recovery of the tests needs your decision");
                 self.standing = Standing::Waits { reason };

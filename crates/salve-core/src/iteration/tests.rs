@@ -1,5 +1,6 @@
 //! Loops from their first entry to their end, on every path.
 
+mod orders;
 mod paths;
 
 use jiff::SignedDuration;
@@ -260,6 +261,7 @@ fn what_cannot_be_measured_is_not_called_stuck() {
 
 #[test]
 fn limits_end_a_loop() {
+    recovering_uses_time_up();
     let limited = |limits: Limits, turns: &[Turn]| {
         let terms = LoopTerms { limits, ..terms() };
         let mut of = fresh(terms.clone());
@@ -293,6 +295,32 @@ fn limits_end_a_loop() {
     let all = Limits { tokens: Some(200), ..none };
     let kept = iteration(Green, "a", Made::Yes);
     assert_eq!(limited(all, &kept), Move::End(Completed));
+}
+
+/// Asserts that the time of a recovery counts towards the limit.
+fn recovering_uses_time_up() {
+    let limits = Limits { wall_ms: Some(1_500), ..Limits::default() };
+    let terms = LoopTerms { limits, ..terms() };
+    let mut of = fresh(terms.clone());
+    go(&mut of, &[Turn::Began { terms: Box::new(terms) }]);
+    go(&mut of, &done("planner"));
+    go(&mut of, &[ran(NotExecuted, "a"), Turn::RecoveryBegan {}, ran(Red, "a")]);
+    go(&mut of, &[Turn::RecoveryEnded { how: RecoveryEnd::Well, took_ms: 490 }]);
+    assert_eq!(of.next(time(99)), Move::End(Limit(Resource::WallMs)));
+}
+
+#[test]
+fn the_time_of_a_recovery_counts_once_with_its_tests() {
+    let mut of = play(&[vec![began()], done("planner"), vec![ran(NotExecuted, "a")]].concat());
+    assert_eq!(of.spent().wall_ms, 1_010);
+    go(&mut of, &[Turn::RecoveryBegan {}, ran(Green, "a")]);
+    assert_eq!(of.spent().wall_ms, 1_010, "they are part of the recovery");
+    let ended = |how| Turn::RecoveryEnded { how, took_ms: 500 };
+    let mut left = of.clone();
+    go(&mut left, &[ended(RecoveryEnd::NeedsPerson), started(terms())]);
+    assert_eq!(left.spent().wall_ms, 1_510, "what was worked counts though it is not over");
+    go(&mut of, &[ended(RecoveryEnd::Well)]);
+    assert_eq!(of.spent().wall_ms, 1_510);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The lines of a loop's `events.jsonl` about the loop itself.
 
 use super::log::LogLine;
-use crate::event::{LoopEnd, Promise, RoleEnd, TestsVerdict, Turn};
+use crate::event::{LoopEnd, Order, Promise, RoleEnd, TestsVerdict, Turn};
 use crate::scrub::Scrubbed;
 
 /// Returns the line about something that happened to a loop, if it is worth one.
@@ -50,6 +50,17 @@ pub(super) fn line(what: &Turn) -> Option<LogLine> {
                 LoopEnd::Failed { .. } => "failed",
             };
             LogLine { result: Some(result), ..event("loop_ended") }
+        }
+        Turn::Ordered { order } => {
+            let event = event(match order {
+                Order::Pause => "loop_paused",
+                Order::Resume => "loop_resumed",
+                Order::Skip => "role_skipped",
+                Order::Abort => "loop_stopped",
+                Order::Escalate => "loop_waiting",
+                Order::Retry => return None,
+            });
+            LogLine { by: Some("human"), ..event }
         }
         // The recovery's own events tell more.
         Turn::RecoveryBegan {} | Turn::RecoveryEnded { .. } | Turn::Charged { .. } => return None,

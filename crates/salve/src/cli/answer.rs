@@ -4,6 +4,7 @@
 //! Every word is tried on the incident first; what it would not take is refused with the reason
 //! and not written. An answer is bound to the question's number and to what it is about.
 
+mod steer;
 mod target;
 
 use std::io::Write;
@@ -18,6 +19,7 @@ use salve_core::repair::{self, Ask, Tale};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use serde::Serialize;
 
+pub(super) use self::steer::{Steer, steer};
 use self::target::Target;
 use super::{CliError, Exit, Output, events, project};
 use crate::heal::loop_files::LoopFiles;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use salve_core::earned::Terms;
 use salve_core::event::{Actor, Limits, Mode, Proof, SubjectKind};
-use salve_core::scrub::Scrubber;
+use salve_core::scrub::{Scrubbed, Scrubber};
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
@@ -151,7 +151,10 @@ pub(super) fn in_clinic(
         spent: Default::default(),
         orphans: 0,
     };
-    heed_control(&mut clinic);
+    let post = clinic.inbox.0.clone();
+    // Nobody is left to tell when all checks are done.
+    let tell = move |text| drop(post.send(Input::Note(text)));
+    heed_control(&clinic.project, &clinic.desk, clinic.heal.person.clone(), tell);
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX).max(2_000);
     let capture = || Capture::new(outlet.clone(), Look::Plain).with_lines(lines);
     let ended = work(&mut clinic, &capture)?;
@@ -215,13 +218,14 @@ pub(super) fn mend_git(project: &Project, out: &Output) -> Result<(), CliError> 
 }
 
 /// Begins to heed what a person writes to CONTROL.md; what is there already counts at once.
-fn heed_control(clinic: &mut Clinic<'_>) {
-    let (person, scrubber) = (clinic.heal.person.clone(), &clinic.desk.scrubber);
-    let mut watch = control::Watch::new(&clinic.project, person, scrubber);
-    let post = clinic.inbox.0.clone();
-    // Nobody is left to tell when all checks are done.
-    let tell = move |text| drop(post.send(Input::Note(text)));
-    watch.look(clinic.desk.store).into_iter().for_each(&tell);
+pub(super) fn heed_control(
+    project: &Project,
+    desk: &Desk<'_>,
+    person: Scrubbed,
+    tell: impl Fn(String) + Send + 'static,
+) {
+    let mut watch = control::Watch::new(project, person, &desk.scrubber);
+    watch.look(desk.store).into_iter().for_each(&tell);
     watch.go_on(tell);
 }
 

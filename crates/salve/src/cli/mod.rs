@@ -133,12 +133,12 @@ enum Command {
     ResolveRecovery(answer::Recovery),
     /// Try an incident again, within its budget
     Retry(answer::To),
-    /// Let an incident start nothing new until resumed
-    Pause(answer::To),
-    /// Let a paused incident go on
-    Resume(answer::To),
-    /// Call an incident off and undo what is unproven
-    Abort(answer::To),
+    /// Let an incident or a loop start nothing new until resumed
+    Pause(answer::Steer),
+    /// Let a paused incident or loop go on
+    Resume(answer::Steer),
+    /// Call an incident off and undo what is unproven, or stop a loop
+    Abort(answer::Steer),
     /// Grant an incident more attempts, tokens or time
     Refill(answer::Refill),
     /// List what may run unattended and what asks, and accept what commands earned
@@ -232,9 +232,9 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::RejectRecovery(args) => answer::recovery(Word::Reject, &args, out)?,
         Command::ResolveRecovery(args) => answer::recovery(Word::Resolve, &args, out)?,
         Command::Retry(to) => answer::order(to, Order::Retry, out)?,
-        Command::Pause(to) => answer::order(to, Order::Pause, out)?,
-        Command::Resume(to) => answer::order(to, Order::Resume, out)?,
-        Command::Abort(to) => answer::order(to, Order::Abort, out)?,
+        Command::Pause(args) => answer::steer(&args, Order::Pause, out)?,
+        Command::Resume(args) => answer::steer(&args, Order::Resume, out)?,
+        Command::Abort(args) => answer::steer(&args, Order::Abort, out)?,
         Command::Refill(args) => answer::refill(args, out)?,
         Command::Rules(args) => rules::run(args, out)?,
         Command::Notify(args) => notify::run(&args, out)?,

@@ -24,7 +24,7 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 
 use self::record::Record;
 use super::files::with_causes;
-use super::spawn_thread;
+use super::{loops, spawn_thread};
 use crate::atomic::{self, WriteError};
 use crate::process;
 use crate::project::Project;
@@ -210,7 +210,7 @@ impl Watch {
         Actor::Person { name: self.person.clone() }
     }
 
-    /// Gives an order to the project and to every incident that takes it.
+    /// Gives an order to the project and to every incident and loop that takes it.
     fn order(&self, store: &Store, order: Order, by: &Actor) -> Result<(), ControlError> {
         let at = Timestamp::now();
         let draft =
@@ -223,6 +223,7 @@ impl Watch {
                 drafts.push(draft);
             }
         }
+        drafts.extend(loops::known(store)?.iter().filter_map(|of| loops::ordered(of, order, by)));
         store.journal().append_all(drafts)?;
         Ok(())
     }
@@ -243,6 +244,7 @@ impl Watch {
         let tales: Vec<_> = open.iter().filter_map(|entries| Tale::of(entries).ok()).collect();
         let paused = pause(store)?.map(|by| who(&by));
         let mut status = control::status(&tales, paused.as_deref());
+        status.extend(loops::known(store)?.iter().filter_map(control::status_of_loop));
         status.insert(0, format!("{:.0}", Timestamp::now()));
         let mut new = text.clone();
         // From the last one up, so that the lines above keep their numbers.

@@ -1,13 +1,18 @@
 //! Loops: their ids, and what is asked and told when their tests have to be recovered.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use salve_core::event::{LoopId, Repeat, Subject, SubjectKind};
+use salve_core::event::{
+    Actor, Draft, Entry, Event, LoopId, Order, Repeat, Subject, SubjectKind, Turn,
+};
+use salve_core::iteration::Loop;
 use salve_core::scrub::Scrubber;
 
 use super::run::Ran;
+use crate::store::{Filter, Store, StoreError};
 
 /// What a loop wants recovered.
 #[derive(Clone, Debug)]
@@ -46,6 +51,26 @@ pub struct Recovery {
     pub how: Recovered,
     /// How long was worked; waiting for a person is no work.
     pub worked: Duration,
+}
+
+/// Returns all loops of a project, in the order of their names.
+pub fn known(store: &Store) -> Result<Vec<Loop>, StoreError> {
+    let entries = store.journal().read(0, &Filter::default().kind("loop"), usize::MAX)?;
+    let name = |entry: &Entry| match &entry.event {
+        Event::Loop { id, .. } => Some(id.clone()),
+        _ => None,
+    };
+    let ids: BTreeSet<LoopId> = entries.iter().filter_map(name).collect();
+    Ok(ids.iter().filter_map(|id| Loop::replay(id, &entries).ok()).collect())
+}
+
+/// Returns an order to a loop as an entry of the journal, if the loop takes it.
+pub fn ordered(of: &Loop, order: Order, by: &Actor) -> Option<Draft> {
+    let what = Turn::Ordered { order };
+    let event = Event::Loop { id: of.id().clone(), iteration: of.iteration(), what };
+    let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: None, event };
+    let tried = of.clone().step(&draft.clone().at_seq(of.last_seq().saturating_add(1)));
+    tried.is_ok().then_some(draft)
 }
 
 /// Returns a loop as a subject of incidents.

@@ -63,6 +63,7 @@ impl Path {
             | Turn::RecoveryBegan {}
             | Turn::RecoveryEnded { .. }
             | Turn::Stopped {}
+            | Turn::Ordered { .. }
             | Turn::Ended { .. } => {}
         }
     }
@@ -96,6 +97,7 @@ impl Path {
                 vec![(vec![Turn::Ended { why }], 0)]
             }
             Move::Wait(until) => panic!("{until} is long past"),
+            Move::Hold(by) => panic!("{by} did not pause it"),
             Move::Over => Vec::new(),
         };
         ways.iter().filter_map(|(turns, odd)| self.with(turns, *odd)).collect()
@@ -197,6 +199,8 @@ fn any_turn() -> impl Strategy<Value = Turn> {
         Just(RecoveryEnd::Rejected),
         Just(RecoveryEnd::NeedsPerson)
     ];
+    use crate::event::Order::{Abort, Escalate, Pause, Resume, Skip};
+    let orders = prop_oneof![Just(Abort), Just(Escalate), Just(Pause), Just(Resume), Just(Skip)];
     prop_oneof![
         Just(started(terms())),
         Just(began()),
@@ -207,6 +211,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
         how.prop_map(|how| Turn::RecoveryEnded { how, took_ms: 3 }),
         Just(Turn::Stopped {}),
         Just(Turn::Ended { why: Stuck }),
+        orders.prop_map(|order| Turn::Ordered { order }),
     ]
 }
 
@@ -219,7 +224,10 @@ proptest! {
         let mut entries = vec![entry(1, 0, started(terms()))];
         for (seq, (turn, number)) in (2..).zip(turns) {
             let before = of.clone();
-            let entry = entry(seq, number, turn);
+            let mut entry = entry(seq, number, turn);
+            if let Event::Loop { what: Turn::Ordered { .. }, .. } = entry.event {
+                entry.by = Actor::Person { name: text("ada") };
+            }
             if of.step(&entry).is_err() {
                 prop_assert_eq!(&of, &before);
             }

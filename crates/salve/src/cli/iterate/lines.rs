@@ -4,10 +4,11 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use salve_core::event::{
-    Amounts, Encoded, Entry, Event, LoopEnd, Promise, RecoveryEnd, RoleEnd, TestsSeen,
+    Amounts, Encoded, Entry, Event, LoopEnd, Order, Promise, RecoveryEnd, RoleEnd, TestsSeen,
     TestsVerdict, Turn,
 };
 use salve_core::iteration::{Loop, Refusal, WARN_AT};
+use salve_core::repair::who;
 use salve_core::scrub::Scrubbed;
 use serde::Serialize;
 
@@ -47,6 +48,7 @@ impl Teller<'_> {
 impl Face for Teller<'_> {
     fn entry(&mut self, of: &Loop, entry: &Entry) {
         let Event::Loop { id, iteration, what } = &entry.event else { return };
+        let by = who(&entry.by);
         if self.out.json() {
             let Encoded { mut data, .. } = entry.event.encode();
             let what = data.get_mut("what").map(serde_json::Value::take).unwrap_or_default();
@@ -56,7 +58,7 @@ impl Face for Teller<'_> {
             let _ = self.out.fact(&fact);
             return;
         }
-        for line in lines(of, what) {
+        for line in lines(of, what, &by) {
             self.say(&line);
         }
     }
@@ -66,8 +68,8 @@ impl Face for Teller<'_> {
     }
 }
 
-/// Returns what to say about something that happened to a loop.
-fn lines(of: &Loop, what: &Turn) -> Vec<Line> {
+/// Returns what to say about something that somebody says happened to a loop.
+fn lines(of: &Loop, what: &Turn, by: &str) -> Vec<Line> {
     let news = |verb, text: String| vec![Line::new(Grade::News, verb, text)];
     match what {
         Turn::Started { task, .. } => {
@@ -103,6 +105,7 @@ fn lines(of: &Loop, what: &Turn) -> Vec<Line> {
         Turn::RecoveryEnded { how, .. } => vec![recovered(of, *how)],
         Turn::Stopped {} => news("stopped", format!("go on with: salve loop run --id {}", of.id())),
         Turn::Ended { why } => ended(of, why),
+        Turn::Ordered { order } => ordered(of, *order, by).into_iter().collect(),
         Turn::Charged { .. } => Vec::new(),
     }
 }
@@ -138,6 +141,28 @@ fn role_ended(
             Line::new(Grade::Grave, "needs you", text)
         }
         RoleEnd::Stopped => Line::new(Grade::News, "stopped", role.to_string()),
+    }
+}
+
+/// Returns what to say about an order; a pause is said when it holds something.
+fn ordered(of: &Loop, order: Order, by: &str) -> Option<Line> {
+    let id = of.id();
+    match order {
+        Order::Pause if of.is_at_work() => {
+            let text = format!("by {by}, once what runs has ended");
+            Some(Line::new(Grade::News, "paused", text))
+        }
+        Order::Resume => Some(Line::new(Grade::News, "resumed", format!("by {by}"))),
+        Order::Skip => Some(Line::new(Grade::News, "skipped", format!("by {by}"))),
+        Order::Abort => {
+            let text = format!("by {by}\ngo on with: salve loop run --id {id}");
+            Some(Line::new(Grade::Grave, "stopped", text))
+        }
+        Order::Escalate => {
+            let text = format!("{by} wanted to be asked\ngo on with: salve loop run --id {id}");
+            Some(Line::new(Grade::Grave, "needs you", text))
+        }
+        Order::Pause | Order::Retry => None,
     }
 }
 

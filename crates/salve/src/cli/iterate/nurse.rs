@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use salve_core::earned::Terms;
-use salve_core::event::{Actor, LoopId, SubjectKind};
+use salve_core::event::{Actor, Entry, Event, LoopId, SubjectKind};
 use salve_core::scrub::Scrubber;
 
 use super::super::Output;
@@ -33,9 +33,18 @@ pub(super) struct Bell(Arc<Mutex<Option<Sender<check::Input>>>>);
 impl Bell {
     /// Hands on what came from outside.
     pub(super) fn ring(&self, heard: Heard, post: &Sender<iteration::Input>) {
-        if let Heard::Stop(signal) | Heard::Signal(signal) = heard {
+        let is_order = |entry: &Entry| {
+            let about_loops = matches!(entry.event, Event::Loop { .. });
+            about_loops && entry.by.process().is_none()
+        };
+        let input = match &heard {
+            Heard::Stop(signal) | Heard::Signal(signal) => Some(iteration::Input::Stop(*signal)),
+            Heard::Journal(entries) if entries.iter().any(is_order) => Some(iteration::Input::News),
+            Heard::Journal(_) => None,
+        };
+        if let Some(input) = input {
             // Nobody is left to tell when the loop is over.
-            let _ = post.send(iteration::Input::Stop(signal));
+            let _ = post.send(input);
         }
         if let Some(clinic) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = clinic.send(heard.into());

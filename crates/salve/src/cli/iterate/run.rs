@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use salve_core::event::{Actor, Draft, Event, LoopEnd, LoopId, Turn};
+use salve_core::event::{Actor, Draft, Event, LoopEnd, LoopId, Order, Turn};
 use salve_core::iteration::{Loop, Standing};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use signal_hook::consts::SIGINT;
@@ -14,19 +14,19 @@ use uuid::Uuid;
 
 use super::super::dev::agents::{live, mcp};
 use super::super::dev::{errors_only, locate};
-use super::super::heal::{begin, mend_git};
+use super::super::heal::{begin, heed_control, mend_git};
 use super::super::listen::{Heard, listen};
-use super::super::project::{speaker, tell_mended};
+use super::super::project::{speaker, tell_mended, user_name};
 use super::super::{CliError, Exit, Output};
 use super::lines::Teller;
 use super::nurse::{Bell, Nurse};
 use super::plan::Planner;
-use crate::heal::{Desk, Presence};
+use crate::heal::{Desk, Presence, control, loops};
 use crate::notify::{self, Notifier};
 use crate::process::{Care, Outlet};
 use crate::project::Project;
 use crate::store::Store;
-use crate::subjects::iteration::{Driver, Ending, Folder, LoopError, Plan, recall};
+use crate::subjects::iteration::{Driver, Ending, Folder, Input, LoopError, Plan, recall};
 
 /// The longest task that is taken.
 const LONGEST_TASK: u64 = 256 << 10;
@@ -35,7 +35,7 @@ const LONGEST_TASK: u64 = 256 << 10;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: 0 the task was promised and the tests are green, 1 a limit was \
-    reached, it got stuck or could not go on, 2 usage or config, 3 a person is needed, 130 \
+    reached, it got stuck, could not go on or was called off, 2 usage or config, 3 a person is needed, 130 \
     interrupted. Run it again with the same --id to go on."
 )]
 pub(super) struct Args {
@@ -59,7 +59,7 @@ pub(super) struct Args {
     /// or gemini [default: that of agent.runtime]
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// End with exit code 3 instead of waiting where a recovery needs a person
+    /// End with exit code 3 instead of waiting where a recovery needs a person, or in a pause
     #[arg(long)]
     no_wait: bool,
 }
@@ -88,9 +88,14 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let bell = hang_bell((&project, &store), &post)?;
     let mut live = live((&project, &store), &scrubber, out)?;
     let roles: Vec<String> = plan.roles.iter().map(|role| role.name.clone()).collect();
+    let to = post.clone();
+    // Nobody is left to tell when the loop is over.
+    let tell = move |text| drop(to.send(Input::Note(text)));
+    heed_control(&project, &desk, scrubber.scrub(&user_name()), tell);
     let of = start(args, (&store, &desk), (&plan, by), &mut teller)?;
     let planner = &planner;
     live.demand(move |config| planner.wrong(config, &roles));
+    let presence = if args.no_wait { Presence::Unattended } else { Presence::Attended };
     let mut nurse = Nurse {
         project: project.clone(),
         store: &store,
@@ -99,7 +104,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         config: config.clone(),
         out,
         outlet,
-        presence: if args.no_wait { Presence::Unattended } else { Presence::Attended },
+        presence,
         bell,
     };
     let replan = |config: &_| planner.plan(config).map_err(|error| error.to_string());
@@ -115,6 +120,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         recover: &mut nurse,
         inbox: (post, inbox),
         face: &mut teller,
+        presence,
     };
     let ending = driver.run(of)?;
     if !matches!(ending, Ending::Stopped(_)) {
@@ -152,7 +158,7 @@ fn starter(scrubber: &Scrubber) -> Result<Actor, CliError> {
 /// Hands on what comes from outside: to the loop, and to a recovery while there is one.
 fn hang_bell(
     (project, store): (&Project, &Store),
-    post: &mpsc::Sender<crate::subjects::iteration::Input>,
+    post: &mpsc::Sender<Input>,
 ) -> Result<Bell, CliError> {
     let (heard, ears) = mpsc::channel::<Heard>();
     listen(project, store, &heard, &[])?;
@@ -179,15 +185,26 @@ fn start(
     let iteration = known.as_ref().map_or(0, Loop::iteration);
     if let Some(known) = &known {
         // A clock that was set back must not make the loop's own time run backwards.
-        desk.go_on_from(known.since());
+        desk.go_on_from(known.clock());
     }
     let event = Event::Loop { id: id.clone(), iteration, what: Turn::Started { terms, task } };
     let draft = Draft { by, ..desk.draft(None, event) };
     let entry = store.journal().append(draft)?;
-    let of = recall(store, &id)?
-        .ok_or_else(|| CliError::failed("the journal does not have the loop that was started"))?;
+    let recalled = || -> Result<Loop, CliError> {
+        recall(store, &id)?
+            .ok_or_else(|| CliError::failed("the journal does not have the loop that was started"))
+    };
+    let of = recalled()?;
     crate::subjects::iteration::Face::entry(teller, &of, &entry);
-    Ok(of)
+    let pause = control::pause(store)?.filter(|_| of.paused_by().is_none());
+    match pause.and_then(|by| loops::ordered(&of, Order::Pause, &by)) {
+        // What holds everything in the project holds this loop, too.
+        Some(draft) => {
+            store.journal().append(draft)?;
+            recalled()
+        }
+        None => Ok(of),
+    }
 }
 
 /// Returns which loop is meant, and how it stands.
@@ -196,7 +213,7 @@ fn which(args: &Args, store: &Store) -> Result<(LoopId, Option<Loop>), CliError>
         return Ok((id.clone(), recall(store, id)?));
     }
     let has_task = args.task.is_some() || args.task_file.is_some();
-    let known = super::status::known(store)?;
+    let known = loops::known(store)?;
     let open: Vec<&Loop> =
         known.iter().filter(|of| !matches!(of.standing(), Standing::Ended(_))).collect();
     match (open.as_slice(), has_task) {
@@ -265,6 +282,7 @@ fn exit_of(ending: &Ending) -> ExitCode {
         Ending::Over(LoopEnd::Limit(_) | LoopEnd::Stuck | LoopEnd::Failed { .. }) => {
             Exit::Failed.into()
         }
+        Ending::CalledOff => Exit::Failed.into(),
         Ending::NeedsPerson(_) => Exit::NeedsPerson.into(),
         Ending::Stopped(SIGINT) => Exit::Interrupted.into(),
         Ending::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),

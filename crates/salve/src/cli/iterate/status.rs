@@ -1,13 +1,20 @@
-//! `salve loop status`: how loops stand.
+//! `salve loop status`: how loops stand, who runs them, and what a person can do.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use salve_core::event::{Entry, Event, LoopId, TestsVerdict};
-use salve_core::iteration::{Loop, Now, State, state};
+use jiff::{SignedDuration, Timestamp};
+use salve_core::event::{Event, LoopId, Process, TestsVerdict};
+use salve_core::iteration::{Loop, Now, Standing, State, Status, state};
+use salve_core::recovery::{Asked, Chronicle, Course};
+use salve_core::scrub::Scrubber;
+use serde::Serialize;
 
-use super::super::project::locate;
+use super::super::events::visible;
+use super::super::project::{locate, scrubber};
 use super::super::{CliError, Exit, Output};
+use crate::heal::loops;
+use crate::process;
 use crate::store::{Filter, Store, StoreError};
 
 /// Arguments of `salve loop status`.
@@ -18,23 +25,57 @@ pub(super) struct Args {
     id: Option<LoopId>,
 }
 
-/// Returns all loops of the project, in the order of their names.
-pub(super) fn known(store: &Store) -> Result<Vec<Loop>, StoreError> {
-    let entries = store.journal().read(0, &Filter::default().kind("loop"), usize::MAX)?;
-    let name = |entry: &Entry| match &entry.event {
-        Event::Loop { id, .. } => Some(id.clone()),
-        _ => None,
-    };
-    let ids: BTreeSet<LoopId> = entries.iter().filter_map(name).collect();
-    Ok(ids.iter().filter_map(|id| Loop::replay(id, &entries).ok()).collect())
+/// Who runs a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Runner {
+    /// A process that lives.
+    Alive,
+    /// A process that is gone: it was killed.
+    Gone,
+    /// Nobody, as it should be.
+    Nobody,
+}
+
+/// How a loop stands, and what a person can do.
+#[derive(Debug, Serialize)]
+struct Report {
+    version: u32,
+    loop_id: LoopId,
+    /// Who runs it, or serves it if it is somebody else's.
+    runner: Runner,
+    /// How it stands; nothing where it is somebody else's loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+    /// What a person is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    question: Option<Question>,
+    /// What a person can type.
+    next: Vec<String>,
+}
+
+/// What a person is asked.
+#[derive(Debug, Serialize)]
+struct Question {
+    since: Timestamp,
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+}
+
+impl Question {
+    fn of(asked: &Asked) -> Self {
+        let command = asked.command.as_ref().map(ToString::to_string);
+        Self { since: asked.at, reason: asked.reason.to_string(), command }
+    }
 }
 
 /// Shows how loops stand.
 pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     let store = Store::open_existing(&locate(out)?)?;
-    let known = store.as_ref().map(known).transpose()?.unwrap_or_default();
-    let wanted = |of: &&Loop| args.id.as_ref().is_none_or(|id| of.id() == id);
-    let shown: Vec<&Loop> = known.iter().filter(wanted).collect();
+    let reports = store.as_ref().map(reports).transpose()?.unwrap_or_default();
+    let wanted = |one: &&Report| args.id.as_ref().is_none_or(|id| one.loop_id == *id);
+    let shown: Vec<&Report> = reports.iter().filter(wanted).collect();
     if let (Some(id), []) = (&args.id, shown.as_slice()) {
         return Err(CliError::failed(format!("there is no loop `{id}`"))
             .hint("list them: salve loop status"));
@@ -42,17 +83,151 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     if shown.is_empty() && !out.json() {
         out.remark("no loop yet; start one: salve loop run --task \"…\"");
     }
-    for of in shown {
-        let state = state(of, &Now::NoRecovery);
+    for report in shown {
         match out.json() {
-            true => out.fact(&state)?,
-            false => writeln!(out.stdout(), "{}", line(&state))?,
+            true => out.fact(report)?,
+            false => writeln!(out.stdout(), "{}", lines(report, Timestamp::now()).join("\n    "))?,
         }
     }
     Ok(Exit::Well)
 }
 
-fn line(state: &State) -> String {
+/// Returns how every loop of a project stands, in the order of their names.
+fn reports(store: &Store) -> Result<Vec<Report>, StoreError> {
+    let scrubber = scrubber();
+    let mut reports = BTreeMap::new();
+    for of in loops::known(store)? {
+        reports.insert(of.id().clone(), of_own(store, &of, &scrubber)?);
+    }
+    for (id, by) in attached(store)? {
+        if !reports.contains_key(&id) {
+            let report = of_other(store, id.clone(), by.as_ref(), &scrubber)?;
+            reports.extend(report.map(|report| (id, report)));
+        }
+    }
+    Ok(reports.into_values().collect())
+}
+
+/// Reads what happened in a loop's recoveries.
+fn chronicle(store: &Store, id: &LoopId) -> Result<Chronicle, StoreError> {
+    let mut chronicle = Chronicle::new(id.as_str());
+    for entry in store.journal().read(0, &Filter::default(), usize::MAX)? {
+        chronicle.take(&entry);
+    }
+    Ok(chronicle)
+}
+
+fn of_own(store: &Store, of: &Loop, scrubber: &Scrubber) -> Result<Report, StoreError> {
+    let chronicle = chronicle(store, of.id())?;
+    let asks = chronicle.awaiting();
+    let now = asks.map_or(Now::NoRecovery, |course| Now::Asking(course.id()));
+    let is_gone = of.driver().is_none_or(|driver| process::is_gone(driver, scrubber));
+    let runner = match (of.standing(), is_gone) {
+        (Standing::Running | Standing::Parked { .. }, true) => Runner::Gone,
+        (_, false) => Runner::Alive,
+        (Standing::Waits { .. } | Standing::Stopped | Standing::Ended(_), true) => Runner::Nobody,
+    };
+    let id = of.id();
+    let mut next = answers(asks, id);
+    if of.paused_by().is_some() {
+        next.push(format!("salve resume --loop {id}"));
+    }
+    let is_over = matches!(of.standing(), Standing::Ended(_));
+    if runner != Runner::Alive && !is_over {
+        next.push(format!("salve loop run --id {id}"));
+    }
+    Ok(Report {
+        version: 1,
+        loop_id: id.clone(),
+        runner,
+        state: Some(state(of, &now)),
+        question: asks.and_then(Course::pending).map(Question::of),
+        next,
+    })
+}
+
+/// Returns how somebody else's loop stands that Salve serves, or that waits for a person.
+fn of_other(
+    store: &Store,
+    id: LoopId,
+    by: Option<&Process>,
+    scrubber: &Scrubber,
+) -> Result<Option<Report>, StoreError> {
+    let chronicle = chronicle(store, &id)?;
+    let asks = chronicle.awaiting();
+    let runner = match by {
+        Some(process) if !process::is_gone(process, scrubber) => Runner::Alive,
+        Some(_) => Runner::Gone,
+        None => Runner::Nobody,
+    };
+    if runner != Runner::Alive && asks.is_none() {
+        return Ok(None);
+    }
+    let question = asks.and_then(Course::pending).map(Question::of);
+    let next = answers(asks, &id);
+    Ok(Some(Report { version: 1, loop_id: id, runner, state: None, question, next }))
+}
+
+/// Returns the loops of others that Salve was attached to, and by which process it is still.
+fn attached(store: &Store) -> Result<BTreeMap<LoopId, Option<Process>>, StoreError> {
+    let filter = Filter::default().kind("loop_attached").kind("loop_detached");
+    let mut attached = BTreeMap::new();
+    for entry in store.journal().read(0, &filter, usize::MAX)? {
+        match &entry.event {
+            Event::LoopAttached { id } => {
+                attached.insert(id.clone(), entry.by.process().cloned());
+            }
+            Event::LoopDetached { id } => {
+                attached.insert(id.clone(), None);
+            }
+            _ => {}
+        }
+    }
+    Ok(attached)
+}
+
+fn answers(asks: Option<&Course>, id: &LoopId) -> Vec<String> {
+    let words = match asks {
+        Some(_) => ["approve", "reject", "resolve"].as_slice(),
+        None => &[],
+    };
+    words.iter().map(|word| format!("salve {word}-recovery --loop {id}")).collect()
+}
+
+/// Returns what is shown of a loop: a line, and what belongs to it.
+fn lines(report: &Report, now: Timestamp) -> Vec<String> {
+    let id = &report.loop_id;
+    let mut lines = vec![match &report.state {
+        Some(state) => line(state, now),
+        None => {
+            let status = match report.question {
+                Some(_) => Status::AwaitingHuman.as_str(),
+                None => "served",
+            };
+            format!("{id:<20} {status} · somebody else's loop")
+        }
+    }];
+    if let Some(state) = &report.state {
+        lines.extend(state.paused_by.as_ref().map(|by| format!("paused by {by}")));
+        let why = state.reason.as_ref().filter(|_| state.paused_by.is_none());
+        lines.extend(why.map(|why| visible(why.as_str())));
+    }
+    if report.runner == Runner::Gone {
+        lines.push(match report.state {
+            Some(_) => "nobody runs it: its process is gone".to_owned(),
+            None => "nobody serves it: start `salve loop attach` again".to_owned(),
+        });
+    }
+    if let Some(Question { since, reason, command }) = &report.question {
+        let what = command.as_ref().map(|command| format!("may `{command}` run? "));
+        let what = visible(&what.unwrap_or_default());
+        lines.push(format!("asks since {since:.0}: {what}{}", visible(reason)));
+    }
+    lines.extend(report.next.iter().cloned());
+    lines
+}
+
+fn line(state: &State, now: Timestamp) -> String {
     let tests = match state.tests {
         Some(TestsVerdict::Green) => " · tests green",
         Some(TestsVerdict::Red) => " · tests red",
@@ -60,8 +235,33 @@ fn line(state: &State) -> String {
         None => "",
     };
     let role = state.role.as_ref().map(|role| format!(" · {role}")).unwrap_or_default();
-    let until = state.resumes_at.map(|at| format!(" until {at}")).unwrap_or_default();
-    let why = state.reason.as_ref().map(|why| format!("\n    {why}")).unwrap_or_default();
+    let until = state.resumes_at.map(|at| format!(" until {at:.0}{}", in_time(at, now)));
     let (id, status, iteration) = (&state.loop_id, state.status.as_str(), state.iteration);
-    format!("{id:<20} {status}{until} · iteration {iteration}{role}{tests}{why}")
+    format!("{id:<20} {status}{} · iteration {iteration}{role}{tests}", until.unwrap_or_default())
+}
+
+/// Returns how long it is until then, for people.
+fn in_time(at: Timestamp, now: Timestamp) -> String {
+    let left = at.duration_since(now).max(SignedDuration::ZERO);
+    let (hours, minutes) = (left.as_hours(), left.as_mins() % 60);
+    match (hours, minutes) {
+        (0, 0) => format!(", in {} s", left.as_secs()),
+        (0, minutes) => format!(", in {minutes} min"),
+        (hours, minutes) => format!(", in {hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_is_left_is_told_as_people_tell_it() {
+        let now = Timestamp::UNIX_EPOCH;
+        for (seconds, want) in
+            [(-5, ", in 0 s"), (59, ", in 59 s"), (600, ", in 10 min"), (7_260, ", in 2 h 1 min")]
+        {
+            assert_eq!(in_time(now + SignedDuration::from_secs(seconds), now), want);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! One loop, from where it stands to where this run of Salve leaves it.
 
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve_core::event::{Event, LoopEnd, LoopId, RecoveryEnd, Turn};
@@ -14,12 +14,15 @@ use super::{Driver, Ending, Input, LoopError};
 use crate::config::Reload;
 use crate::heal::loop_files::{FilesError, LoopFiles};
 use crate::heal::loops::{self, Recovered, Recovery, Sought};
-use crate::heal::millis;
 use crate::heal::run::Ran;
+use crate::heal::{Presence, millis};
 use crate::store::{Filter, Store, StoreError};
 
 /// How long to wait at most before the clock is looked at again; it may have been set.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// How long a pause in the midst of a loop is waited out where nobody is there.
+const PAUSE: Duration = Duration::from_secs(5 * 60);
 
 /// Returns a loop as the journal has it, if it was ever started.
 pub fn recall(store: &Store, id: &LoopId) -> Result<Option<Loop>, StoreError> {
@@ -31,40 +34,54 @@ pub fn recall(store: &Store, id: &LoopId) -> Result<Option<Loop>, StoreError> {
 pub(super) struct Course<'d, 'a> {
     pub(super) driver: &'d mut Driver<'a>,
     pub(super) of: Loop,
-    files: LoopFiles,
+    pub(super) files: LoopFiles,
     /// How the tests came out last, if they ran in this run of Salve.
     pub(super) ran: Option<Ran>,
     /// The signal by which the user wants it to end.
     pub(super) stopping: Option<i32>,
+    /// Whether anything was begun in this run of Salve.
+    begun: bool,
+    /// Since when it has been held by a pause.
+    held: Option<Instant>,
 }
 
 impl Driver<'_> {
     /// Takes a loop that was started on to its end, or to where it cannot go on by itself.
     pub fn run(&mut self, of: Loop) -> Result<Ending, LoopError> {
-        self.desk.go_on_from(of.since());
+        self.desk.go_on_from(of.clock());
         self.folder.make(of.task())?;
         let (dir, root) = (self.folder.dir().to_path_buf(), self.project.root());
         let files = LoopFiles::new(dir, root, of.id().as_str());
-        Course { driver: self, of, files, ran: None, stopping: None }.live()
+        let (ran, stopping, begun, held) = (None, None, false, None);
+        Course { driver: self, of, files, ran, stopping, begun, held }.live()
     }
 }
 
 impl Course<'_, '_> {
     fn live(&mut self) -> Result<Ending, LoopError> {
         loop {
+            self.heed()?;
             self.tell()?;
-            self.heed();
             if let Some(signal) = self.stopping {
                 self.say(Turn::Stopped {})?;
                 self.tell()?;
                 return Ok(Ending::Stopped(signal));
             }
-            match self.of.next(self.now()) {
+            let next = self.of.next(self.now());
+            if !matches!(next, Move::Hold(_)) {
+                self.held = None;
+            }
+            match next {
+                Move::Hold(by) => {
+                    if let Some(ending) = self.hold(&by)? {
+                        return Ok(ending);
+                    }
+                }
                 Move::Begin(_) => self.begin()?,
                 Move::Role { role, attempt } => self.role(&role, attempt)?,
                 Move::Tests => self.tests()?,
                 Move::Recover => self.recover()?,
-                Move::Wait(until) => self.wait(until),
+                Move::Wait(until) => self.wait(until)?,
                 Move::End(why) => self.end(why)?,
                 Move::Person(reason) => return Ok(Ending::NeedsPerson(reason)),
                 Move::Over => return Ok(self.over()),
@@ -75,11 +92,41 @@ impl Course<'_, '_> {
     fn over(&self) -> Ending {
         match self.of.standing() {
             Standing::Ended(why) => Ending::Over(why.clone()),
-            Standing::Running
-            | Standing::Parked { .. }
-            | Standing::Waits { .. }
-            | Standing::Stopped => Ending::Stopped(0),
+            Standing::Stopped => Ending::CalledOff,
+            Standing::Running | Standing::Parked { .. } | Standing::Waits { .. } => {
+                Ending::Stopped(0)
+            }
         }
+    }
+
+    /// Waits in a pause for somebody to let it go on; returns how it ends where nobody is there.
+    fn hold(&mut self, by: &Scrubbed) -> Result<Option<Ending>, LoopError> {
+        let since = match self.held {
+            Some(since) => since,
+            None => {
+                let now = Instant::now();
+                self.held = Some(now);
+                let id = self.of.id();
+                self.note(&format!(
+                    "the loop is paused by {by}\n\
+                     write RESUME to .salve/CONTROL.md, or: salve resume --loop {id}"
+                ));
+                now
+            }
+        };
+        let patience = match (self.driver.presence, self.begun) {
+            (Presence::Attended, _) => Duration::MAX,
+            // What was begun may be about to be resumed.
+            (Presence::Unattended, true) => PAUSE,
+            (Presence::Unattended, false) => Duration::ZERO,
+        };
+        let left = patience.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            let reason = format!("the loop is paused by {by}");
+            return Ok(Some(Ending::NeedsPerson(self.driver.desk.scrubber.scrub(&reason))));
+        }
+        self.listen(left)?;
+        Ok(None)
     }
 
     /// Returns the time; a clock that was set back or jumped ahead makes no wait longer.
@@ -87,11 +134,19 @@ impl Course<'_, '_> {
         self.driver.desk.now().max(Timestamp::now())
     }
 
-    /// Writes what happened.
+    /// Writes what happened; what somebody ordered just before is taken in first, as in a replay.
     pub(super) fn say(&mut self, what: Turn) -> Result<(), StoreError> {
         let iteration = self.of.iteration() + u32::from(matches!(what, Turn::Began { .. }));
         let event = Event::Loop { id: self.of.id().clone(), iteration, what };
-        for entry in self.driver.desk.note(vec![event])? {
+        self.driver.desk.note(vec![event])?;
+        self.catch_up()
+    }
+
+    /// Takes in what the journal says of the loop.
+    fn catch_up(&mut self) -> Result<(), StoreError> {
+        let filter = Filter::default().kind("loop");
+        let journal = self.driver.desk.store.journal();
+        for entry in journal.read(self.of.last_seq(), &filter, usize::MAX)? {
             // What is refused stands in the journal and changes nothing, as in a replay.
             if self.of.step(&entry).is_ok() {
                 self.driver.face.entry(&self.of, &entry);
@@ -123,12 +178,39 @@ impl Course<'_, '_> {
     }
 
     /// Takes in what came while nothing was waited for.
-    fn heed(&mut self) {
+    fn heed(&mut self) -> Result<(), StoreError> {
+        self.catch_up()?;
         while let Ok(input) = self.driver.inbox.1.try_recv() {
-            if let Input::Stop(signal) = input {
-                self.stopping = Some(signal);
-            }
+            self.take(input)?;
         }
+        Ok(())
+    }
+
+    /// Takes in what concerns the loop as a whole.
+    pub(super) fn take(&mut self, input: Input) -> Result<(), StoreError> {
+        match input {
+            Input::Stop(signal) => self.stopping = Some(signal),
+            Input::News => self.catch_up()?,
+            Input::Note(text) => self.note(&text),
+            Input::Ran(_) | Input::Agent(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Tells whether what runs now is to be ended.
+    pub(super) fn is_called_off(&self) -> bool {
+        self.stopping.is_some() || self.of.is_called_off()
+    }
+
+    /// Waits for so long, or until somebody wants something.
+    fn listen(&mut self, left: Duration) -> Result<(), StoreError> {
+        match self.driver.inbox.1.recv_timeout(left.min(LOOK)) {
+            Ok(input) => self.take(input)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            // Nobody could ever tell us anything again.
+            Err(RecvTimeoutError::Disconnected) => self.stopping = Some(0),
+        }
+        Ok(())
     }
 
     /// Looks at the settings and begins an iteration.
@@ -164,7 +246,7 @@ impl Course<'_, '_> {
             }
         }
         self.driver.recover.take_over(self.driver.live.current());
-        self.ran = None;
+        (self.ran, self.begun) = (None, true);
         let terms = Box::new(self.driver.plan.terms.clone());
         Ok(self.say(Turn::Began { terms })?)
     }
@@ -179,19 +261,27 @@ impl Course<'_, '_> {
             self.say(Turn::RecoveryBegan {})?;
             self.tell()?;
         }
+        if !self.of.is_recovering() {
+            // Somebody ordered otherwise.
+            return Ok(());
+        }
         let tests = (self.of.id(), &self.driver.plan.tests);
         let sought = Sought {
             iteration: self.of.iteration(),
             first: self.ran.clone(),
             since: self.of.run_since(),
-            began: self.of.began(),
+            began: self.driver.desk.on_the_wall(self.of.began()),
             dir: self.driver.folder.dir().to_path_buf(),
         };
         let Recovery { how, worked } = self.driver.recover.recover(tests, sought)?;
+        self.heed()?;
+        self.begun = true;
         let (how, ran) = match how {
             Recovered::Executes(ran) => (RecoveryEnd::Well, Some(ran)),
             Recovered::NotInfrastructure(ran) => (RecoveryEnd::NotInfrastructure, Some(ran)),
             Recovered::Declined(ran) => (RecoveryEnd::Rejected, ran),
+            // What is held has nothing to decide; it is said when it is waited for.
+            Recovered::NeedsPerson if self.of.paused_by().is_some() => return Ok(()),
             Recovered::NeedsPerson => (RecoveryEnd::NeedsPerson, None),
             Recovered::Stopped(signal) => {
                 self.stopping = Some(signal);
@@ -206,14 +296,8 @@ impl Course<'_, '_> {
     }
 
     /// Waits until then, or until somebody wants something.
-    fn wait(&mut self, until: Timestamp) {
-        let left = Duration::try_from(until.duration_since(self.now())).unwrap_or_default();
-        match self.driver.inbox.1.recv_timeout(left.min(LOOK)) {
-            Ok(Input::Stop(signal)) => self.stopping = Some(signal),
-            Ok(Input::Ran(_) | Input::Agent(_)) | Err(RecvTimeoutError::Timeout) => {}
-            // Nobody could ever tell us anything again.
-            Err(RecvTimeoutError::Disconnected) => self.stopping = Some(0),
-        }
+    fn wait(&mut self, until: Timestamp) -> Result<(), StoreError> {
+        self.listen(Duration::try_from(until.duration_since(self.now())).unwrap_or_default())
     }
 
     fn end(&mut self, why: LoopEnd) -> Result<(), LoopError> {

@@ -29,9 +29,9 @@ pub use report::why;
 
 use crate::agent::AgentEvent;
 use crate::config::{Config, Live};
-use crate::heal::Desk;
 use crate::heal::loops::{Recovery, Sought};
 use crate::heal::run::Ran;
+use crate::heal::{Desk, Presence};
 use crate::process::Care;
 use crate::project::Project;
 use crate::store::StoreError;
@@ -43,6 +43,10 @@ pub enum Input {
     Ran(Ran),
     /// The agent of the role at work did something.
     Agent(AgentEvent),
+    /// Something was written to the journal about a loop.
+    News,
+    /// Something that a person should know.
+    Note(String),
     /// The user wants it to end, by this signal.
     Stop(i32),
 }
@@ -77,6 +81,8 @@ pub enum Ending {
     Over(LoopEnd),
     /// A person has to do something first.
     NeedsPerson(Scrubbed),
+    /// A person called it off.
+    CalledOff,
     /// The user wanted it to end, by this signal.
     Stopped(i32),
 }
@@ -119,4 +125,6 @@ pub struct Driver<'a> {
     pub inbox: (Sender<Input>, Receiver<Input>),
     /// Who is shown what happens.
     pub face: &'a mut dyn Face,
+    /// Whether somebody is there.
+    pub presence: Presence,
 }

@@ -32,9 +32,13 @@ impl Course<'_, '_> {
     pub(super) fn role(&mut self, name: &Scrubbed, attempt: u32) -> Result<(), LoopError> {
         let role = self.driver.plan.role(name.as_str()).cloned();
         let before = role.as_ref().map(|role| self.driver.folder.stamps(&role.writes));
-        let task = role.as_ref().map(|role| self.task(role));
+        let task = role.as_ref().map(|role| self.task(role)).transpose()?;
         self.say(Turn::RoleBegan { role: name.clone(), attempt })?;
         self.tell()?;
+        if !self.of.is_at_work() {
+            // Somebody ordered otherwise.
+            return Ok(());
+        }
         let kept = self.keep_work();
         let (Some(role), Some(before), Some(task)) = (role, before, task) else {
             let text = format!("there is no role `{name}` in the settings: add loop.roles.{name}");
@@ -76,15 +80,12 @@ impl Course<'_, '_> {
     }
 
     /// Returns what a role's agent is to do.
-    fn task(&self, role: &RolePlan) -> Task {
+    fn task(&mut self, role: &RolePlan) -> Result<Task, StoreError> {
+        let notes = self.notes()?;
         let (driver, of) = (&self.driver, &self.of);
         let folder = &driver.folder;
         let writes: Vec<String> = role.writes.iter().map(|name| folder.below(name)).collect();
         let recovery = role.proposes.then(|| folder.below("recovery.json"));
-        let notes = match of.refused() {
-            Some(Refusal::Weakened) => self.weakenings(),
-            Some(Refusal::Red | Refusal::NotExecuted) | None => Vec::new(),
-        };
         let prompt = brief(&Brief {
             of,
             role: &role.name,
@@ -104,7 +105,7 @@ impl Course<'_, '_> {
             ("SALVE_ROLE", role.name.clone()),
             ("SALVE_ITERATION", of.iteration().to_string()),
         ];
-        Task {
+        Ok(Task {
             agent: role.agent.name.clone(),
             prompt,
             dir: driver.project.root().to_path_buf(),
@@ -119,7 +120,21 @@ impl Course<'_, '_> {
                 work: None,
                 money_micros: left(Resource::MoneyMicros),
             },
-        }
+        })
+    }
+
+    /// Returns what a role should know besides how the loop stands: how tests were weakened, and
+    /// what people answered when they were asked about a recovery.
+    fn notes(&mut self) -> Result<Vec<Scrubbed>, StoreError> {
+        let mut notes = match self.of.refused() {
+            Some(Refusal::Weakened) => self.weakenings(),
+            Some(Refusal::Red | Refusal::NotExecuted) | None => Vec::new(),
+        };
+        let desk = &self.driver.desk;
+        let chronicle = self.files.chronicle(desk.store)?;
+        let answers = chronicle.answers(self.of.iteration()).filter(|answer| answer.is_news());
+        notes.extend(answers.map(|answer| desk.scrubber.scrub(&answer.to_string())));
+        Ok(notes)
     }
 
     /// Keeps the files as they are before a role begins; returns under which name.
@@ -167,11 +182,14 @@ impl Course<'_, '_> {
                     let role = self.driver.desk.scrubber.scrub(&role.name);
                     self.say(Turn::Charged { role, spent })?;
                 }
-                Input::Agent(AgentEvent::Activity(_)) | Input::Ran(_) => {}
-                Input::Stop(signal) => {
-                    self.stopping = Some(signal);
-                    hired.stop();
-                }
+                other @ (Input::Agent(AgentEvent::Activity(_))
+                | Input::Ran(_)
+                | Input::News
+                | Input::Note(_)
+                | Input::Stop(_)) => self.take(other)?,
+            }
+            if self.is_called_off() {
+                hired.stop();
             }
         }
     }

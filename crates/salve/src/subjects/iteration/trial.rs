@@ -33,14 +33,15 @@ impl Course<'_, '_> {
         let ran = loop {
             match self.hear() {
                 Input::Ran(ran) => break ran,
-                Input::Stop(signal) => {
-                    self.stopping = Some(signal);
-                    stopper.stop();
+                other @ (Input::Agent(_) | Input::News | Input::Note(_) | Input::Stop(_)) => {
+                    self.take(other)?;
                 }
-                Input::Agent(_) => {}
+            }
+            if self.is_called_off() {
+                stopper.stop();
             }
         };
-        if ran.stopped || self.stopping.is_some() {
+        if ran.stopped || self.is_called_off() {
             return Ok(());
         }
         self.tested(ran, tree)

@@ -1,0 +1,90 @@
+//! `salve pause`, `resume` and `abort`: orders to an incident or to a loop.
+
+use std::io::Write as _;
+
+use jiff::Timestamp;
+use salve_core::event::{Actor, Draft, Event, LoopId, Order};
+use salve_core::repair;
+use serde::Serialize;
+
+use super::{By, refuse_agents, say, speaker, tried};
+use crate::cli::{CliError, Exit, Output, events, project};
+use crate::heal::{loops, unfinished};
+use crate::process;
+use crate::store::Journal;
+
+/// Which incident or loop is ordered, and by whom.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Steer {
+    /// The incident's id; its first digits will do, with or without `heal-`
+    #[arg(required_unless_present = "of")]
+    id: Option<String>,
+    /// The loop's id, instead of an incident's
+    #[arg(long = "loop", value_name = "ID", conflicts_with = "id")]
+    of: Option<LoopId>,
+    #[command(flatten)]
+    by: By,
+}
+
+/// What a loop was told, for `--json`.
+#[derive(Debug, Serialize)]
+struct Steered<'s> {
+    version: u32,
+    loop_id: &'s str,
+    by: &'s str,
+    said: &'s str,
+    seq: u64,
+}
+
+/// Gives an order to an incident or to a loop.
+pub(in crate::cli) fn steer(args: &Steer, order: Order, out: &Output) -> Result<Exit, CliError> {
+    if let Some(id) = &args.of {
+        return steer_loop(id, order, &args.by, out);
+    }
+    let id = args.id.as_deref().unwrap_or_default();
+    let find = |journal: Journal<'_>| events::find(journal, id);
+    say(find, &args.by, out, |_| Ok(Event::Ordered { order }))
+}
+
+/// Gives an order to a loop, and to what it is recovering from.
+fn steer_loop(id: &LoopId, order: Order, by: &By, out: &Output) -> Result<Exit, CliError> {
+    refuse_agents("steer a loop")?;
+    let store = project::open_store(out)?;
+    let scrubber = project::scrubber();
+    let by = Actor::Person { name: speaker(by.name.as_deref(), &store, &scrubber) };
+    let known = loops::known(&store)?;
+    let of = known.iter().find(|of| of.id() == id).ok_or_else(|| {
+        CliError::failed(format!("there is no loop `{id}`")).hint("list them: salve loop status")
+    })?;
+    let mut drafts: Vec<Draft> = loops::ordered(of, order, &by).into_iter().collect();
+    let subject = loops::subject(id.as_str(), &scrubber);
+    for incident in unfinished(&store, &subject)? {
+        let event = Event::Ordered { order };
+        let (at, incident_id) = (Timestamp::now(), Some(incident.id()));
+        let draft = Draft { at, by: by.clone(), incident: incident_id, event };
+        drafts.extend(tried(&incident, &draft).is_ok().then_some(draft));
+    }
+    if drafts.is_empty() {
+        return Err(CliError::failed(format!("the loop `{id}` does not take this"))
+            .hint(format!("salve loop status {id}")));
+    }
+    let seq = store.journal().append_all(drafts)?.first().map_or(0, |entry| entry.seq);
+    let said = match order {
+        Order::Pause => "paused",
+        Order::Resume => "resumed",
+        Order::Abort => "stopped",
+        Order::Skip => "left a role of",
+        Order::Escalate => "wants to be asked about",
+        Order::Retry => "tries again",
+    };
+    let by = repair::who(&by);
+    if out.json() {
+        out.fact(&Steered { version: 1, loop_id: id.as_str(), by: &by, said, seq })?;
+        return Ok(Exit::Well);
+    }
+    writeln!(out.stdout(), "loop {id}  {} {said} it", events::visible(&by))?;
+    if of.driver().is_none_or(|driver| process::is_gone(driver, &scrubber)) {
+        out.remark(format_args!("  nobody runs it now; go on with: salve loop run --id {id}"));
+    }
+    Ok(Exit::Well)
+}
