@@ -111,22 +111,44 @@ pub fn test(plan: &Plan, project: &Project) -> Vec<Tried> {
 /// What is under way then gets a moment to arrive.
 #[derive(Debug)]
 pub struct Notifier {
+    project: Project,
+    scrubber: Scrubber,
+    /// Where nobody is to be told, nothing is begun.
+    office: Option<Office>,
+}
+
+/// Whoever carries messages, and the way to them.
+#[derive(Debug)]
+struct Office {
     post: Sender<Input>,
     postman: Option<JoinHandle<()>>,
 }
 
 impl Notifier {
     /// Begins to tell others of what this process writes to the journal from now on.
+    pub fn start(project: &Project, plan: Plan, scrubber: &Scrubber) -> Result<Self, StoreError> {
+        let (project, scrubber) = (project.clone(), scrubber.clone());
+        let mut notifier = Self { project, scrubber, office: None };
+        notifier.take_over(plan)?;
+        Ok(notifier)
+    }
+
+    /// Tells by another plan from now on; what was written before is told by the old one.
     ///
-    /// Where nobody is to be told, nothing is begun.
-    pub fn start(
-        project: &Project,
-        plan: Plan,
-        scrubber: &Scrubber,
-    ) -> Result<Option<Self>, StoreError> {
-        if plan.is_empty() {
-            return Ok(None);
+    /// What was not taken yet is tried again where the new plan says.
+    pub fn take_over(&mut self, plan: Plan) -> Result<(), StoreError> {
+        match &self.office {
+            // One whose carrier died has told what it could.
+            Some(office) => drop(office.post.send(Input::Plan(plan))),
+            None if plan.is_empty() => {}
+            None => self.office = Some(Office::open(&self.project, plan, &self.scrubber)?),
         }
+        Ok(())
+    }
+}
+
+impl Office {
+    fn open(project: &Project, plan: Plan, scrubber: &Scrubber) -> Result<Self, StoreError> {
         let (ears, desk) = (Store::open(project)?, Store::open(project)?);
         let after = desk.journal().last_seq()?;
         let (post, inbox) = mpsc::channel();
@@ -136,11 +158,11 @@ impl Notifier {
         let builder = std::thread::Builder::new().name("notices".to_owned());
         // Without a thread nobody is told; what is under care goes on.
         let postman = builder.stack_size(512 << 10).spawn(move || postman.work()).ok();
-        Ok(Some(Self { post, postman }))
+        Ok(Self { post, postman })
     }
 }
 
-impl Drop for Notifier {
+impl Drop for Office {
     fn drop(&mut self) {
         let told = self.post.send(Input::Finish);
         if let (Ok(()), Some(postman)) = (told, self.postman.take()) {

@@ -33,10 +33,14 @@ const OLDEST: SignedDuration = SignedDuration::from_hours(24);
 pub(super) enum Input {
     /// Entries that appeared in the journal.
     Entries(Vec<Entry>),
+    /// The settings say something else from now on.
+    Plan(Plan),
     /// A message was sent.
     Sent {
         /// The entry it is about.
         entry: u64,
+        /// Where it was sent to.
+        url: String,
         /// What came of it.
         sent: Sent,
     },
@@ -48,7 +52,8 @@ pub(super) enum Input {
 #[derive(Debug)]
 struct Job {
     id: String,
-    url: String,
+    /// What it tells of; where that goes is the plan's business, which may change.
+    moment: Moment,
     body: Arc<str>,
     attempt: u32,
     state: State,
@@ -102,7 +107,8 @@ impl Postman {
             self.send_due();
             match self.inbox.recv_timeout(self.pause()) {
                 Ok(Input::Entries(entries)) => self.hear(&entries),
-                Ok(Input::Sent { entry, sent }) => self.sent(entry, sent),
+                Ok(Input::Plan(plan)) => self.take_over(plan),
+                Ok(Input::Sent { entry, url, sent }) => self.sent(entry, url, sent),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Input::Finish) | Err(RecvTimeoutError::Disconnected) => return self.finish(),
             }
@@ -137,6 +143,31 @@ impl Postman {
         }
     }
 
+    /// Goes by another plan; what was written until now is still told by the old one.
+    fn take_over(&mut self, plan: Plan) {
+        self.catch_up();
+        self.plan = Arc::new(plan);
+        let is_orphan = |job: &Job| self.plan.hook(job.moment).is_none();
+        let orphans: Vec<u64> =
+            self.jobs.iter().filter(|(_, job)| is_orphan(job)).map(|(&entry, _)| entry).collect();
+        for entry in orphans {
+            self.jobs.remove(&entry);
+            self.note(
+                entry,
+                dropped("the settings have no address for it any more", &self.scrubber),
+            );
+        }
+    }
+
+    /// Takes in what the journal has by now.
+    fn catch_up(&mut self) {
+        let kinds = Moment::KINDS.map(str::to_owned).to_vec();
+        let filter = Filter { kinds, ..Filter::default() };
+        if let Ok(entries) = self.store.journal().read(self.seen, &filter, usize::MAX) {
+            self.hear(&entries);
+        }
+    }
+
     /// Takes in what this process wrote to the journal.
     fn hear(&mut self, entries: &[Entry]) {
         let me = Actor::Salve(self.me.clone());
@@ -152,7 +183,7 @@ impl Postman {
     /// Makes a message of an entry, if somebody wants to be told.
     fn take_up(&mut self, entry: &Entry) {
         let Some(moment) = Moment::of(&entry.event) else { return };
-        let Some(url) = self.plan.hook(moment).map(str::to_owned) else { return };
+        let Some(url) = self.plan.hook(moment) else { return };
         let all = self.incident_of(entry);
         let told: Vec<Entry> = all.iter().filter(|one| one.seq <= entry.seq).cloned().collect();
         let (now, then) = (Tale::of(&all).ok(), Tale::of(&told).ok());
@@ -162,7 +193,7 @@ impl Postman {
         }
         let name = name_of(self.store.project());
         let Some(message) = Message::of(entry, then.as_ref(), &name) else { return };
-        if self.gone.contains(&url) {
+        if self.gone.iter().any(|gone| gone == url) {
             return self.note(entry.seq, dropped("its address is gone for good", &self.scrubber));
         }
         if self.jobs.len() >= MOST {
@@ -172,7 +203,7 @@ impl Postman {
         self.note(entry.seq, Delivery::Due);
         let job = Job {
             id: message_id(entry),
-            url,
+            moment,
             body: self.scrubber.scrub(&message.body()).as_str().into(),
             attempt: 0,
             state: State::Due(Instant::now()),
@@ -233,24 +264,27 @@ impl Postman {
         let is_due = |job: &Job| matches!(job.state, State::Due(at) if at <= now);
         let due = self.jobs.iter_mut().filter(|(_, job)| is_due(job));
         for (&entry, job) in due.take(AT_ONCE.saturating_sub(out)) {
+            // Whatever has no address any more was dropped when the plan changed.
+            let Some(url) = self.plan.hook(job.moment).map(str::to_owned) else { continue };
             job.attempt += 1;
             job.state = State::Out;
-            let (id, url, body) = (job.id.clone(), job.url.clone(), Arc::clone(&job.body));
+            let (id, body) = (job.id.clone(), Arc::clone(&job.body));
             let (plan, post) = (Arc::clone(&self.plan), self.post.clone());
             spawn_thread("webhook", move || {
                 let letter = Letter { id: &id, at: Timestamp::now(), url: &url, body: &body };
+                let sent = http::send(&letter, &plan);
                 // Nobody is left to tell when the run is over.
-                let _ = post.send(Input::Sent { entry, sent: http::send(&letter, &plan) });
+                let _ = post.send(Input::Sent { entry, url, sent });
             });
         }
     }
 
     /// Takes in what came of sending a message.
-    fn sent(&mut self, entry: u64, sent: Sent) {
+    fn sent(&mut self, entry: u64, url: String, sent: Sent) {
         let Some(mut job) = self.jobs.remove(&entry) else { return };
         let luck = uuid::Uuid::new_v4().into_bytes()[0];
         if let Answer::Status { code: 410, .. } = sent.answer {
-            self.gone.push(job.url.clone());
+            self.gone.push(url);
         }
         let reason = self.scrubber.scrub(&sent.why);
         match after(job.attempt, sent.answer, luck) {
@@ -278,11 +312,7 @@ impl Postman {
 
     /// Gives what is under way a moment, and leaves the rest to the next run.
     fn finish(mut self) {
-        let kinds = Moment::KINDS.map(str::to_owned).to_vec();
-        let filter = Filter { kinds, ..Filter::default() };
-        if let Ok(entries) = self.store.journal().read(self.seen, &filter, usize::MAX) {
-            self.hear(&entries);
-        }
+        self.catch_up();
         let end = Instant::now() + GRACE;
         loop {
             self.send_due();
@@ -295,8 +325,8 @@ impl Postman {
                 break;
             }
             match self.inbox.recv_timeout(left.min(self.pause())) {
-                Ok(Input::Sent { entry, sent }) => self.sent(entry, sent),
-                Ok(Input::Entries(_) | Input::Finish) | Err(_) => {}
+                Ok(Input::Sent { entry, url, sent }) => self.sent(entry, url, sent),
+                Ok(Input::Entries(_) | Input::Plan(_) | Input::Finish) | Err(_) => {}
             }
         }
         for (entry, job) in std::mem::take(&mut self.jobs) {

@@ -17,7 +17,12 @@ const WORK: &str = "if [ $SALVE_ITERATION = 3 ]; then printf 5 > sum.txt; \
 
 /// Starts a loop of which each run of the tests waits for a word.
 fn gated() -> (Rounds, std::process::Child) {
-    let rounds = Rounds::new(&[("implementer", WORK), ("reviewer", PROMISE)]);
+    gated_with(WORK)
+}
+
+/// Starts such a loop with what its implementer does.
+pub(crate) fn gated_with(work: &str) -> (Rounds, std::process::Child) {
+    let rounds = Rounds::new(&[("implementer", work), ("reviewer", PROMISE)]);
     rounds.project.write("check.sh", GATED);
     let args = ["--id", "v1", "--task", "make the sum 5"];
     let mut command = rounds.command(&args);
@@ -27,12 +32,12 @@ fn gated() -> (Rounds, std::process::Child) {
 }
 
 /// Waits until the tests run for the `number`th time.
-fn await_run(rounds: &Rounds, number: u32) {
+pub(crate) fn await_run(rounds: &Rounds, number: u32) {
     wait_for("the tests", || rounds.read("../runs").trim() == number.to_string());
 }
 
 /// Lets the tests go on.
-fn let_go(rounds: &Rounds, number: u32) {
+pub(crate) fn let_go(rounds: &Rounds, number: u32) {
     rounds.project.write(&format!("../go-{number}"), "");
 }
 

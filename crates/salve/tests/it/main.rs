@@ -33,6 +33,7 @@ mod loops_faults;
 mod loops_people;
 mod loops_recovery;
 mod loops_reload;
+mod loops_told;
 mod mcp;
 mod memory;
 mod notify;

@@ -19,9 +19,9 @@ const KEY: &[u8] = b"a receiver's own 32 byte secret.";
 
 /// What was posted.
 #[derive(Clone, Debug)]
-struct Post {
+pub(crate) struct Post {
     headers: Vec<(String, String)>,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Post {
@@ -30,8 +30,17 @@ impl Post {
         found.map_or("", |(_, value)| value)
     }
 
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
+    }
+
+    /// Returns whether it was signed with this secret.
+    pub(crate) fn is_signed_with(&self, secret: &[u8]) -> bool {
+        let (id, at) = (self.header("webhook-id"), self.header("webhook-timestamp"));
+        let mut mac = Hmac::<sha2::Sha256>::new_from_slice(secret).unwrap();
+        mac.update(format!("{id}.{at}.{}", self.body).as_bytes());
+        let signature = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
+        self.header("webhook-signature") == signature
     }
 }
 
@@ -39,8 +48,8 @@ impl Post {
 type Script = fn(usize) -> Option<&'static str>;
 
 /// A target on this machine.
-struct Target {
-    url: String,
+pub(crate) struct Target {
+    pub(crate) url: String,
     posts: Arc<Mutex<Vec<Post>>>,
 }
 
@@ -65,11 +74,11 @@ impl Target {
         Self { url, posts }
     }
 
-    fn well() -> Self {
+    pub(crate) fn well() -> Self {
         Self::new(|_| Some("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"))
     }
 
-    fn posts(&self) -> Vec<Post> {
+    pub(crate) fn posts(&self) -> Vec<Post> {
         self.posts.lock().unwrap().clone()
     }
 }
@@ -191,11 +200,7 @@ fn a_message_is_signed_and_says_how_to_answer() {
     assert_eq!(json["type"], "salve.escalation", "{json}");
     assert_eq!(json["text"], json["content"], "Slack and Discord each have their field");
     assert!(!post.body.contains("expected 5"), "no line of any log: {}", post.body);
-    let (id, at) = (post.header("webhook-id"), post.header("webhook-timestamp"));
-    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(KEY).unwrap();
-    mac.update(format!("{id}.{at}.{}", post.body).as_bytes());
-    let signature = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
-    assert_eq!(post.header("webhook-signature"), signature);
+    assert!(post.is_signed_with(KEY), "{:?}", post.headers);
     assert!(record(&ward.project).contains("delivered"), "{}", record(&ward.project));
     // What it says can be pasted.
     let commands = json["data"]["commands"].as_array().unwrap();
@@ -207,7 +212,7 @@ fn a_message_is_signed_and_says_how_to_answer() {
     assert_eq!(posts.len(), 2, "each is told once: {posts:?}");
     assert_eq!(posts[1].json()["type"], "salve.recovered");
     assert_eq!(posts[1].json()["data"]["incident"]["proof"], "proven");
-    assert_ne!(posts[1].header("webhook-id"), id);
+    assert_ne!(posts[1].header("webhook-id"), post.header("webhook-id"));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use super::super::voice::Voice;
 use crate::config::Config;
 use crate::heal::loops::{Recovery, Sought};
 use crate::heal::{Desk, Presence};
+use crate::notify::{self, Notifier};
 use crate::process::{Capture, Care, Look, Outlet};
 use crate::project::Project;
 use crate::store::{Store, StoreError};
@@ -67,11 +68,13 @@ pub(super) struct Nurse<'a> {
     pub(super) outlet: Arc<Outlet>,
     pub(super) presence: Presence,
     pub(super) bell: Bell,
+    pub(super) notices: Notifier,
 }
 
 impl Recover for Nurse<'_> {
-    fn take_over(&mut self, config: &Config) {
+    fn take_over(&mut self, config: &Config) -> Result<(), StoreError> {
         self.config = config.clone();
+        self.notices.take_over(notify::Plan::new(&config.settings))
     }
 
     fn recover(

@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let store = Store::open(&project)?;
     tell_mended(&store, out);
     let by = starter(&scrubber)?;
-    let _notices = Notifier::start(&project, notify::Plan::new(&config.settings), &scrubber)?;
+    let notices = Notifier::start(&project, notify::Plan::new(&config.settings), &scrubber)?;
     let desk = Desk::new(&store, scrubber.clone());
     let run = Uuid::new_v4();
     let right = begin(&project, &desk, run, out)?;
@@ -106,6 +106,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         outlet,
         presence,
         bell,
+        notices,
     };
     let replan = |config: &_| planner.plan(config).map_err(|error| error.to_string());
     let mut driver = Driver {

@@ -245,7 +245,7 @@ impl Course<'_, '_> {
                 self.note(&format!("the settings cannot be used, the old ones hold: {why}"))
             }
         }
-        self.driver.recover.take_over(self.driver.live.current());
+        self.driver.recover.take_over(self.driver.live.current())?;
         (self.ran, self.begun) = (None, true);
         let terms = Box::new(self.driver.plan.terms.clone());
         Ok(self.say(Turn::Began { terms })?)

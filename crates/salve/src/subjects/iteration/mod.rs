@@ -54,7 +54,7 @@ pub enum Input {
 /// What whoever drives a loop needs when its tests could not execute.
 pub trait Recover {
     /// Takes over settings that hold from this iteration on.
-    fn take_over(&mut self, config: &Config);
+    fn take_over(&mut self, config: &Config) -> Result<(), StoreError>;
 
     /// Takes the tests of a loop, known by its id, to where they execute, or to a person.
     ///
