@@ -3,6 +3,7 @@
 //! Each check only looks: nothing is installed, changed or left behind.
 
 mod machine;
+mod notices;
 mod probe;
 mod project;
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
 
-use super::{Finding, machine};
-use crate::config::{self, Sources};
+use super::{Finding, machine, notices};
+use crate::config::{self, Config, LoadError, Sources};
 use crate::dirs;
 use crate::project::Project;
 use crate::store::Store;
@@ -15,7 +15,12 @@ const LOW_DISK: u64 = 512 << 20;
 
 /// Runs the project's checks.
 pub(super) fn examine(project: Option<&Project>) -> Vec<Finding> {
-    let mut findings = vec![machine::shell(), user_data(), settings(project)];
+    let loaded = config::load(&Sources::of_process(project, &[]));
+    let mut findings = vec![machine::shell(), user_data()];
+    if let Ok(config) = &loaded {
+        findings.extend(notices::examine(&config.settings));
+    }
+    findings.push(settings(loaded));
     let Some(project) = project else {
         let mend = "run it inside a project, or name one with --project DIR";
         findings.push(Finding::warn("project", "not inside a project", mend));
@@ -25,8 +30,8 @@ pub(super) fn examine(project: Option<&Project>) -> Vec<Finding> {
     findings
 }
 
-fn settings(project: Option<&Project>) -> Finding {
-    match config::load(&Sources::of_process(project, &[])) {
+fn settings(loaded: Result<Config, LoadError>) -> Finding {
+    match loaded {
         Err(error) => Finding::fail("config", error.to_string(), error.advice()),
         Ok(config) => match config.warnings().as_slice() {
             [] => Finding::ok("config", "valid"),

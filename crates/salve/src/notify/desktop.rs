@@ -36,9 +36,22 @@ impl Desktop {
         if cfg!(target_os = "macos") {
             return find_program("osascript").map(Self::OsaScript);
         }
+        find_program("notify-send").filter(|_| Self::is_there()).map(Self::NotifySend)
+    }
+
+    /// Returns whether there is a desktop, whatever shows notices on it.
+    pub(super) fn is_there() -> bool {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let has_desktop = is_set("WAYLAND_DISPLAY") || is_set("DISPLAY");
-        find_program("notify-send").filter(|_| has_desktop).map(Self::NotifySend)
+        cfg!(target_os = "macos") || is_set("WAYLAND_DISPLAY") || is_set("DISPLAY")
+    }
+
+    /// Returns what it is called.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Terminal(_) => "this terminal",
+            Self::NotifySend(_) => "notify-send",
+            Self::OsaScript(_) => "osascript",
+        }
     }
 
     /// Shows a notice.

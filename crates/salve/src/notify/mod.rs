@@ -7,11 +7,13 @@
 
 mod desktop;
 mod http;
+mod look;
 mod postman;
 mod sign;
 #[cfg(test)]
 mod tests;
 
+pub use look::{Address, Hook, Look, Screen, look};
 pub use sign::{BadSecret, Secret};
 
 use std::sync::mpsc::{self, Sender};

@@ -67,7 +67,8 @@ fn doctor_reports_every_check_with_a_way_to_mend() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["version"], 1);
     let findings = report["findings"].as_array().unwrap();
-    for check in ["git", "sandbox", "agents", "ports", "store", "config", "project", "disk"] {
+    let checks = ["git", "sandbox", "agents", "ports", "store", "config", "project", "disk"];
+    for check in checks.into_iter().chain(["webhooks", "desktop"]) {
         let finding = findings.iter().find(|finding| finding["check"] == check);
         let finding = finding.unwrap_or_else(|| panic!("{check} is missing in {report:#}"));
         assert_eq!(finding["state"] == "ok", finding["mend"].is_null(), "{finding}");

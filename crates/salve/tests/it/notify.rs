@@ -381,3 +381,47 @@ fn an_accepted_change_of_the_settings_is_told_of() {
     assert_eq!(last["type"], "salve.config_change", "{last}");
     assert!(last["data"]["changes"][0].as_str().unwrap().contains("make"), "{last}");
 }
+
+/// Returns what the doctor found about one thing: how it is, and what to do.
+fn doctor(project: &Project, check: &str, env: &[(&str, &str)]) -> (String, String) {
+    let mut command = project.command(&["doctor", "--json", "--project", "."]);
+    let output = command.envs(env.iter().copied()).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["check"] == check).unwrap();
+    (finding["state"].as_str().unwrap().to_owned(), finding.to_string())
+}
+
+#[test]
+fn the_doctor_looks_at_who_would_be_told_and_tells_nobody() {
+    let target = Target::well();
+    let project = Project::new();
+    let webhooks = |env: &[(&str, &str)]| doctor(&project, "webhooks", env);
+    project.write("salve.toml", "");
+    assert_eq!(webhooks(&[]).0, "ok");
+    let settings = |more: &str| {
+        let url = format!("{}?token=very-private", target.url);
+        let hooks = format!("on_escalation = \"{url}\"\non_exhausted = \"{url}\"\n");
+        project.write("salve.toml", format!("[webhooks]\n{hooks}{more}"));
+    };
+    settings("");
+    let (state, said) = webhooks(&[]);
+    assert_eq!(state, "warn", "{said}");
+    let both = "webhooks.on_escalation, webhooks.on_exhausted: 127.0.0.1 is a private address";
+    assert!(said.contains(both) && said.contains("webhooks.allow_private"), "{said}");
+    assert!(!said.contains("very-private"), "an address may be a secret: {said}");
+    settings("allow_private = true\n");
+    let (state, said) = webhooks(&[]);
+    assert_eq!(state, "warn", "{said}");
+    assert!(said.contains("not signed") && said.contains("SALVE_WEBHOOKS_SECRETS"), "{said}");
+    let secrets = format!("[\"whsec_{}\"]", STANDARD.encode(KEY));
+    let (state, said) = webhooks(&[("SALVE_WEBHOOKS_SECRETS", &secrets)]);
+    assert_eq!(state, "ok", "{said}");
+    assert_eq!(target.posts().len(), 0);
+
+    let none = [("DISPLAY", ""), ("WAYLAND_DISPLAY", ""), ("TERM", "dumb")];
+    assert_eq!(doctor(&project, "desktop", &none).0, "ok");
+    let mute = [("DISPLAY", ":0"), ("PATH", "/nowhere"), ("TERM", "dumb")];
+    let (state, said) = doctor(&project, "desktop", &mute);
+    assert!(state == "warn" && said.contains("notify-send"), "{said}");
+}
