@@ -21,6 +21,7 @@ use super::dev::locate;
 use super::heal::{Wanted, care, use_agent};
 use super::project::kept;
 use super::{CliError, Output};
+use crate::config::Settings;
 
 /// Arguments of `salve loop`.
 #[derive(Debug, clap::Args)]
@@ -67,6 +68,19 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     }
 }
 
+/// Lets turns cost what a loop may: the tiers of a repair are less than what the programs of most
+/// agents tell their models before they begin.
+fn spend_as_a_loop(settings: &mut Settings) {
+    let (tokens, cents) = (settings.r#loop.max_tokens, settings.r#loop.max_cents);
+    let heal = &mut settings.heal;
+    (heal.max_tokens, heal.run_max_tokens, heal.run_max_cents) = (tokens, tokens, cents);
+    settings.agent.max_cents = cents;
+    let tiers = &mut heal.tiers;
+    for tier in [&mut tiers.simple, &mut tiers.context, &mut tiers.deep] {
+        tier.max_tokens = if tokens == 0 { u64::MAX } else { tokens };
+    }
+}
+
 /// Lets one agent work on one check.
 fn turns(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let project = locate(out)?;
@@ -83,6 +97,7 @@ fn turns(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     if let Some(seconds) = args.turn_limit {
         settings.agent.wall_limit = Duration::from_secs(seconds.max(1));
     }
+    spend_as_a_loop(settings);
     let wanted = Wanted::command(SubjectKind::Iteration, &args.command);
     care(project, &config, vec![wanted], out)
 }

@@ -257,3 +257,17 @@ fn a_promise_that_rests_on_weakened_tests_does_not_count() {
     rounds.project.write("salve.toml", "[loop]\nweakened_tests = \"allow\"\n");
     rounds.go_on().expect(0, &["green"]);
 }
+
+#[test]
+fn a_turn_of_a_loop_may_cost_what_a_loop_may() {
+    let rounds = Rounds::new(&[]);
+    // More than the first tier of a repair has; whoever is over is ended before it writes.
+    let spent = "echo '{\"type\":\"spent\",\"tokens\":60000}'; sleep 1; printf 5 > sum.txt";
+    rounds.project.write("../agent.sh", spent);
+    let agent = format!("sh '{}'", rounds.project.dir().join("../agent.sh").display());
+    let turns = ["loop", "--agent", &agent, "--", "sh", "check.sh"];
+    let limited = [&["--set", "loop.max_tokens=5000"], &turns[..]].concat();
+    rounds.salve(&limited).expect(3, &["used up its tokens"]);
+    rounds.salve(&["resolve"]).expect(0, &[]);
+    rounds.salve(&turns).expect(0, &["healed", "60000 tokens"]);
+}

@@ -221,7 +221,11 @@ fn recovered(of: &Loop, how: RecoveryEnd) -> Line {
 
 fn ended(of: &Loop, end: &LoopEnd) -> Vec<Line> {
     let (id, mut lines) = (of.id(), Vec::new());
-    let total = format!("{} after {} iterations{}", why(end), of.iteration(), cost(of.spent()));
+    let after = match of.iteration() {
+        1 => "one iteration".to_owned(),
+        many => format!("{many} iterations"),
+    };
+    let total = format!("{} after {after}{}", why(end), cost(of.spent()));
     let next = format!("see .salve/loops/{id}/report.md; go on with: salve loop run --id {id}");
     lines.push(match end {
         LoopEnd::Completed => Line::new(Grade::Good, "completed", total),
