@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Finding;
 use super::probe::{ProbeError, ask};
-use crate::sandbox::{Landlock, Means, SHELL, Spaces};
+use crate::sandbox::{Landlock, Means, Names, SHELL, Sockets, Spaces};
 
 /// How long a program may take to tell its version.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,26 +54,40 @@ fn sandbox(means: Means) -> Finding {
         Landlock::Signals => "writes, TCP ports, signals",
     };
     let limits = "limits on files, processor time and processes";
-    let (spaces, network) = match (means.spaces, means.landlock >= Landlock::Ports) {
-        (Spaces::Root | Spaces::User, true) => ("namespaces seal .salve and git's hooks", ""),
-        (Spaces::Root | Spaces::User, false) => {
-            ("namespaces seal .salve and git's hooks", "; network \"web\" is not held")
-        }
-        (Spaces::None, true) => ("nothing seals .salve", "; network \"none\" is held for TCP only"),
-        (Spaces::None, false) => ("nothing seals .salve", "; the network is not held"),
+    let spaces = match means.spaces {
+        Spaces::Root | Spaces::User => "namespaces seal .salve and git's hooks",
+        Spaces::None => "nothing seals .salve",
     };
-    let detail = format!("Landlock holds {enforced}; {spaces}; {limits}{network}");
-    match (means.spaces, means.landlock >= Landlock::Ports) {
-        (Spaces::Root | Spaces::User, true) => Finding::ok("sandbox", detail),
-        (Spaces::Root | Spaces::User, false) => {
-            Finding::warn("sandbox", detail, "use Linux 6.7 or newer to hold the network")
-        }
-        (Spaces::None, _) => Finding::warn(
+    let detail = format!("Landlock holds {enforced}; {spaces}; {limits}; {}", network(means));
+    match (means.spaces, means.landlock >= Landlock::Ports, means.sockets) {
+        (Spaces::None, _, _) => Finding::warn(
             "sandbox",
             detail,
             "allow unprivileged user namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0 \
              on Ubuntu; in a container, a seccomp profile that allows unshare and mount)",
         ),
+        (Spaces::Root | Spaces::User, false, _) => {
+            Finding::warn("sandbox", detail, "use Linux 6.7 or newer to hold the network")
+        }
+        (Spaces::Root | Spaces::User, true, Sockets::Any) => {
+            Finding::warn("sandbox", detail, "use a kernel with seccomp filters to hold UDP")
+        }
+        (Spaces::Root | Spaces::User, true, Sockets::Filtered) => Finding::ok("sandbox", detail),
+    }
+}
+
+/// Says what is held of the network that commands usually get.
+fn network(means: Means) -> &'static str {
+    match (means.landlock >= Landlock::Ports, means.sockets) {
+        (true, Sockets::Filtered) => match Names::here() {
+            Names::ByTcp => "network \"web\" is TCP to its ports and no UDP",
+            Names::ByUdp => {
+                "network \"web\" is TCP to its ports, and any UDP, since names are looked up by \
+                 nothing else here"
+            }
+        },
+        (true, Sockets::Any) => "network \"web\" is TCP to its ports and any UDP",
+        (false, _) => "network \"web\" is not held",
     }
 }
 

@@ -143,7 +143,8 @@ fn make(home: &Path, command: &str) {
     }
 }
 
-fn names(command: &str, words: &[&str]) -> bool {
+/// Returns whether a command has one of these words.
+pub(super) fn names(command: &str, words: &[&str]) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     command.split(|c| !is_part(c)).any(|word| words.contains(&word))
 }

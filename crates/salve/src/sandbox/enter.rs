@@ -115,7 +115,12 @@ fn take_on(plan: &Plan) -> Result<(), Refusal> {
             return Err(Refusal { what: "restricting writes", why: "not enforced".to_owned() });
         }
     }
-    give_up_capabilities().map_err(Refusal::of("giving up capabilities"))
+    give_up_capabilities().map_err(Refusal::of("giving up capabilities"))?;
+    // The last, so that nothing above has to pass it.
+    match plan.sockets.filter(|_| plan.hold == Hold::Must) {
+        Some(kinds) => kinds.restrict().map_err(Refusal::of("restricting sockets")),
+        None => Ok(()),
+    }
 }
 
 /// Closes all files but the first three, whoever left them open.

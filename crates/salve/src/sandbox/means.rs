@@ -11,6 +11,7 @@ use nix::mount::MsFlags;
 use nix::sched::CloneFlags;
 use serde::{Deserialize, Serialize};
 
+use super::sockets::Kinds;
 use super::writes::Writes;
 use super::{launcher, spaces};
 
@@ -21,6 +22,8 @@ pub struct Means {
     pub landlock: Landlock,
     /// The namespaces a command can get.
     pub spaces: Spaces,
+    /// Whether it can be said which sockets a command can make.
+    pub sockets: Sockets,
 }
 
 /// What the kernel's Landlock holds; the later, the more.
@@ -49,9 +52,19 @@ pub enum Spaces {
     User,
 }
 
+/// Whether it can be said which sockets a command can make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sockets {
+    /// It cannot.
+    Any,
+    /// The kernel filters its system calls.
+    Filtered,
+}
+
 impl Means {
     /// Returns what a machine without any means can do.
-    pub const NOTHING: Means = Means { landlock: Landlock::None, spaces: Spaces::None };
+    pub const NOTHING: Means =
+        Means { landlock: Landlock::None, spaces: Spaces::None, sockets: Sockets::Any };
 
     /// Finds out what this machine can enforce, once.
     pub fn here() -> Means {
@@ -77,7 +90,12 @@ pub(super) fn tell() -> ExitCode {
         let left = spaces::leave(spaces, CloneFlags::CLONE_NEWNET);
         left.is_ok() && spaces::bind("/proc".as_ref(), MsFlags::MS_RDONLY).is_ok()
     });
-    let means = Means { landlock: landlock(), spaces: spaces.unwrap_or(Spaces::None) };
+    let landlock = landlock();
+    let sockets = match Kinds::Local.restrict() {
+        Ok(()) => Sockets::Filtered,
+        Err(_) => Sockets::Any,
+    };
+    let means = Means { landlock, spaces: spaces.unwrap_or(Spaces::None), sockets };
     let told = serde_json::to_string(&means).map(|text| format!("\n{text}\n"));
     let told = told.is_ok_and(|text| std::io::stdout().write_all(text.as_bytes()).is_ok());
     if told { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -13,11 +13,13 @@
 //! | writes outside of project, caches, temporary files | refused | refused |
 //! | writes to Salve's settings, git's settings and hooks | refused | found afterwards and undone |
 //! | writes to `.salve/` | refused | not held |
-//! | network `none` | nothing is reachable | no TCP (ABI 4) |
-//! | network `web` | TCP to the listed ports only (ABI 4) | the same |
+//! | network `none` | nothing is reachable | the same, by the filter of system calls |
+//! | network `web` | TCP to the listed ports only (ABI 4), no UDP (the filter) | the same |
 //! | signals to others | refused (ABI 6) | the same |
 //!
-//! UDP is held only by `none` with namespaces. Reading is not held.
+//! `web` does not hold UDP where there is no filter, and where names can be looked up by nothing
+//! else ([`Names`]). Reading is not held, nor are the sockets of other programs of this machine that
+//! stand as files.
 //!
 //! **Invariants:** a command that must be held runs with all that this machine can hold it by, or
 //! not at all; where the machine can do nothing, a person is asked first ([`Sandbox::lack`]); the
@@ -27,9 +29,11 @@ mod caches;
 mod enter;
 mod env;
 mod means;
+mod names;
 mod plan;
 mod ports;
 mod seal;
+mod sockets;
 mod spaces;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -46,9 +50,11 @@ use std::time::Duration;
 use salve_core::event::Exit;
 
 pub use enter::enter;
-pub use means::{Landlock, Means, Spaces};
+pub use means::{Landlock, Means, Sockets, Spaces};
+pub use names::Names;
 use plan::{Hold, Plan};
 use seal::Seal;
+use sockets::Kinds;
 pub(crate) use writes::Writes;
 
 use crate::config::{Network, SandboxMode, SandboxSettings};
@@ -72,6 +78,7 @@ pub const PROCESSES: usize = 2_048;
 pub struct Sandbox {
     settings: Arc<SandboxSettings>,
     means: Option<Means>,
+    names: Option<Names>,
 }
 
 /// A command to run.
@@ -158,12 +165,18 @@ pub enum SandboxError {
 impl Sandbox {
     /// Returns the sandbox that the settings describe, on this machine.
     pub fn new(settings: &SandboxSettings) -> Self {
-        Self { settings: Arc::new(settings.clone()), means: None }
+        Self { settings: Arc::new(settings.clone()), means: None, names: None }
     }
 
     /// Returns the sandbox that the settings describe, on a machine with these means.
     pub fn with_means(settings: &SandboxSettings, means: Means) -> Self {
-        Self { settings: Arc::new(settings.clone()), means: Some(means) }
+        Self { means: Some(means), ..Self::new(settings) }
+    }
+
+    /// Says how names are looked up, which is else found out.
+    #[must_use]
+    pub fn with_names(self, names: Names) -> Self {
+        Self { names: Some(names), ..self }
     }
 
     fn means(&self) -> Means {
@@ -177,8 +190,8 @@ impl Sandbox {
             SandboxMode::Off => return None,
             SandboxMode::Require => {}
         }
-        let Means { landlock, spaces } = self.means();
-        let cut = spaces != Spaces::None || landlock >= Landlock::Ports;
+        let Means { landlock, spaces, sockets } = self.means();
+        let cut = spaces != Spaces::None || sockets == Sockets::Filtered;
         if landlock == Landlock::None {
             Some(Lack::Landlock)
         } else if self.settings.network(command) == Network::None && !cut {
@@ -234,17 +247,28 @@ impl Sandbox {
 
     /// Returns the command with all its bounds.
     fn plan(&self, job: &Job<'_>, seal: &Seal, private: &Path) -> io::Result<Plan> {
-        let Means { landlock, spaces } = self.means();
+        let Means { landlock, spaces, sockets } = self.means();
         let temporary = private.join("tmp");
         fs::create_dir(&temporary)?;
         let own = dirs::cache().filter(|_| spaces == Spaces::None);
         let mut writes = vec![job.root.to_path_buf(), private.to_path_buf()];
         writes.extend(caches::places(job.command, &self.settings.caches, own.as_deref()));
         let network = self.settings.network(job.command);
+        let kinds = match sockets {
+            Sockets::Filtered => {
+                let names = || self.names.unwrap_or_else(Names::here);
+                Kinds::of(network, job.command, names)
+            }
+            Sockets::Any => None,
+        };
+        let by_tcp = kinds.filter(|kinds| *kinds == Kinds::Tcp);
+        let servers = by_tcp.and_then(|_| names::servers(private));
+        let mut env = env::environment(&job.env, &self.settings.env, temporary.as_os_str());
+        env.extend(by_tcp.map(|_| names::by_tcp()));
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         Ok(Plan {
             argv: job.argv.clone(),
-            env: env::environment(&job.env, &self.settings.env, temporary.as_os_str()),
+            env,
             hold: if landlock == Landlock::None { Hold::Cannot } else { Hold::Must },
             writes: writes.into_iter().map(PathBuf::into_os_string).collect(),
             sealed: seal.by_kernel.clone(),
@@ -252,6 +276,8 @@ impl Sandbox {
             spaces,
             network,
             ports: if network == Network::Web { ports::web(job.root) } else { Vec::new() },
+            sockets: kinds,
+            servers: servers.map(|(file, place)| (file.into_os_string(), place.into_os_string())),
             // More than its limit allows is none of its own work any more.
             cpu_seconds: (job.limit.as_secs() + 60).saturating_mul(cores),
             refusal: private.join("refusal").into_os_string(),

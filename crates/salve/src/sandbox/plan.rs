@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use serde::{Deserialize, Serialize};
 
 use super::means::Spaces;
+use super::sockets::Kinds;
 use crate::config::Network;
 
 /// A command with its bounds. Both sides are the same program, so it needs no version.
@@ -28,6 +29,10 @@ pub(super) struct Plan {
     pub(super) network: Network,
     /// The ports it may connect to if that is the web.
     pub(super) ports: Vec<u16>,
+    /// The sockets it can make, if the kernel can say.
+    pub(super) sockets: Option<Kinds>,
+    /// A list of name servers, and in whose place it belongs.
+    pub(super) servers: Option<(OsString, OsString)>,
     /// How much processor time each of its processes may use, in seconds.
     pub(super) cpu_seconds: u64,
     /// Where to say why it was not run.

@@ -28,6 +28,10 @@ pub(super) fn separate(plan: &Plan) -> Result<(), Refusal> {
         Network::Web | Network::Any => CloneFlags::empty(),
     };
     leave(plan.spaces, net)?;
+    if let Some((file, place)) = &plan.servers {
+        // It only helps: whoever looks at the environment does without.
+        let _ = mount(Some(&**file), &**place, None::<&str>, MsFlags::MS_BIND, None::<&str>);
+    }
     for place in &plan.pinned {
         bind(place, MsFlags::empty()).map_err(Refusal::of("keeping a directory in place"))?;
     }

@@ -41,6 +41,7 @@ struct Stage {
     dir: tempfile::TempDir,
     care: Care,
     settings: SandboxSettings,
+    names: Names,
 }
 
 impl Stage {
@@ -48,7 +49,7 @@ impl Stage {
         // Not among temporary files, of which commands get their own.
         let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
         let care = Care::start(Uuid::new_v4()).unwrap();
-        Self { dir, care, settings: settings() }
+        Self { dir, care, settings: settings(), names: Names::ByTcp }
     }
 
     fn root(&self) -> PathBuf {
@@ -67,7 +68,7 @@ impl Stage {
             name: format!("test {REMEDY}"),
             limit,
         };
-        Sandbox::new(&self.settings).run(&self.care, &job)
+        Sandbox::new(&self.settings).with_names(self.names).run(&self.care, &job)
     }
 
     /// Runs a command and returns how it ended and what it wrote.
@@ -272,15 +273,89 @@ fn what_cannot_be_started_is_told() {
 #[test]
 fn where_nothing_can_hold_a_command_it_is_told_before() {
     let mut settings = settings();
-    let on = |settings: &SandboxSettings, landlock, spaces| {
-        Sandbox::with_means(settings, Means { landlock, spaces }).lack("make")
+    let lack = |settings: &SandboxSettings, landlock, spaces, sockets| {
+        Sandbox::with_means(settings, Means { landlock, spaces, sockets }).lack("make")
     };
-    assert_eq!(on(&settings, Landlock::None, Spaces::User), Some(Lack::Landlock));
-    assert_eq!(on(&settings, Landlock::Files, Spaces::None), None);
+    use {Landlock as L, Sockets as S, Spaces as P};
+    assert_eq!(lack(&settings, L::None, P::User, S::Filtered), Some(Lack::Landlock));
+    assert_eq!(lack(&settings, L::Files, P::None, S::Any), None);
     settings.offline = vec!["make".to_owned()];
-    assert_eq!(on(&settings, Landlock::Files, Spaces::None), Some(Lack::Network));
-    assert_eq!(on(&settings, Landlock::Ports, Spaces::None), None);
-    assert_eq!(on(&settings, Landlock::Files, Spaces::Root), None);
+    assert_eq!(lack(&settings, L::Files, P::None, S::Any), Some(Lack::Network));
+    assert_eq!(lack(&settings, L::Ports, P::None, S::Any), Some(Lack::Network), "there is UDP");
+    assert_eq!(lack(&settings, L::Files, P::None, S::Filtered), None);
+    assert_eq!(lack(&settings, L::Files, P::Root, S::Any), None);
     settings.mode = SandboxMode::Off;
-    assert_eq!(on(&settings, Landlock::None, Spaces::None), None);
+    assert_eq!(lack(&settings, L::None, P::None, S::Any), None);
+}
+
+/// Opens a socket of this family, kind and protocol, and connects it to a port of this machine.
+fn opens(stage: &Stage, kind: &str, port: u16) -> bool {
+    let script = format!(
+        "import socket as s; o = s.socket({kind}); \
+         o.connect(('::1' if o.family == s.AF_INET6 else '127.0.0.1', {port})) if {port} else None"
+    );
+    stage.run(&format!("python3 -c \"{script}\"")).0 == Exit::Code(0)
+}
+
+#[test]
+fn the_web_is_tcp_to_its_ports_and_nothing_else() {
+    let _alone = alone();
+    let mut stage = Stage::new();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    fs::create_dir_all(stage.root()).unwrap();
+    fs::write(stage.root().join(".npmrc"), format!("registry=http://127.0.0.1:{port}/")).unwrap();
+    let others = [
+        "s.AF_INET, s.SOCK_DGRAM",
+        "s.AF_INET6, s.SOCK_DGRAM | s.SOCK_CLOEXEC",
+        "s.AF_INET, s.SOCK_DGRAM, s.IPPROTO_UDP",
+        "s.AF_INET, s.SOCK_RAW, s.IPPROTO_ICMP",
+        "s.AF_PACKET, s.SOCK_RAW",
+        "s.AF_NETLINK, s.SOCK_RAW, 16",
+        // TCP by another name, of which Landlock knows nothing.
+        "s.AF_INET, s.SOCK_STREAM, 262",
+    ];
+    for kind in others {
+        assert!(!opens(&stage, kind, 0), "{kind}");
+    }
+    for kind in
+        ["s.AF_UNIX, s.SOCK_STREAM", "s.AF_UNIX, s.SOCK_DGRAM", "s.AF_NETLINK, s.SOCK_RAW, 0"]
+    {
+        assert!(opens(&stage, kind, 0), "{kind}");
+    }
+    assert!(opens(&stage, "s.AF_INET, s.SOCK_STREAM", port));
+    assert!(opens(&stage, "s.AF_INET, s.SOCK_STREAM, s.IPPROTO_TCP", port));
+    // A connection that comes with its first data asks Landlock nothing.
+    let hidden = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let hasty = format!(
+        "python3 -c \"import socket as s; o = s.socket(); \
+         o.sendto(b'x', 0x20000000, ('127.0.0.1', {}))\"",
+        hidden.local_addr().unwrap().port()
+    );
+    assert_ne!(stage.run(&hasty).0, Exit::Code(0));
+    // Where names need it, there is UDP, and still nothing else.
+    stage.names = Names::ByUdp;
+    assert!(opens(&stage, "s.AF_INET, s.SOCK_DGRAM", port));
+    assert!(!opens(&stage, "s.AF_INET, s.SOCK_RAW, s.IPPROTO_ICMP", 0));
+    assert!(!opens(&stage, "s.AF_INET, s.SOCK_DGRAM, s.IPPROTO_ICMP", 0));
+    // Of two ways to say that there is no network, this one needs no namespace.
+    stage.settings.network = Network::None;
+    for kind in ["s.AF_INET, s.SOCK_STREAM", "s.AF_INET6, s.SOCK_DGRAM"] {
+        assert!(!opens(&stage, kind, 0), "{kind}");
+    }
+    stage.settings.network = Network::Any;
+    assert!(opens(&stage, "s.AF_INET, s.SOCK_DGRAM", port));
+}
+
+#[test]
+fn names_are_looked_up_by_tcp() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let (exit, output) =
+        stage.run("echo told $RES_OPTIONS; grep -c '^options use-vc' /etc/resolv.conf");
+    let lines = said(&output, "told ");
+    assert_eq!(lines[0], "use-vc", "{exit:?}: {output}");
+    if Means::here().spaces != Spaces::None && Path::new("/etc/resolv.conf").exists() {
+        assert_eq!(lines[1], "1", "{output}");
+    }
 }
