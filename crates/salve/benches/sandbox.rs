@@ -14,7 +14,7 @@ use salve::config::{SandboxMode, SandboxSettings};
 use salve::gate;
 use salve::process::Care;
 use salve::sandbox::{self, Job, Means, Sandbox};
-use salve_core::event::Exit;
+use salve_core::event::{Authority, Exit};
 use uuid::Uuid;
 
 /// How often each is measured.
@@ -68,6 +68,7 @@ fn cared(care: &Care, sandbox: &Sandbox, root: &Path) -> Duration {
         env: Vec::new(),
         name: "bench".to_owned(),
         limit: Duration::from_secs(60),
+        on: Authority::Gate,
     };
     assert_eq!(sandbox.run(care, &job).unwrap().exit, Exit::Code(0));
     begun.elapsed()

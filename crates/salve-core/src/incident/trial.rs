@@ -10,6 +10,9 @@ use crate::event::{
 impl Incident {
     /// Takes in a remedy and what the gate said about it.
     pub(super) fn judged(&mut self, remedy: &Remedy, judgement: &Judgement) -> Taken {
+        if let Phase::Due { what: Effect::Snapshot | Effect::Apply { .. }, .. } = self.phase {
+            return self.judged_again(remedy, judgement);
+        }
         if self.phase != Phase::Choosing {
             return Err(Ignored::Stale);
         }
@@ -34,6 +37,22 @@ impl Incident {
             Verdict::Allow => self.begin(Authority::Gate),
             Verdict::Ask => self.ask(Question::Remedy),
             Verdict::Deny => self.drop_trial(Fate::Denied),
+        }
+        Ok(None)
+    }
+
+    /// Takes in that a remedy which the gate allowed, and which is due, is not allowed any more.
+    fn judged_again(&mut self, remedy: &Remedy, judgement: &Judgement) -> Taken {
+        let Some(trial) = &mut self.trial else { return Err(Ignored::Stale) };
+        // A person's word stands, and the gate's is only ever taken back.
+        let is_same = trial.remedy == *remedy && trial.authority == Some(Authority::Gate);
+        match judgement.verdict {
+            Verdict::Ask if is_same => {
+                trial.authority = None;
+                self.ask(Question::Remedy);
+            }
+            Verdict::Deny if is_same => self.drop_trial(Fate::Denied),
+            Verdict::Allow | Verdict::Ask | Verdict::Deny => return Err(Ignored::Stale),
         }
         Ok(None)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use salve_core::event::{Acted, Exit, Report, Symptom};
+use salve_core::event::{Acted, Authority, Exit, Report, Symptom};
 use salve_core::fingerprint::{Fingerprint, Hints, Rules};
 use salve_core::playbook::{Action, Diagnosis, Playbook, Prescription, Seen};
 use salve_core::repair::{exit_text, signal_name};
@@ -111,9 +111,14 @@ pub fn has_safe(diagnosis: &Diagnosis) -> bool {
     diagnosis.remedies.iter().any(Prescription::is_safe)
 }
 
-/// Carries an action out and returns what came of it.
-pub fn carry_out(action: &Action, place: &Place, care: &Care, scrubber: &Scrubber) -> Report {
-    match playbook::apply(action, &place.ask(), care) {
+/// Carries an action out on somebody's word and returns what came of it.
+pub fn carry_out(
+    (action, on): (&Action, Authority),
+    place: &Place,
+    care: &Care,
+    scrubber: &Scrubber,
+) -> Report {
+    match playbook::apply((action, on), &place.ask(), care) {
         Ok(_) => Report::Done,
         Err(ApplyError::Failed { exit: Exit::TimedOut, .. }) => Report::TimedOut,
         Err(ApplyError::Failed { command, exit, output }) => {
@@ -146,6 +151,8 @@ pub struct Known {
     pub limit: Duration,
     /// What keeps it within bounds.
     pub sandbox: Sandbox,
+    /// On whose word it runs.
+    pub on: Authority,
 }
 
 /// What came of a command.
@@ -181,6 +188,7 @@ pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> KnownEnd {
         env: Vec::new(),
         name: format!("{} {REMEDY}", known.name),
         limit: known.limit,
+        on: known.on,
     };
     let ran = match known.sandbox.run(care, &job) {
         Ok(ran) => ran,

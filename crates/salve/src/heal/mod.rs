@@ -228,6 +228,10 @@ impl<'s> Desk<'s> {
 
     /// Returns what the incident has us write once these drafts stand in the journal.
     fn follows(&self, incident: &Incident, drafts: &[Draft]) -> Option<Draft> {
+        if drafts.iter().any(|draft| matches!(draft.event, Event::Claimed { .. })) {
+            // Whoever takes it over looks first at what was due: this may be another machine.
+            return None;
+        }
         let ahead = ahead(incident, drafts)?;
         match ahead.next(&self.me, self.now()) {
             Move::Write(event) => Some(self.draft(Some(ahead.id()), event)),

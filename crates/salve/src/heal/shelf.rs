@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use salve_core::earned::Terms;
 use salve_core::event::{
-    Digest, Judgement, Mode, Origin, Remedy, RemedyKind, Repeat, Undo, Verdict,
+    Authority, Digest, Effect, Event, Judgement, Mode, Origin, Remedy, RemedyKind, Repeat, Undo,
+    Verdict,
 };
 use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, Policy, Request, State};
 use salve_core::id::Signature;
-use salve_core::incident::{Candidate, Incident, choose};
+use salve_core::incident::{Candidate, Incident, Phase, choose};
 use salve_core::memory::{Choice, Kind, Ranked, rank};
 use salve_core::playbook::{Action, Diagnosis, Nature, Prescription};
 use salve_core::scrub::{Scrubbed, Scrubber};
@@ -280,6 +281,35 @@ impl<'a> Shelf<'a> {
         };
         let confidence = SURE.saturating_sub(u16::try_from(place).unwrap_or(SURE));
         Offer { candidate: Candidate { remedy: remedy.clone(), confidence }, judgement, what }
+    }
+
+    /// Returns the judgement that takes an allowed remedy back, which is due: where nothing can
+    /// hold its commands any more, a person is asked after all.
+    ///
+    /// What is not known by its `cure`, an earlier run of Salve chose, maybe on another machine.
+    pub fn taken_back(&self, incident: &Incident, cure: Option<&Cure>) -> Option<Event> {
+        let Phase::Due { what: Effect::Snapshot | Effect::Apply { .. }, .. } = incident.phase()
+        else {
+            return None;
+        };
+        let trial = incident.trial().filter(|trial| trial.authority == Some(Authority::Gate))?;
+        let remedy = &trial.remedy;
+        let commands = match cure.map(|cure| &cure.what) {
+            Some(What::Known { command, .. }) => vec![command.clone()],
+            Some(What::Playbook(action)) => action.commands().collect(),
+            None if remedy.kind == RemedyKind::Command => vec![remedy.text.to_string()],
+            Some(What::Again | What::Patch(_) | What::Agent | What::Instruction(_)) | None => {
+                return None;
+            }
+        };
+        let allowed = Judgement {
+            verdict: Verdict::Allow,
+            rule: Scrubbed::literal(""),
+            reason: Scrubbed::literal(""),
+        };
+        let judgement = self.unless_held(allowed, commands.iter().map(String::as_str));
+        let is_back = judgement.verdict != Verdict::Allow;
+        is_back.then(|| Event::Judged { remedy: Box::new(remedy.clone()), judgement })
     }
 
     /// Returns a judgement as it is where the sandbox can hold these commands; where it cannot, a

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use salve_core::event::{Exit, Process};
+use salve_core::event::{Authority, Exit, Process};
 use salve_core::playbook::{Action, Holder, LockHold, Right, Step};
 
 use super::Ask;
@@ -98,11 +98,15 @@ pub enum ApplyError {
     },
 }
 
-/// Carries out the action.
+/// Carries out the action, on somebody's word.
 ///
 /// # Errors
 /// When a step fails, nothing of what was set aside is lost: it is back in place.
-pub fn apply(action: &Action, ask: &Ask<'_>, care: &Care) -> Result<Applied, ApplyError> {
+pub fn apply(
+    (action, on): (&Action, Authority),
+    ask: &Ask<'_>,
+    care: &Care,
+) -> Result<Applied, ApplyError> {
     let mut applied = Applied::default();
     let mut aside: Vec<Aside> = Vec::new();
     for step in &action.steps {
@@ -115,7 +119,7 @@ pub fn apply(action: &Action, ask: &Ask<'_>, care: &Care) -> Result<Applied, App
                 found.and_then(|()| end(ask, family))
             }
             Step::Run { argv, dir, limit, .. } => {
-                let ran = run(ask, care, (argv, dir), *limit);
+                let ran = run(ask, care, (argv, dir), (*limit, on));
                 ran.map(|ran| applied.output.push_str(&ran.output))
             }
         };
@@ -222,7 +226,7 @@ fn run(
     ask: &Ask<'_>,
     care: &Care,
     (argv, dir): (&[String], &str),
-    limit: Duration,
+    (limit, on): (Duration, Authority),
 ) -> Result<Ran, ApplyError> {
     let command = argv.join(" ");
     let dir = crate::gate::resolve(ask.root, dir)
@@ -236,6 +240,7 @@ fn run(
         env: passed.cloned().collect(),
         name: REMEDY.to_owned(),
         limit,
+        on,
     };
     let ran = ask.sandbox.run(care, &job);
     let ran = ran.map_err(|source| ApplyError::Run { command: command.clone(), source })?;

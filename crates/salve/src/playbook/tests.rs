@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use salve_core::event::{Exit, Process};
+use salve_core::event::{Authority, Exit, Process};
 use salve_core::fingerprint::{Hints, Rules};
 use salve_core::playbook::{Action, Diagnosis, Edits, Gate, LockHold, Nature, Right, Step};
 use salve_core::scrub::{Key, Scrubber};
@@ -11,6 +11,11 @@ use salve_core::scrub::{Key, Scrubber};
 use super::*;
 use crate::process::tests::alone;
 use crate::process::{Care, tree};
+
+/// Carries an action out on the gate's word.
+fn apply(action: &Action, ask: &Ask<'_>, care: &Care) -> Result<Applied, ApplyError> {
+    super::apply((action, Authority::Gate), ask, care)
+}
 
 /// A project in a directory of its own, with git.
 struct Stage {

@@ -22,8 +22,8 @@
 //! stand as files.
 //!
 //! **Invariants:** a command that must be held runs with all that this machine can hold it by, or
-//! not at all; where the machine can do nothing, a person is asked first ([`Sandbox::lack`]); the
-//! command runs in the directory that was judged, whatever its path leads to later.
+//! not at all; where the machine can do nothing, a person is asked first ([`Sandbox::lack`]), and
+//! what no person was asked about does not run; the command runs in the directory that was judged, whatever its path leads to later.
 
 mod caches;
 mod enter;
@@ -47,7 +47,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use salve_core::event::Exit;
+use salve_core::event::{Authority, Exit};
 
 pub use enter::enter;
 pub use means::{Landlock, Means, Sockets, Spaces};
@@ -98,6 +98,8 @@ pub struct Job<'a> {
     pub name: String,
     /// How long it may take.
     pub limit: Duration,
+    /// On whose word it runs.
+    pub on: Authority,
 }
 
 /// How a command ended.
@@ -154,6 +156,9 @@ pub enum SandboxError {
     /// There is no place for its temporary files.
     #[error("cannot make a private directory for temporary files")]
     Temporary(#[source] io::Error),
+    /// Nothing can hold it here, and no person has agreed to that.
+    #[error("{}", .0.as_str())]
+    Unheld(Lack),
     /// Its bounds could not be set, or the program is not there.
     #[error("{0}")]
     Refused(String),
@@ -220,7 +225,10 @@ impl Sandbox {
                 let env = job.env.iter().cloned().chain(env::quiet()).collect();
                 run_in(care, job, (job.argv.clone(), env))
             }
-            SandboxMode::Require => self.run_held(care, job),
+            SandboxMode::Require => match (job.on, self.lack(job.command)) {
+                (Authority::Gate, Some(lack)) => Err(SandboxError::Unheld(lack)),
+                (Authority::Gate, None) | (Authority::Approval(_), _) => self.run_held(care, job),
+            },
         }
     }
 

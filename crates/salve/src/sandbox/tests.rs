@@ -67,6 +67,7 @@ impl Stage {
             env: Vec::new(),
             name: format!("test {REMEDY}"),
             limit,
+            on: Authority::Gate,
         };
         Sandbox::new(&self.settings).with_names(self.names).run(&self.care, &job)
     }
@@ -205,7 +206,8 @@ fn a_directory_that_is_swapped_after_the_check_changes_nothing() {
     let command = "echo here > mark";
     let (argv, limit) = (shell(command), Duration::from_secs(60));
     let (env, name) = (Vec::new(), REMEDY.to_owned());
-    let job = Job { command, argv, root: &root, dir: &dir, env, name, limit };
+    let on = Authority::Gate;
+    let job = Job { command, argv, root: &root, dir: &dir, env, name, limit, on };
     usual().run(&stage.care, &job).unwrap();
     assert!(root.join("was-app/mark").exists() && !root.join("other/mark").exists());
 }
@@ -265,6 +267,7 @@ fn what_cannot_be_started_is_told() {
         env: Vec::new(),
         name: REMEDY.to_owned(),
         limit,
+        on: Authority::Gate,
     };
     let error = usual().run(&stage.care, &job).unwrap_err().to_string();
     assert!(error.starts_with("cannot start `no-such-program`"), "{error}");
@@ -286,6 +289,26 @@ fn where_nothing_can_hold_a_command_it_is_told_before() {
     assert_eq!(lack(&settings, L::Files, P::Root, S::Any), None);
     settings.mode = SandboxMode::Off;
     assert_eq!(lack(&settings, L::None, P::None, S::Any), None);
+}
+
+#[test]
+fn what_nothing_can_hold_runs_only_on_a_persons_word() {
+    let _alone = alone();
+    let stage = Stage::new();
+    fs::create_dir_all(stage.root()).unwrap();
+    let dir = crate::gate::resolve(&stage.root(), ".").unwrap();
+    let sandbox = Sandbox::with_means(&stage.settings, Means::NOTHING);
+    let ran = |on| {
+        let (command, root) = ("echo ran >> ran", &stage.root());
+        let (argv, env, limit) = (shell(command), Vec::new(), Duration::from_secs(60));
+        let name = REMEDY.to_owned();
+        sandbox.run(&stage.care, &Job { command, argv, root, dir: &dir, env, name, limit, on })
+    };
+    let refused = ran(Authority::Gate).unwrap_err();
+    assert!(matches!(refused, SandboxError::Unheld(Lack::Landlock)), "{refused}");
+    assert!(!stage.root().join("ran").exists());
+    assert_eq!(ran(Authority::Approval(7)).unwrap().exit, Exit::Code(0));
+    assert!(stage.root().join("ran").exists());
 }
 
 /// Opens a socket of this family, kind and protocol, and connects it to a port of this machine.

@@ -1,12 +1,13 @@
 //! Commands that heal run in the sandbox: installs work there, what is not theirs stays as it is,
 //! and where there is no sandbox a person is asked.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use landlock::{AccessFs, Ruleset, RulesetAttr as _};
 
 use crate::heal::{Visit, git};
-use crate::support::Project;
+use crate::support::{Project, wait_for};
 
 /// A project whose check is red until `made` is there, and whose memory knows how to make it.
 struct Ward {
@@ -43,6 +44,21 @@ impl Ward {
     fn heal(&self, args: &[&str]) -> Visit {
         let all = [&["heal"], args, &["--", "sh", "check.sh"]].concat();
         Visit::of(&self.command(&all).output().unwrap())
+    }
+
+    /// Heals on what looks like a machine that has no Landlock.
+    fn heal_without_landlock(&self, args: &[&str]) -> Visit {
+        std::thread::scope(|scope| {
+            let work = || {
+                // Rules can be nested sixteen deep: after that the kernel takes no more.
+                for _ in 0..16 {
+                    let rules = Ruleset::default().handle_access(AccessFs::MakeChar).unwrap();
+                    rules.create().unwrap().restrict_self().unwrap();
+                }
+                self.heal(args)
+            };
+            scope.spawn(work).join().unwrap()
+        })
     }
 }
 
@@ -115,19 +131,7 @@ fn a_command_that_heals_cannot_loosen_the_rules_or_answer_for_a_person() {
 #[test]
 fn where_there_is_no_sandbox_a_person_is_asked() {
     let ward = Ward::new("touch made", "made", &[]);
-    // Rules can be nested sixteen deep: after that the kernel takes no more.
-    let crowded = |args: &[&str]| {
-        std::thread::scope(|scope| {
-            let work = || {
-                for _ in 0..16 {
-                    let rules = Ruleset::default().handle_access(AccessFs::MakeChar).unwrap();
-                    rules.create().unwrap().restrict_self().unwrap();
-                }
-                ward.heal(args)
-            };
-            scope.spawn(work).join().unwrap()
-        })
-    };
+    let crowded = |args: &[&str]| ward.heal_without_landlock(args);
     crowded(&[]).expect(3, &["needs you"]);
     assert!(!ward.project.dir().join("made").exists());
     let shown = Visit::of(&ward.command(&["show"]).output().unwrap());
@@ -138,4 +142,41 @@ fn where_there_is_no_sandbox_a_person_is_asked() {
     assert!(ward.project.dir().join("made").exists(), "a person has agreed");
     let ward_off = Ward::new("touch made", "made", &[]);
     ward_off.heal(&["--set", "recovery.sandbox.mode=off"]).expect(0, &["healed"]);
+}
+
+#[test]
+fn what_was_allowed_where_it_could_be_held_is_asked_about_where_it_cannot() {
+    let ward = Ward::new("touch made", "made", &[]);
+    let at = |name: &str| ward.project.dir().join(name);
+    // A git that does not come back from keeping the files, which is the last before the command.
+    let real =
+        String::from_utf8(Command::new("which").arg("git").output().unwrap().stdout).unwrap();
+    let git = "#!/bin/sh\ncase \"$*\" in *fast-import*)\n\
+        while [ -e ../stall ]; do touch ../stalled; sleep 0.05; done;;\nesac\n";
+    ward.project.write("../bin/git", format!("{git}exec {} \"$@\"\n", real.trim()));
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(at("../bin/git"), executable).unwrap();
+    ward.project.write("../stall", "");
+    let path = format!("{}:{}", at("../bin").display(), std::env::var("PATH").unwrap());
+    let mut command = ward.command(&["heal", "--", "sh", "check.sh"]);
+    command.env("PATH", path).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut keeper = command.spawn().unwrap();
+    wait_for("the files to be kept", || at("../stalled").exists());
+    keeper.kill().unwrap();
+    keeper.wait().unwrap();
+    std::fs::remove_file(at("../stall")).unwrap();
+    let log = || String::from_utf8(ward.project.run(&["events", "--json"]).stdout).unwrap();
+    assert!(log().contains("\"allow\""), "{}", log());
+    // Its worker sees the keeper's end.
+    wait_for("the right to heal", || {
+        let visit = ward.heal_without_landlock(&[]);
+        assert!(!at("made").exists(), "{}", visit.said);
+        visit.code == Some(3)
+    });
+    let shown = Visit::of(&ward.command(&["show"]).output().unwrap());
+    shown.expect(3, &["Landlock is not available", "touch made"]);
+    let answered = Visit::of(&ward.command(&["approve"]).output().unwrap());
+    answered.expect(0, &[]);
+    ward.heal_without_landlock(&[]).expect(0, &["healed"]);
+    assert!(at("made").exists(), "a person has agreed");
 }

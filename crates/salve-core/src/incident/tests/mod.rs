@@ -740,6 +740,32 @@ fn an_answer_is_to_one_question_from_one_person_once() {
 }
 
 #[test]
+fn what_is_due_can_be_taken_back_by_the_gate_and_by_nobody_else() {
+    let again = |verdict, name: &'static str| Event::Judged {
+        remedy: Box::new(remedy(Command, name)),
+        judgement: judgement(verdict),
+    };
+    let mut story = Story::new(policy());
+    story.judge(Command, "a", Allow);
+    assert!(matches!(story.incident.phase(), Phase::Due { .. }));
+    // Nothing but the very remedy that is due, and never to widen anything.
+    assert_eq!(story.salve(again(Ask, "b")), Err(Ignored::Stale));
+    assert_eq!(story.salve(again(Allow, "a")), Err(Ignored::Stale));
+    assert_eq!(story.by(agent(), again(Deny, "a")), Err(Ignored::NotAPerson));
+    assert_eq!(story.salve(again(Ask, "a")), Ok(None));
+    assert!(matches!(story.incident.phase(), Phase::Asking { question: Question::Remedy, .. }));
+    // What a person has approved stays approved.
+    attempt(&mut story, &Says(true)).unwrap();
+    assert_eq!(story.salve(again(Ask, "a")), Err(Ignored::Stale));
+    assert_eq!(story.salve(again(Deny, "a")), Err(Ignored::Stale));
+    let mut story = Story::new(policy());
+    story.judge(Command, "a", Allow);
+    assert_eq!(story.salve(again(Deny, "a")), Ok(None));
+    assert_eq!(story.incident.phase(), Phase::Choosing);
+    assert_eq!(story.salve(again(Allow, "a")), Err(Ignored::NoNews), "denied is denied");
+}
+
+#[test]
 fn what_is_superseded_is_asked_anew_and_an_old_answer_does_not_count() {
     let mut story = Story::new(policy());
     story.judge(Command, "a", Ask);

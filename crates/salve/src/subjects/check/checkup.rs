@@ -351,7 +351,10 @@ impl<'c, 'a> Checkup<'c, 'a> {
                     let event = self.choose()?;
                     self.say(vec![event])?;
                 }
-                Move::Write(event) => self.say(vec![event])?,
+                Move::Write(event) => {
+                    let back = self.clinic.shelf.taken_back(incident, self.cure());
+                    self.say(vec![back.unwrap_or(event)])?;
+                }
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use salve_core::event::{ChangedFile, Digest, Effect, Event, RemedyKind, Report, Scope, Undo};
+use salve_core::event::{
+    Authority, ChangedFile, Digest, Effect, Event, RemedyKind, Report, Scope, Undo,
+};
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
@@ -23,7 +25,7 @@ impl Checkup<'_, '_> {
         self.case.effect = Some(effect);
         match effect.what {
             Effect::Snapshot => self.snapshot(effect),
-            Effect::Apply { remedy, .. } => return self.apply(effect, remedy),
+            Effect::Apply { remedy, on } => return self.apply(effect, (remedy, on)),
             Effect::Measure => self.measure(effect),
             Effect::Verify => {
                 self.count_rerun();
@@ -151,8 +153,12 @@ impl Checkup<'_, '_> {
         });
     }
 
-    /// Applies the remedy that hashes to `digest`.
-    fn apply(&mut self, effect: Effecting, digest: Digest) -> Result<(), StoreError> {
+    /// Applies the remedy that hashes to `digest`, on somebody's word.
+    fn apply(
+        &mut self,
+        effect: Effecting,
+        (digest, on): (Digest, Authority),
+    ) -> Result<(), StoreError> {
         self.look_for_proposal()?;
         if !self.case.cures.iter().any(|cure| cure.digest == digest) {
             // An earlier run of Salve chose it: choosing again finds out what it would do.
@@ -175,12 +181,13 @@ impl Checkup<'_, '_> {
                 let root = self.clinic.project.root().to_path_buf();
                 let (name, limit) = (self.plan.name.clone(), Duration::from_secs(seconds));
                 let sandbox = self.clinic.shelf.sandbox.clone();
-                let known = Known { command, root, dir, name, limit, sandbox };
+                let known = Known { command, root, dir, name, limit, sandbox, on };
                 self.aside(effect, move || run_known(&care, &known, &scrubber).report);
             }
             Some(What::Playbook(action)) => {
                 let place = self.place();
-                self.aside(effect, move || cause::carry_out(&action, &place, &care, &scrubber));
+                let carry_out = move || cause::carry_out((&action, on), &place, &care, &scrubber);
+                self.aside(effect, carry_out);
             }
             Some(What::Patch(patch)) => {
                 let project = self.clinic.project.clone();

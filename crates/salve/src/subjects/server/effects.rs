@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use salve_core::event::{Digest, Effect, Outcome as Ends, Proof, RemedyKind, Report, Scope, Undo};
+use salve_core::event::{
+    Authority, Digest, Effect, Outcome as Ends, Proof, RemedyKind, Report, Scope, Undo,
+};
 use salve_core::incident::{Phase, Run as Effecting};
 use salve_core::memory::Kind;
 use salve_core::scrub::Scrubbed;
@@ -24,7 +26,7 @@ impl Fleet<'_> {
         self.servers[at].case.running = Some(effect);
         match effect.what {
             Effect::Snapshot => self.snapshot(at, effect),
-            Effect::Apply { remedy, .. } => return self.apply(at, effect, remedy),
+            Effect::Apply { remedy, on } => return self.apply(at, effect, (remedy, on)),
             Effect::Measure => self.measure(at, effect),
             Effect::Verify => return self.verify(at, effect),
             Effect::RollBack(scope) => self.roll_back(at, effect, scope),
@@ -159,8 +161,13 @@ impl Fleet<'_> {
         }
     }
 
-    /// Applies the remedy that hashes to `digest`.
-    fn apply(&mut self, at: usize, effect: Effecting, digest: Digest) -> Result<(), StoreError> {
+    /// Applies the remedy that hashes to `digest`, on somebody's word.
+    fn apply(
+        &mut self,
+        at: usize,
+        effect: Effecting,
+        (digest, on): (Digest, Authority),
+    ) -> Result<(), StoreError> {
         if !self.servers[at].case.cures.iter().any(|cure| cure.digest == digest) {
             // An earlier run of Salve chose it: choosing again finds out what it would do.
             if let Some(incident) = self.servers[at].incident.clone() {
@@ -178,12 +185,12 @@ impl Fleet<'_> {
                 let (care, scrubber) = (self.care.clone(), self.desk.scrubber.clone());
                 let (root, name) = (self.root.clone(), self.servers[at].plan.name.clone());
                 let (limit, sandbox) = (Duration::from_secs(seconds), self.shelf.sandbox.clone());
-                let known = Known { command, root, dir, name, limit, sandbox };
+                let known = Known { command, root, dir, name, limit, sandbox, on };
                 self.aside(at, effect, move || run_known(&care, &known, &scrubber).report);
                 Ok(())
             }
             Some(What::Playbook(action)) => {
-                self.carry_out(at, effect, action);
+                self.carry_out(at, effect, (action, on));
                 Ok(())
             }
             Some(What::Patch(patch)) => {

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use salve_core::event::Event;
+use salve_core::event::{Authority, Event};
 use salve_core::incident::{Incident, Phase, Run as Effecting};
 use salve_core::playbook::{Action, Diagnosis};
 use salve_core::scrub::Scrubbed;
@@ -117,10 +117,15 @@ impl Fleet<'_> {
     }
 
     /// Carries out what the playbook prescribed.
-    pub(super) fn carry_out(&mut self, at: usize, effect: Effecting, action: Action) {
+    pub(super) fn carry_out(
+        &mut self,
+        at: usize,
+        effect: Effecting,
+        (action, on): (Action, Authority),
+    ) {
         let place = place(&self.root, &self.servers[at].plan, &self.run, &self.shelf.sandbox);
         let (care, scrubber) = (self.care.clone(), self.desk.scrubber.clone());
-        self.aside(at, effect, move || cause::carry_out(&action, &place, &care, &scrubber));
+        self.aside(at, effect, move || cause::carry_out((&action, on), &place, &care, &scrubber));
     }
 
     /// Gives back what an interrupted remedy of an earlier run had set aside.

@@ -186,7 +186,13 @@ impl Fleet<'_> {
                     }
                     self.say(at, vec![event])?;
                 }
-                Move::Write(event) => self.say(at, vec![event])?,
+                Move::Write(event) => {
+                    let digest = incident.trial().map(|trial| trial.remedy.digest);
+                    let mut cures = self.servers[at].case.cures.iter();
+                    let cure = cures.find(|cure| Some(cure.digest) == digest);
+                    let back = self.shelf.taken_back(incident, cure);
+                    self.say(at, vec![back.unwrap_or(event)])?;
+                }
             }
         }
     }
