@@ -35,6 +35,7 @@ mod ports;
 mod seal;
 mod sockets;
 mod spaces;
+mod submodules;
 #[cfg(test)]
 pub(crate) mod tests;
 mod writes;
@@ -236,6 +237,7 @@ impl Sandbox {
         let private = tempfile::Builder::new().prefix("salve-remedy-").tempdir();
         let private = private.map_err(SandboxError::Temporary)?;
         let means = self.means();
+        submodules::prepare(job.command, job.root);
         let seal = Seal::new(job.root, dirs::cache().as_deref(), means.spaces);
         let plan = self.plan(job, &seal, private.path()).map_err(SandboxError::Temporary)?;
         let file = private.path().join("plan");

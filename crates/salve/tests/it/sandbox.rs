@@ -180,3 +180,28 @@ fn what_was_allowed_where_it_could_be_held_is_asked_about_where_it_cannot() {
     ward.heal_without_landlock(&[]).expect(0, &["healed"]);
     assert!(at("made").exists(), "a person has agreed");
 }
+
+#[test]
+fn submodules_are_fetched_though_gits_settings_are_sealed() {
+    let command = "git -c protocol.file.allow=always submodule update --init --recursive";
+    let ward = Ward::new(command, "vendor/greet/hello", &[]);
+    let other = ward.project.dir().join("../greet");
+    ward.project.write("../greet/hello", "hello");
+    for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "greet"]] {
+        let all = [&["-C", other.to_str().unwrap()], args].concat();
+        git(&ward.project, &all);
+    }
+    let add = ["-c", "protocol.file.allow=always", "submodule", "-q", "add"];
+    let url = other.canonicalize().unwrap();
+    git(&ward.project, &[&add[..], &[url.to_str().unwrap(), "vendor/greet"]].concat());
+    git(&ward.project, &["commit", "-qam", "with greet"]);
+    // As after a clone without them.
+    git(&ward.project, &["submodule", "-q", "deinit", "-f", "--all"]);
+    let fresh = ward.project.dir().join(".git/modules");
+    std::fs::remove_dir_all(&fresh).unwrap();
+    let config = || std::fs::read_to_string(ward.project.dir().join(".git/config")).unwrap();
+    assert!(!config().contains("submodule"), "{}", config());
+    ward.heal(&[]).expect(0, &["healed"]);
+    assert!(ward.project.dir().join("vendor/greet/hello").exists());
+    assert!(config().contains("[submodule \"vendor/greet\"]"), "{}", config());
+}
