@@ -327,7 +327,7 @@ impl Case {
         let came = match &entry.event {
             Event::Finished { report: Report::Failed { .. } | Report::TimedOut, .. }
             | Event::Finished {
-                report: Report::Verified { proof: Proof::Failed | Proof::Masked, .. },
+                report: Report::Verified { proof: Proof::Failed | Proof::Masked | Proof::Flaky, .. },
                 ..
             }
             | Event::Sickened { .. }
