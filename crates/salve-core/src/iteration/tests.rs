@@ -291,6 +291,11 @@ fn limits_end_a_loop() {
         let turns = vec![began(), begins("planner"), charged];
         assert_eq!(limited(limits, &turns), Move::End(Limit(resource)), "even before its end");
     }
+    let money = Limits { money_micros: Some(50), ..none };
+    let spent = Amounts { money_micros: 50, ..Amounts::default() };
+    let charged = Turn::Charged { role: text("planner"), spent };
+    let turns = vec![began(), begins("planner"), charged];
+    assert_eq!(limited(money, &turns), Move::End(Limit(Resource::MoneyMicros)));
     // What was promised and green is done, whatever it cost.
     let all = Limits { tokens: Some(200), ..none };
     let kept = iteration(Green, "a", Made::Yes);

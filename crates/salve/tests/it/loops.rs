@@ -196,6 +196,8 @@ fn limits_end_a_loop_and_it_goes_on_when_it_is_run_again() {
     let args = ["--set", "loop.max_tokens=1000"];
     rounds.run(&args).expect(1, &["limit on tokens", "400 tokens"]);
     assert_eq!(rounds.turns().iter().filter(|turn| turn.starts_with("planner")).count(), 3);
+    let rounds = Rounds::new(&[("planner", "echo '{\"type\":\"spent\",\"cost_usd\":0.4}'")]);
+    rounds.run(&["--set", "loop.max_cents=75"]).expect(1, &["limit on money", "$0.80"]);
     let rounds = Rounds::new(&[("planner", "sleep 1")]);
     rounds.run(&["--set", "loop.max_wall_ms=300"]).expect(1, &["limit on time"]);
     assert_eq!(rounds.turns(), ["planner 1"]);
