@@ -158,13 +158,17 @@ impl Course {
             Event::RecoveryProposed { proposal } => vec![self.proposed(proposal)],
             Event::Judged { remedy, judgement } => {
                 self.judgement = Some(judgement.clone());
-                let is_auto = judgement.verdict == Verdict::Allow;
                 let command = Some(remedy.text.clone());
-                let approved =
-                    LogLine { source: Some("auto"), command, ..line("recovery_approved") };
-                match is_auto && remedy.kind == RemedyKind::Command {
-                    true => vec![approved],
-                    false => Vec::new(),
+                match judgement.verdict {
+                    Verdict::Allow if remedy.kind == RemedyKind::Command => {
+                        let source = Some("auto");
+                        vec![LogLine { source, command, ..line("recovery_approved") }]
+                    }
+                    Verdict::Deny => {
+                        let reason = Some(judgement.reason.clone());
+                        vec![LogLine { command, reason, ..line("recovery_refused") }]
+                    }
+                    Verdict::Allow | Verdict::Ask => Vec::new(),
                 }
             }
             Event::Approved { note, .. } => {

@@ -267,6 +267,17 @@ fn ac_6_an_unknown_command_is_escalated_with_all_fields() {
 }
 
 #[test]
+fn unknown_commands_are_denied_where_the_settings_say_so_and_the_loop_goes_on() {
+    let site = Site::new("require_human = []\non_unknown = \"deny\"");
+    site.propose(&Site::proposal(TOUCH));
+    site.once(&["--no-wait"]).expect(1, &["denied", TOUCH]);
+    assert_eq!((site.ran(), site.json("escalation.json")), (0, Value::Null));
+    let last = site.events().pop().unwrap();
+    assert_eq!((&last["event"], &last["command"]), (&json!("recovery_refused"), &json!(TOUCH)));
+    assert!(last["reason"].is_string(), "{last}");
+}
+
+#[test]
 fn ac_7_the_loop_waits_for_a_person_through_kills_and_restarts() {
     let site = Site::new("");
     site.propose(&Site::proposal(TOUCH));

@@ -69,6 +69,9 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
             news("agent", format!("started {agent} (pid {})", process.pid))
         }
         Event::Judged { judgement, .. } if judgement.verdict == Verdict::Ask => asks(tale),
+        Event::Judged { remedy, judgement } if judgement.verdict == Verdict::Deny => {
+            news("denied", format!("`{}`: {}", remedy.text, judgement.reason))
+        }
         Event::Requested { what: Effect::Apply { .. }, .. } => repairing(tale),
         Event::Finished { report: Report::Failed { reason, .. }, .. } => {
             news("failed", reason.to_string())
