@@ -4,6 +4,7 @@ pub(super) mod agents;
 mod ears;
 mod keys;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use salve_core::earned::Terms;
 use salve_core::event::{Actor, Limits, Mode};
+use salve_core::gate::Policy;
 use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
@@ -344,10 +346,19 @@ fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
 
 /// Returns the shelf that remedies are taken from.
 pub(super) fn shelf<'c>(project: &Project, config: &'c Config) -> Shelf<'c> {
+    shelf_with(project, config, Cow::Borrowed(&config.policy))
+}
+
+/// Returns the shelf under settings that need not outlive it.
+pub(super) fn shelf_of_own(project: &Project, config: &Config) -> Shelf<'static> {
+    shelf_with(project, config, Cow::Owned(config.policy.clone()))
+}
+
+fn shelf_with<'p>(project: &Project, config: &Config, policy: Cow<'p, Policy>) -> Shelf<'p> {
     let (root, auto) = (project.root().to_path_buf(), config.settings.playbook.auto);
     let user = dirs::data().filter(|_| config.settings.memory.user);
     let sandbox = Sandbox::new(&config.settings.recovery.sandbox);
-    let mut shelf = Shelf::new(root, &config.policy, auto, sandbox, user);
+    let mut shelf = Shelf::new(root, policy, auto, sandbox, user);
     shelf.terms = Terms::from(&config.settings.earned);
     shelf
 }

@@ -72,6 +72,30 @@ pub enum Reload {
     Rejected(LoadError),
 }
 
+impl Reload {
+    /// Returns what a person should know, if anything.
+    pub fn said(&self) -> Option<String> {
+        match self {
+            Reload::Unchanged => None,
+            Reload::Changed(changes) => {
+                let changes: Vec<&str> = changes.iter().map(Scrubbed::as_str).collect();
+                Some(format!("the settings changed: {}", changes.join("; ")))
+            }
+            Reload::Waiting { digest, .. } => {
+                let digest: String = digest.to_string().chars().take(12).collect();
+                Some(format!(
+                    "changed settings wait for you, and the stricter ones hold until then\n\
+                     salve config accept {digest}"
+                ))
+            }
+            Reload::Rejected(error) => Some(format!(
+                "the settings were refused, and the loop goes on with those before: {error}\n\
+                 salve config check"
+            )),
+        }
+    }
+}
+
 /// Why settings could not be brought into force.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {

@@ -11,6 +11,7 @@ use salve_core::event::{
 use salve_core::iteration::Loop;
 use salve_core::scrub::Scrubber;
 
+use super::recovery_file::Stamp;
 use super::run::Ran;
 use crate::store::{Filter, Store, StoreError};
 
@@ -51,6 +52,8 @@ pub struct Recovery {
     pub how: Recovered,
     /// How long was worked; waiting for a person is no work.
     pub worked: Duration,
+    /// The proposal that was looked at last; a later one is still to be taken up.
+    pub seen: Stamp,
 }
 
 /// Returns all loops of a project, in the order of their names.

@@ -3,6 +3,7 @@
 //! What memory knows comes first where the gate allows it, then the playbook, then Salve's own
 //! resorts. What would need a person is offered last, when nothing else is left to try.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -100,7 +101,7 @@ pub struct Shelf<'a> {
     /// The project's root.
     pub root: PathBuf,
     /// What may run unattended.
-    pub policy: &'a Policy,
+    pub policy: Cow<'a, Policy>,
     /// Which shipped remedies run without asking.
     pub playbook: PlaybookAuto,
     /// What keeps commands within bounds.
@@ -118,7 +119,7 @@ impl<'a> Shelf<'a> {
     /// Sets up a shelf from which nothing was taken yet.
     pub fn new(
         root: PathBuf,
-        policy: &'a Policy,
+        policy: Cow<'a, Policy>,
         playbook: PlaybookAuto,
         sandbox: Sandbox,
         user_dir: Option<PathBuf>,
@@ -218,7 +219,7 @@ impl<'a> Shelf<'a> {
         state: &State,
         scrubber: &Scrubber,
     ) -> Offer {
-        let judged = crate::gate::judge(&self.root, self.policy, request, state, scrubber);
+        let judged = crate::gate::judge(&self.root, &self.policy, request, state, scrubber);
         let (seconds, asked) = (request.timeout_seconds(), request.working_dir());
         let (verdict, command) = match &judged.verdict {
             gate::Verdict::Auto(approval) => (Verdict::Allow, approval.command().to_owned()),

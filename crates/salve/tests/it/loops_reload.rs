@@ -1,6 +1,7 @@
 //! Settings that change while a loop runs: taken over with the next iteration, or refused.
 
 use crate::loops::{PROMISE, Rounds};
+use crate::recovery::{Site, TOUCH};
 use crate::support::wait_for;
 
 /// Tests that need `ready.txt`, and wait in each iteration until the story lets them go on.
@@ -120,4 +121,29 @@ fn ac_10_a_command_that_is_added_to_auto_approve_runs_in_the_next_iteration() {
     for event in ["recovery_escalated", "config_reloaded", "recovery_executed"] {
         assert!(events.contains(&event.to_owned()), "{event} in {events:?}");
     }
+}
+
+#[test]
+fn ac_10_settings_hold_from_the_next_proposal_on_where_the_loop_is_somebody_elses() {
+    let site = Site::new("");
+    let _service = site.serve(&[]);
+    site.propose(&Site::proposal(TOUCH));
+    site.await_human();
+    let allowed = format!("version = 1\n[recovery]\nauto_approve = [{TOUCH:?}]\n");
+    site.project.write("salve.toml", format!("{allowed}cooldown_seconds = 0\n"));
+    site.salve(&["reject-recovery", "--loop", "shop"]).expect(0, &[]);
+    // What is proposed while the answer is still being taken in is not lost.
+    wait_for("the answer", || site.json("escalation.json")["status"] == "rejected");
+    site.propose(&Site::proposal(TOUCH));
+    wait_for("the command", || site.ran() == 1);
+    // What is wrong is refused, and what held before holds still.
+    wait_for("the end", || {
+        site.salve(&["incidents"]).said.lines().all(|line| !line.contains("healing"))
+    });
+    site.project.write("salve.toml", "[recovery]\ncooldown = 5\n");
+    std::fs::remove_file(site.project.dir().join("started")).unwrap();
+    site.propose(&Site::proposal(TOUCH));
+    wait_for("the command", || site.ran() == 2);
+    let has = |name: &str| site.events().iter().any(|line| line["event"] == name);
+    wait_for("the log", || has("config_reloaded") && has("config_rejected"));
 }

@@ -16,17 +16,18 @@ use salve_core::event::{Event, LoopId, SubjectKind};
 use salve_core::scrub::Scrubbed;
 use signal_hook::consts::SIGINT;
 
-use crate::cli::dev::locate;
-use crate::cli::heal::{Wanted, in_clinic, plan};
+use crate::cli::dev::agents::live;
+use crate::cli::dev::{locate, shelf_of_own};
+use crate::cli::heal::{Wanted, heal_plan, in_clinic, plan};
 use crate::cli::{CliError, Exit, Output};
-use crate::config::Config;
+use crate::config::{Config, Live, Reload};
 use crate::heal::loop_files::LoopFiles;
 use crate::heal::loops::{Recovered, Sought};
 use crate::heal::recovery_file::{self, Stamp};
 use crate::heal::{Presence, loops, manifests};
 use crate::process::Capture;
 use crate::store::{Filter, Store};
-use crate::subjects::check::{CheckPlan, Clinic, Input};
+use crate::subjects::check::{CheckPlan, Clinic, Input, Remark};
 
 /// How often the directory is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -67,7 +68,8 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
             true => Presence::Unattended,
             false => Presence::Attended,
         };
-        let mut attached = Attached::begin(clinic, &config, (args, dir, id))?;
+        let live = live((&clinic.project, clinic.desk.store), &clinic.desk.scrubber, out)?;
+        let mut attached = Attached::begin((clinic, live), &config, (args, dir, id))?;
         out.remark(format_args!(
             "watching {} for recovery.json of loop {}",
             attached.dir.display(),
@@ -78,8 +80,10 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
 }
 
 /// A loop that is served.
-struct Attached {
+struct Attached<'s> {
     id: LoopId,
+    /// The settings, looked at anew for each proposal.
+    live: Live<'s>,
     dir: PathBuf,
     plan: CheckPlan,
     files: LoopFiles,
@@ -90,9 +94,9 @@ struct Attached {
     seen: Stamp,
 }
 
-impl Attached {
+impl<'s> Attached<'s> {
     fn begin(
-        clinic: &Clinic<'_>,
+        (clinic, live): (&Clinic<'_>, Live<'s>),
         config: &Config,
         (args, dir, id): (&Args, PathBuf, LoopId),
     ) -> Result<Self, CliError> {
@@ -122,7 +126,7 @@ impl Attached {
         // A time to come says nothing: the clock was set back since.
         let last = last.filter(|last| *last <= now);
         let began = last.map_or(fresh, |last| last.max(fresh));
-        Ok(Self { id, dir, plan, files, since, began, seen: Stamp::default() })
+        Ok(Self { id, live, dir, plan, files, since, began, seen: Stamp::default() })
     }
 
     /// Takes up one proposal after the other.
@@ -134,6 +138,7 @@ impl Attached {
     ) -> Result<Result<Exit, ExitCode>, CliError> {
         loop {
             if self.has_news(clinic)? {
+                self.reload(clinic)?;
                 let recovered = self.recover(clinic, capture)?;
                 if let Recovered::Stopped(signal) = recovered {
                     return self.leave(clinic, signal);
@@ -163,6 +168,21 @@ impl Attached {
         Ok(is_new && stamp.is_after(clinic.desk.on_the_wall(self.began)))
     }
 
+    /// Looks at the settings: what changed holds from this proposal on.
+    fn reload(&mut self, clinic: &mut Clinic<'_>) -> Result<(), CliError> {
+        let reload = self.live.reload(clinic.desk.now())?;
+        if let Some(text) = reload.said() {
+            let text = clinic.desk.scrubber.scrub(&text);
+            clinic.face.remark(self.id.as_str(), &Remark::Note(text));
+        }
+        if let Reload::Changed(_) | Reload::Waiting { .. } = reload {
+            let config = self.live.current();
+            clinic.shelf = shelf_of_own(&clinic.project, config);
+            clinic.heal = heal_plan(config, clinic.agents.is_some(), &clinic.desk.scrubber);
+        }
+        Ok(())
+    }
+
     fn recover(
         &mut self,
         clinic: &mut Clinic<'_>,
@@ -176,7 +196,7 @@ impl Attached {
             dir: self.dir.clone(),
         };
         let recovery = clinic.recover(self.plan.clone(), Arc::new(capture()), sought)?;
-        self.seen = recovery_file::stamp(&self.files.proposal());
+        self.seen = recovery.seen;
         Ok(recovery.how)
     }
 

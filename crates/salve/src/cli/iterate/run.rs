@@ -88,10 +88,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let bell = hang_bell((&project, &store), &post)?;
     let mut live = live((&project, &store), &scrubber, out)?;
     let roles: Vec<String> = plan.roles.iter().map(|role| role.name.clone()).collect();
-    let to = post.clone();
-    // Nobody is left to tell when the loop is over.
-    let tell = move |text| drop(to.send(Input::Note(text)));
-    heed_control(&project, &desk, scrubber.scrub(&user_name()), tell);
+    heed(&project, &desk, &post);
     let of = start(args, (&store, &desk), (&plan, by), &mut teller)?;
     let planner = &planner;
     live.demand(move |config| planner.wrong(config, &roles));
@@ -154,6 +151,14 @@ fn starter(scrubber: &Scrubber) -> Result<Actor, CliError> {
         Actor::Agent { .. } => Err(CliError::usage("an agent cannot start a loop")
             .hint("let the person who started you run it")),
     }
+}
+
+/// Begins to heed CONTROL.md; what it has to say reaches the loop.
+fn heed(project: &Project, desk: &Desk<'_>, post: &mpsc::Sender<Input>) {
+    let post = post.clone();
+    // Nobody is left to tell when the loop is over.
+    let tell = move |text| drop(post.send(Input::Note(text)));
+    heed_control(project, desk, desk.scrubber.scrub(&user_name()), tell);
 }
 
 /// Hands on what comes from outside: to the loop, and to a recovery while there is one.

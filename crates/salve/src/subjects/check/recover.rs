@@ -44,7 +44,8 @@ impl Clinic<'_> {
         left?;
         let waited = quest.as_ref().map(|quest| quest.waited).unwrap_or_default();
         let worked = since.elapsed().saturating_sub(waited);
-        Ok(Recovery { how: recovered(ending, quest), worked })
+        let seen = quest.as_ref().map(|quest| quest.stamp).unwrap_or_default();
+        Ok(Recovery { how: recovered(ending, quest), worked, seen })
     }
 }
 

@@ -11,7 +11,6 @@ use salve_core::scrub::Scrubbed;
 
 use super::report::report;
 use super::{Driver, Ending, Input, LoopError};
-use crate::config::Reload;
 use crate::heal::loop_files::{FilesError, LoopFiles};
 use crate::heal::loops::{self, Recovered, Recovery, Sought};
 use crate::heal::run::Ran;
@@ -219,25 +218,8 @@ impl Course<'_, '_> {
             self.driver.folder.set_aside(self.of.iteration())?;
         }
         let now = self.driver.desk.now();
-        match self.driver.live.reload(now)? {
-            Reload::Unchanged => {}
-            Reload::Changed(changes) => {
-                let changes: Vec<&str> = changes.iter().map(Scrubbed::as_str).collect();
-                self.note(&format!("the settings changed: {}", changes.join("; ")));
-            }
-            Reload::Waiting { digest, .. } => {
-                let digest: String = digest.to_string().chars().take(12).collect();
-                self.note(&format!(
-                    "changed settings wait for you, and the stricter ones hold until then\n\
-                     salve config accept {digest}"
-                ));
-            }
-            Reload::Rejected(error) => {
-                self.note(&format!(
-                    "the settings were refused, and the loop goes on with those before: {error}\n\
-                     salve config check"
-                ));
-            }
+        if let Some(text) = self.driver.live.reload(now)?.said() {
+            self.note(&text);
         }
         match (self.driver.planner)(self.driver.live.current()) {
             Ok(plan) => self.driver.plan = plan,
@@ -273,7 +255,7 @@ impl Course<'_, '_> {
             began: self.driver.desk.on_the_wall(self.of.began()),
             dir: self.driver.folder.dir().to_path_buf(),
         };
-        let Recovery { how, worked } = self.driver.recover.recover(tests, sought)?;
+        let Recovery { how, worked, .. } = self.driver.recover.recover(tests, sought)?;
         self.heed()?;
         self.begun = true;
         let (how, ran) = match how {
