@@ -31,6 +31,23 @@ fn fill(unit: &str, end: &str) -> String {
     text
 }
 
+/// Returns `unit` for one number after the other, almost to the length of the longest command.
+fn others(unit: impl Fn(usize) -> String) -> String {
+    let mut text = String::new();
+    for part in (0..).map(unit) {
+        if text.len() + part.len() > LENGTH - 512 {
+            return text;
+        }
+        text.push_str(&part);
+    }
+    text
+}
+
+/// Returns arguments that hold a part of every pattern and match none.
+fn named() -> String {
+    (0..43).fold("echo".to_owned(), |text, i| text + &format!(" deploy-{i}"))
+}
+
 fn commands() -> Vec<(&'static str, String)> {
     vec![
         ("approved, short", "rm -rf node_modules && npm install".into()),
@@ -54,6 +71,10 @@ fn commands() -> Vec<(&'static str, String)> {
         ("nested script", format!("echo $({} c)", "b 'aaaaaaaaaa';".repeat(255))),
         ("wrapped script", format!("sh -c \"{} c\"", "b 'aaaaaaaaaa';".repeat(255))),
         ("nested over", format!("a $(a $(a $(a {})))", fill("'a b' ", ""))),
+        ("other commands", others(|i| format!("b{i} 'aaaaaa'; "))),
+        ("other holes", others(|i| format!("b{i} $a; "))),
+        ("named commands", others(|i| format!("b{i} --now; ")) + &named()),
+        ("other blocks", others(|i| format!("A={i} b{i} 'a'; "))),
         ("redirections", fill("ls > a 2>&1 < b; ", "true")),
     ]
 }

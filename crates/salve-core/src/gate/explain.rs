@@ -96,7 +96,7 @@ impl Report<'_> {
             self.add(K::Unreachable, rule, None, message);
             return;
         }
-        if super::shell::read(entry).is_err() {
+        if super::shell::read(entry).and_then(|reading| reading.confirm()).is_err() {
             let message = format!("`{entry}` is approved, but cannot be read as a plain command");
             self.add(K::Notice, rule, None, &message);
         }

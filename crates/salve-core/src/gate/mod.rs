@@ -253,19 +253,23 @@ fn asks(policy: &Policy, command: &str) -> Option<Verdict> {
     if policy.require_human.is_empty() && !allows {
         return None;
     }
+    let unclear = |shell::Unclear(why)| {
+        Verdict::human(Rule::Unreadable, format!("the command cannot be read to the end: {why}"))
+    };
     let reading = match shell::read(command) {
         Ok(reading) => reading,
-        Err(shell::Unclear(why)) => {
-            let reason = format!("the command cannot be read to the end: {why}");
-            return Some(Verdict::human(Rule::Unreadable, reason));
-        }
+        Err(why) => return Some(unclear(why)),
     };
     if let Some(rule) = first(&|pattern| reading.could_match(pattern)) {
         let reason = "a part of the command matches a pattern that needs a person";
         return Some(Verdict::human(rule, reason));
     }
-    let why = reading.doubt.filter(|_| allows)?;
-    Some(Verdict::human(Rule::Unreadable, format!("more may run than is seen: {why}")))
+    if let Some(why) = reading.doubt.filter(|_| allows) {
+        let reason = format!("more may run than is seen: {why}");
+        return Some(Verdict::human(Rule::Unreadable, reason));
+    }
+    // The second opinion is dear, so it is asked only where nothing else asks already.
+    reading.confirm().err().map(unclear)
 }
 
 /// Returns the question that the limits put to a person, if they do.

@@ -78,7 +78,8 @@ impl Pattern {
 
     /// Returns whether a text made of words of `text` may match; `false` is certain.
     pub(super) fn may_occur(&self, Template(text): Template<'_>) -> bool {
-        text.contains(HOLE) || self.text.split([STAR, ' ']).all(|part| find(text, part).is_some())
+        let apart = |c: char| c == STAR || c.is_ascii_whitespace();
+        text.contains(HOLE) || self.text.split(apart).all(|part| find(text, part).is_some())
     }
 
     /// Returns the command alone where the pattern also asks for arguments.

@@ -278,6 +278,15 @@ const NEARLY_NPM_INSTALL: &[&str] = &[
 ];
 
 #[test]
+fn what_only_the_second_reader_finds_odd_asks() {
+    for command in ["if true", "ls | | ls", "{ ls", "ls && ", "for x in a; ls"] {
+        for unknown in ["allow", "deny"] {
+            check(lists(&[], &["git push"], unknown), command, "human unreadable");
+        }
+    }
+}
+
+#[test]
 fn only_the_very_same_bytes_are_approved() {
     for command in NEARLY_NPM_INSTALL {
         for unknown in ["escalate", "deny"] {

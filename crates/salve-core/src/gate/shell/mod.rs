@@ -4,6 +4,8 @@
 //! substitutions, behind `env`, `sudo` and the like, and inside the scripts given to `sh -c` and
 //! `eval`. A word that only the shell can fill in leaves a hole that may hold anything. A text
 //! that cannot be read to the end is [`Unclear`], which counts as matching every pattern.
+//!
+//! **Invariant:** nothing is taken for read before [`Reading::confirm`] has agreed.
 
 mod cursor;
 mod programs;
@@ -28,28 +30,42 @@ const MAX_SCRIPTS: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unclear(pub(super) &'static str);
 
-/// Everything a text would run.
+/// Everything a text would run, as one reader sees it.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     commands: Vec<Known>,
     /// Why more may run than is seen here, if so.
     pub(super) doubt: Option<&'static str>,
+    /// The scripts of which a parser has to say whether they are complete.
+    intricate: Vec<String>,
+    /// All commands as written.
+    written: String,
+    /// All commands without holes as the shell sees them.
+    seen: String,
 }
 
 /// Reads a command line.
 ///
 /// # Errors
 ///
-/// Returns [`Unclear`] when the text cannot be read to the end, by one of the two readers or by
-/// both alike.
+/// Returns [`Unclear`] when the text cannot be read to the end.
 pub(super) fn read(text: &str) -> Result<Reading, Unclear> {
     if let Some(odd) = text.chars().find(|&c| is_odd(c)) {
         return Err(if odd.is_ascii() { CONTROL } else { INVISIBLE });
     }
     let mut reader = Reader { left: text.len() + nested_room(text.len()), ..Reader::default() };
     reader.script(text, 0)?;
-    reader.compare()?;
-    Ok(Reading { commands: reader.commands, doubt: reader.doubt })
+    let Reader { commands, doubt, intricate, .. } = reader;
+    let mut reading = Reading { commands, doubt, intricate, ..Reading::default() };
+    for command in &reading.commands {
+        let whole = command.words.from(0);
+        for (text, part) in
+            [(&mut reading.written, Some(whole.raw)), (&mut reading.seen, whole.known())]
+        {
+            text.extend(part.into_iter().flat_map(|part| [part, "\n"]));
+        }
+    }
+    Ok(reading)
 }
 
 /// Returns how much text of scripts inside a text of `length` is read.
@@ -101,19 +117,11 @@ impl Reader {
             self.doubt = self.doubt.or(reach.doubt);
             nested.extend(reach.scripts);
             if fresh && !command.words.is_empty() {
-                self.commands.push(Known { words: command.words, begins: reach.begins });
+                let has_holes = command.words.from(0).known().is_none();
+                self.commands.push(Known { words: command.words, begins: reach.begins, has_holes });
             }
         }
         nested.iter().try_for_each(|text| self.script(text, depth + 1))
-    }
-
-    /// Asks the second reader about every script that is more than a list of plain commands.
-    fn compare(&self) -> Result<(), Unclear> {
-        if self.intricate.is_empty() {
-            return Ok(());
-        }
-        let found: HashSet<String> = self.commands.iter().map(Known::beginning).collect();
-        self.intricate.iter().try_for_each(|text| tree::check(text, &found))
     }
 }
 
@@ -151,7 +159,23 @@ fn is_odd(c: char) -> bool {
 impl Reading {
     /// Returns whether `pattern` matches one of the commands, whatever the holes may hold.
     pub(super) fn could_match(&self, pattern: &Pattern) -> bool {
-        self.commands.iter().any(|command| command.could_match(pattern))
+        let somewhere =
+            pattern.may_occur(Template(&self.written)) || pattern.may_occur(Template(&self.seen));
+        let mut commands = self.commands.iter();
+        commands.any(|command| (somewhere || command.has_holes) && command.could_match(pattern))
+    }
+
+    /// Asks a second reader about every script that is more than a list of plain commands.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Unclear`] when that one cannot read them, or reads something else.
+    pub(super) fn confirm(&self) -> Result<(), Unclear> {
+        if self.intricate.is_empty() {
+            return Ok(());
+        }
+        let found: HashSet<String> = self.commands.iter().map(Known::beginning).collect();
+        self.intricate.iter().try_for_each(|text| tree::check(text, &found))
     }
 }
 
@@ -160,6 +184,8 @@ impl Reading {
 struct Known {
     words: Words,
     begins: Vec<usize>,
+    /// Whether parts of it are known only at run time.
+    has_holes: bool,
 }
 
 impl Known {

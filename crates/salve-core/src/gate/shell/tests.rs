@@ -4,9 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Reads `text` with both readers.
+fn read_twice(text: &str) -> Result<Reading, Unclear> {
+    let reading = read(text)?;
+    reading.confirm().map(|()| reading)
+}
+
 fn asks(pattern: &str, text: &str) -> bool {
     let pattern = Pattern::new(pattern);
-    match read(text) {
+    match read_twice(text) {
         Err(_) => true,
         Ok(reading) => reading.could_match(&pattern) || reading.doubt.is_some(),
     }
@@ -421,7 +427,7 @@ const PLAIN_COMMANDS: &[&str] = &[
 #[test]
 fn what_a_pattern_does_not_name_is_left_alone() {
     for text in PLAIN_COMMANDS {
-        let reading = read(text).unwrap_or_else(|why| panic!("{text}: {why:?}"));
+        let reading = read_twice(text).unwrap_or_else(|why| panic!("{text}: {why:?}"));
         assert!(!reading.could_match(&Pattern::new("git push")), "{text}");
         assert_eq!(reading.doubt, None, "{text}");
     }
@@ -539,7 +545,7 @@ const HOSTILE_UNITS: &[&str] = &[
 #[test]
 fn the_words_beside_a_here_document_are_those_of_its_command() {
     for text in ["<<E git push\nx\nE\n", "git <<E push\nx\nE\n", "<<E env -u A git push\nx\nE\n"] {
-        let reading = read(text).expect(text);
+        let reading = read_twice(text).expect(text);
         assert!(reading.could_match(&Pattern::new("git push")), "{text}");
         assert!(!reading.could_match(&Pattern::new("git pull")), "{text}");
     }
@@ -549,9 +555,53 @@ fn the_words_beside_a_here_document_are_those_of_its_command() {
 fn text_nested_over_and_over_is_not_read_for_every_level() {
     let inner = "'a b' ".repeat(400);
     let nested = format!("echo $(echo $(echo $(echo {inner})))");
-    assert_eq!(read(&nested).err(), Some(TOO_DEEP));
-    assert!(read(&format!("sh -c \"echo {inner}\"")).is_ok());
-    assert!(read("echo $(echo $(echo $(echo a)))").is_ok());
+    assert_eq!(read_twice(&nested).err(), Some(TOO_DEEP));
+    assert!(read_twice(&format!("sh -c \"echo {inner}\"")).is_ok());
+    assert!(read_twice("echo $(echo $(echo $(echo a)))").is_ok());
+}
+
+#[test]
+fn more_than_can_be_parsed_in_time_is_unclear() {
+    let unit = "A=b npm 'ci'; ";
+    assert!(read_twice(&unit.repeat(40)).is_ok());
+    assert!(read_twice(&unit.repeat(250)).is_err());
+    let listed = "npm 'ci'; ";
+    assert!(read_twice(&listed.repeat(250)).is_ok(), "a list needs no parser");
+}
+
+#[test]
+fn a_list_is_told_from_what_needs_a_grammar() {
+    let found = HashSet::from(["a \0b \0".to_owned(), "a \0".to_owned()]);
+    let check = |text: &str, want: bool| {
+        let tokens = tree::tokens(text).expect(text);
+        assert_eq!(tree::is_list(&tokens, &found), want, "{text}");
+    };
+    for text in ["a", "a b", "a b c", "a; a b\n\na", "a && a |\na", "a > x b < y &", ">x a b"] {
+        check(text, true);
+    }
+    for text in [
+        "b",
+        "a c",
+        "a; c",
+        "a &&",
+        "a && ; a",
+        "; a",
+        "(a)",
+        "a <(a)",
+        "! a",
+        "time a",
+        "A=b a",
+        "if a",
+        "a 2> x",
+        "a << E\nE\n",
+        "a ;; a",
+        "a &> b",
+        "{ a; }",
+        "a | | a",
+        "a >",
+    ] {
+        check(text, false);
+    }
 }
 
 #[test]
@@ -560,9 +610,70 @@ fn hostile_texts_end_quickly_in_some_reading() {
     for unit in HOSTILE_UNITS {
         for text in [unit.repeat(n / unit.len()), unit.repeat(40), format!("{}ls", unit.repeat(12))]
         {
-            let _ = read(&text);
+            let _ = read_twice(&text);
         }
     }
+}
+
+/// Makes texts of pieces that mean something to a shell.
+fn shell_pieces() -> impl Strategy<Value = String> {
+    let pieces = vec![
+        "if ",
+        "then ",
+        "fi",
+        "do ",
+        "done",
+        "for x in ",
+        "while ",
+        "case x in ",
+        "esac",
+        "{ ",
+        "}",
+        "(",
+        ")",
+        "((",
+        "))",
+        "$(",
+        "$((",
+        "`",
+        "\"",
+        "'",
+        "<<E\n",
+        "E\n",
+        "\n",
+        ";",
+        ";;",
+        "&",
+        "&&",
+        "|",
+        "|&",
+        "<(",
+        ">x",
+        "2>",
+        "12345678901>",
+        "git push",
+        "a=b ",
+        "a=(",
+        "x ",
+        "[[ ",
+        "]] ",
+        "! ",
+        "time ",
+        "f() ",
+        "${x}",
+        "${",
+        "$'",
+        "\\",
+        "#",
+        "*",
+        "{a,b}",
+        " ",
+        "'y' ",
+        "x; ",
+        "git ",
+    ];
+    let pieces = proptest::sample::select(pieces);
+    proptest::collection::vec(pieces, 0..14).prop_map(|pieces| pieces.concat())
 }
 
 proptest! {
@@ -570,22 +681,37 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_reader_panic(text in "[a-z0-9 \"'`$(){}<>|&;\\\\#*?~!=\n\\[\\],.-]{0,60}") {
-        let _ = read(&text);
+        let _ = read_twice(&text);
     }
 
     #[test]
-    fn no_arrangement_of_shell_pieces_makes_the_reader_panic(
-        pieces in proptest::collection::vec(
-            proptest::sample::select(vec![
-                "if ", "then ", "fi", "do ", "done", "for x in ", "while ", "case x in ", "esac", "{ ",
-                "}", "(", ")", "((", "))", "$(", "$((", "`", "\"", "'", "<<E\n", "E\n", "\n", ";", ";;",
-                "&", "&&", "|", "|&", "<(", ">x", "2>", "12345678901>", "git push", "a=b ", "a=(", "x ",
-                "[[ ", "]] ", "! ", "time ", "f() ", "${x}", "${", "$'", "\\", "#", "*", "{a,b}", " ",
-            ]),
-            0..14,
-        ),
+    fn no_arrangement_of_shell_pieces_makes_the_reader_panic(text in shell_pieces()) {
+        let _ = read_twice(&text);
+    }
+
+    /// The short way of the second reader says yes only where the long one does.
+    #[test]
+    fn what_passes_for_a_list_also_parses(text in shell_pieces()) {
+        let Ok(tokens) = tree::tokens(&text) else { return Ok(()) };
+        let Ok(reading) = read(&text) else { return Ok(()) };
+        let found = reading.commands.iter().map(Known::beginning).collect();
+        if tree::is_list(&tokens, &found) {
+            prop_assert_eq!(tree::parse(tokens, &found), Ok(()), "{:?}", text);
+        }
+    }
+
+    /// Looking through all commands at once leaves out none that matches by itself.
+    #[test]
+    fn no_command_is_overlooked(
+        text in shell_pieces(),
+        pattern in proptest::sample::select(vec![
+            "git push", "git", "git *", "*push", "*x*", "x", "x *", "git\tpush", "* x", "x\n*", "*",
+        ]),
     ) {
-        let _ = read(&pieces.concat());
+        let Ok(reading) = read(&text) else { return Ok(()) };
+        let pattern = Pattern::new(pattern);
+        let one = reading.commands.iter().any(|command| command.could_match(&pattern));
+        prop_assert_eq!(reading.could_match(&pattern), one, "{:?}", text);
     }
 
     /// Whatever surrounds it, an unquoted `git push` between separators is found.

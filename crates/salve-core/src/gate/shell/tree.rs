@@ -17,12 +17,36 @@ use super::{TELLING_WORDS, Unclear, beginning};
 
 /// Checks that every simple command in `text` begins like one that was `found` before.
 pub(super) fn check(text: &str, found: &HashSet<String>) -> Result<(), Unclear> {
+    let tokens = tokens(text)?;
+    if is_list(&tokens, found) {
+        debug_assert!(tokens.len() > MAX_TOKENS || parse(tokens, found).is_ok());
+        return Ok(());
+    }
+    parse(tokens, found)
+}
+
+fn options() -> ParserOptions {
     // Extended patterns are off in scripts, where `!(…)` is a negated subshell.
-    let options = ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() };
-    let tokens = uncached_tokenize_str(text, &options.tokenizer_options()).map_err(|_| PARTIAL)?;
-    let program = parse_tokens(&shorten(tokens), &options).map_err(|_| PARTIAL)?;
+    ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() }
+}
+
+/// Returns the words and operators of a text.
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Unclear> {
+    uncached_tokenize_str(text, &options().tokenizer_options()).map_err(|_| PARTIAL)
+}
+
+/// Checks a text of any shape.
+pub(super) fn parse(tokens: Vec<Token>, found: &HashSet<String>) -> Result<(), Unclear> {
+    let tokens = shorten(tokens);
+    if tokens.len() > MAX_TOKENS {
+        return Err(Unclear("it holds too much that only a parser can read"));
+    }
+    let program = parse_tokens(&tokens, &options()).map_err(|_| PARTIAL)?;
     Walk { found, beginning: String::new() }.program(&program)
 }
+
+/// How many words and operators are parsed; more would take longer than a decision may.
+const MAX_TOKENS: usize = 192;
 
 /// Drops arguments that cannot change where a command begins or ends.
 ///
@@ -90,6 +114,75 @@ fn is_reserved(word: &str) -> bool {
             | "function"
             | "select"
     )
+}
+
+/// What a token is in a list of commands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part<'t> {
+    Word(&'t str),
+    /// Ends a command.
+    Separator,
+    /// Ends a command, and another one has to follow.
+    Joint,
+    Newline,
+    /// Belongs to the next word.
+    Redirection,
+    /// Something that such a list does not have.
+    Other,
+}
+
+impl<'t> Part<'t> {
+    fn of(token: &'t Token) -> Self {
+        match token {
+            Token::Word(text, _) => Part::Word(text),
+            Token::Operator(text, _) => match &**text {
+                ";" | "&" => Part::Separator,
+                "&&" | "||" | "|" | "|&" => Part::Joint,
+                "\n" => Part::Newline,
+                "<" | ">" | ">>" | "<&" | ">&" | "<>" | ">|" | "<<<" => Part::Redirection,
+                _ => Part::Other,
+            },
+        }
+    }
+}
+
+/// Returns whether the tokens are nothing but a list of commands that were `found` before.
+///
+/// Such a list needs no grammar: operators stand between commands, and each of these begins with a
+/// word. Whatever is not plainly of this kind is left to the parser, which is many times slower.
+pub(super) fn is_list(tokens: &[Token], found: &HashSet<String>) -> bool {
+    let mut parts = tokens.iter().map(Part::of).chain([Part::Newline]).peekable();
+    let mut command = Vec::with_capacity(TELLING_WORDS);
+    let mut text = String::new();
+    let mut waits = false;
+    while let Some(part) = parts.next() {
+        match part {
+            Part::Word(word) => {
+                let descriptor = parts.peek() == Some(&Part::Redirection)
+                    && word.bytes().all(|b| b.is_ascii_digit());
+                if descriptor || command.is_empty() && (is_reserved(word) || word.contains('=')) {
+                    return false;
+                }
+                if command.len() < TELLING_WORDS {
+                    command.push(word);
+                }
+            }
+            Part::Redirection => {
+                let Some(Part::Word(_)) = parts.next() else { return false };
+            }
+            Part::Newline if command.is_empty() => {}
+            Part::Newline | Part::Separator | Part::Joint => {
+                beginning(command.drain(..), &mut text);
+                // Without words the beginning is empty, and nothing was found that begins so.
+                if !found.contains(&text) {
+                    return false;
+                }
+                waits = part == Part::Joint;
+            }
+            Part::Other => return false,
+        }
+    }
+    !waits
 }
 
 const PARTIAL: Unclear = Unclear("it is not a complete shell command");

@@ -28,6 +28,9 @@ impl<'w> Word<'w> {
     }
 }
 
+/// How many bytes an ordinary command has.
+const ORDINARY: usize = 64;
+
 /// The words of one command, each text in one piece with single blanks between the words.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words {
@@ -50,7 +53,11 @@ impl Words {
 
     /// Appends a word.
     pub(super) fn push(&mut self, word: Word<'_>) {
-        if !self.is_empty() {
+        if self.is_empty() {
+            // Room for an ordinary command at once: growing to it takes longer than reading it.
+            self.raw.reserve(ORDINARY);
+            self.cooked.reserve(ORDINARY);
+        } else {
             self.raw.push(' ');
             self.cooked.push(' ');
         }
