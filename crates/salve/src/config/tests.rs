@@ -288,6 +288,14 @@ fn the_specs_name_and_our_own_agree_and_ours_wins() {
 }
 
 #[test]
+fn what_salve_sets_for_others_is_no_misspelt_setting() {
+    let names = ["KEEPER", "LOOP", "LOOP_DIR", "ROLE", "ITERATION", "RUN", "SERVER", "USER"];
+    let environment = names.iter().map(|name| (format!("SALVE_{name}"), "1")).collect();
+    let config = load(&Sources { environment, ..Sources::default() }).unwrap();
+    assert!(config.warnings().is_empty(), "{:?}", config.warnings());
+}
+
+#[test]
 fn names_of_variables_are_unique() {
     let mut all: Vec<_> = keys().flat_map(Key::variables).collect();
     let count = all.len();

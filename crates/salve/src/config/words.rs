@@ -12,8 +12,18 @@ use super::schema::{Key, keys};
 use super::tree::{Node, Origin, Value};
 
 /// Variables that Salve reads but that set nothing.
-const NOT_SETTINGS: [&str; 5] =
-    ["SALVE_PROJECT", "SALVE_AGENT", "SALVE_USER", "SALVE_RUN", "SALVE_SERVER"];
+const NOT_SETTINGS: [&str; 10] = [
+    "SALVE_PROJECT",
+    "SALVE_AGENT",
+    "SALVE_USER",
+    "SALVE_RUN",
+    "SALVE_SERVER",
+    "SALVE_KEEPER",
+    "SALVE_LOOP",
+    "SALVE_LOOP_DIR",
+    "SALVE_ROLE",
+    "SALVE_ITERATION",
+];
 
 /// The environment variables that may be settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
