@@ -98,7 +98,7 @@ impl Tiers {
 pub struct TierTerms {
     /// What the agent is told to aim for
     pub strategy: String,
-    /// Tokens that the agent may use in one turn
+    /// Tokens that the work of one turn may take, beside what the agent is told at its start
     #[schemars(range(max = 1_000_000_000))]
     pub max_tokens: u64,
     /// Kilobytes of context that the agent is told
