@@ -29,10 +29,13 @@ pub struct Profile {
     pub dialect: Dialect,
     /// Its arguments, with places to be filled in.
     pub args: Vec<String>,
+    /// Further arguments where it has Salve's tools.
+    #[serde(default)]
+    pub mcp: Vec<String>,
     /// Further arguments where a model is set.
     #[serde(default)]
     pub model: Vec<String>,
-    /// What is different in its home, if it needs one of its own.
+    /// What is different in its home, if it needs one of its own for Salve's tools.
     #[serde(default)]
     pub home: Option<Home>,
     /// Variables.
@@ -60,6 +63,15 @@ struct OffLimits {
 }
 
 impl Reach {
+    /// Returns whether an agent with this reach has Salve's tools: they are for repairs, and what
+    /// the roles of a loop have to say, they say by files.
+    fn has_tools(self) -> bool {
+        match self {
+            Reach::Project => true,
+            Reach::Loop => false,
+        }
+    }
+
     /// Returns the patterns of what an agent with this reach must not edit.
     fn off_limits(self) -> io::Result<Vec<String>> {
         let Profiles { off_limits, .. } = toml::from_str(SHIPPED).map_err(io::Error::other)?;
@@ -122,6 +134,7 @@ impl Profile {
             program: program.clone(),
             dialect: Dialect::Lines,
             args: args.to_vec(),
+            mcp: Vec::new(),
             model: Vec::new(),
             home: None,
             env: BTreeMap::new(),
@@ -150,7 +163,7 @@ impl Profile {
             ("{model}", task.model.clone().unwrap_or_default()),
         ];
         let mut env: Vec<(String, String)> = Vec::new();
-        if let Some(home) = &self.home {
+        if let Some(home) = self.home.as_ref().filter(|_| task.reach.has_tools()) {
             let users = home.users(|name| task.variable(name));
             home.make(&files.path().join("home"), users.as_deref(), &fill(&home.add, &places))?;
             env.push((home.variable.clone(), path("home")));
@@ -158,7 +171,8 @@ impl Profile {
         // The task comes last: what stands in it is never filled in.
         places.push(("{prompt}", task.prompt.clone()));
         let model = task.model.iter().flat_map(|_| &self.model);
-        let words: Vec<&String> = self.args.iter().chain(model).collect();
+        let tools = self.mcp.iter().filter(|_| task.reach.has_tools());
+        let words: Vec<&String> = self.args.iter().chain(tools).chain(model).collect();
         let is_used = |place: &str| words.iter().any(|word| word.contains(place));
         if !is_used("{prompt}") {
             fs::write(path("prompt.md"), &task.prompt)?;

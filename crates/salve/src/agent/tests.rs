@@ -122,7 +122,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":30,"cached_input_tokens":
     let args = stage.written("args");
     assert!(args.contains("mcp_servers.salve.command=\"/opt/salve\"\n"), "{args}");
     assert!(args.contains("mcp_servers.salve.args=[\"mcp\"]\n"), "{args}");
-    assert!(args.ends_with("\nmend {model} it\n"), "{args}");
+    assert!(args.contains("\nmend {model} it\n"), "{args}");
 
     let script = r#"
 cp "$GEMINI_CLI_HOME/.gemini/settings.json" settings
@@ -134,6 +134,23 @@ echo '{"type":"result","status":"success","stats":{"total_tokens":70,"input_toke
     assert_eq!((ending.end, ending.spent.tokens, ending.unknown), (End::Finished, 50, 1));
     let settings: serde_json::Value = serde_json::from_str(&stage.written("settings")).unwrap();
     assert_eq!(settings["mcpServers"]["salve"]["command"], "/opt/salve");
+}
+
+#[test]
+fn a_role_of_a_loop_has_no_tools_of_repairs() {
+    let stage = Stage::new("none", "");
+    for runtime in Runtime::ALL {
+        let mut task = stage.task(BOUNDS);
+        let words = |task: &Task| {
+            let filled = runtime.profile().unwrap().fill(task).unwrap();
+            let argv = filled.argv.iter().map(|word| word.to_string_lossy().into_owned());
+            argv.chain(filled.env.into_iter().map(|(name, _)| name)).collect::<Vec<_>>().join(" ")
+        };
+        let has_tools = |words: &str| words.contains("/opt/salve") || words.contains("HOME");
+        assert!(has_tools(&words(&task)), "{}", words(&task));
+        task.reach = Reach::Loop;
+        assert!(!has_tools(&words(&task)), "{}", words(&task));
+    }
 }
 
 #[test]
