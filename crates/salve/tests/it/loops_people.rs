@@ -233,6 +233,23 @@ fn a_question_is_told_again_by_whoever_goes_on_with_the_loop() {
 }
 
 #[test]
+fn a_recovery_that_is_called_off_with_its_loop_is_gone_on_with() {
+    let rounds = asking();
+    let running = rounds.start(&[]);
+    wait_for("the question", || rounds.status() == "awaiting_human");
+    rounds.salve(&["abort", "--loop", "v1"]).expect(0, &["ada stopped it"]);
+    let visit = running.end();
+    visit.expect(1, &["stopped", "salve loop run --id v1"]);
+    assert!(!visit.said.contains("the loop goes on without"), "{}", visit.said);
+    assert_eq!(rounds.status(), "stopped");
+    rounds.run(&["--no-wait"]).expect(3, &["needs you", "`touch part.txt` may not run"]);
+    assert_eq!(rounds.took("reviewer 1"), 0);
+    rounds.salve(&["approve-recovery", "--loop", "v1"]).expect(0, &[]);
+    rounds.run(&["--no-wait"]).expect(0, &["healed", "completed"]);
+    assert_eq!((rounds.took("tester 1"), rounds.took("reviewer 1")), (1, 1));
+}
+
+#[test]
 fn wherever_salve_was_killed_a_loops_approved_command_runs_once_at_most() {
     let command = "touch part.txt && echo once >> ran";
     let rounds = Rounds::new(&[("tester", &proposes(command)), ("reviewer", PROMISE)]);

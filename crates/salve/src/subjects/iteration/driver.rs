@@ -261,6 +261,8 @@ impl Course<'_, '_> {
         let (how, ran) = match how {
             Recovered::Executes(ran) => (RecoveryEnd::Well, Some(ran)),
             Recovered::NotInfrastructure(ran) => (RecoveryEnd::NotInfrastructure, Some(ran)),
+            // It was called off with the loop, which goes on with it when it is started again.
+            Recovered::Declined(_) if self.of.is_called_off() => return Ok(()),
             Recovered::Declined(ran) => (RecoveryEnd::Rejected, ran),
             // What is held has nothing to decide; it is said when it is waited for.
             Recovered::NeedsPerson if self.of.paused_by().is_some() => return Ok(()),
