@@ -52,6 +52,7 @@ pub use give::{Give, Restored};
 pub use guard::{GitChange, GitGuard, GitPart, mend_git};
 pub use measure::{Fate, FileChange};
 pub use name::{Moment, Name};
+pub use packages::{PackageGuard, PutBack};
 pub use patch::PatchError;
 pub use plan::Again;
 pub use shadow::{Confined, Shadow};

@@ -6,21 +6,27 @@
 //! its files last changed ([`edited`]).
 
 mod edited;
+mod kept;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use salve_core::event::Digest;
 
 use super::tree::{Rel, show};
 
+pub use kept::{PackageGuard, PutBack};
+
 /// Hidden directories that belong to the packages; tools keep in others what they like.
 const HIDDEN: [&str; 5] = [".bin", ".pnpm", ".prisma", ".store", ".bun"];
+
+/// How many edited files are named.
+const NAMED: usize = 20;
 
 /// The directories of packages, each with a hash that tells one state from another.
 pub(super) type Packages = BTreeMap<Rel, Digest>;
@@ -40,20 +46,33 @@ pub(super) fn differing(before: &Packages, now: &Packages) -> Vec<String> {
 
 /// Returns the files of installed packages, among what git ignores, that were edited since.
 pub(super) fn edited(root: &Path, hidden: &BTreeSet<Rel>, since: SystemTime) -> Vec<String> {
-    let mut search = edited::Search::new(since);
+    let mut found = edited::Search::new(since, NAMED);
+    search(root, hidden, &mut found);
+    let below = |path: &PathBuf| show(path.strip_prefix(root).unwrap_or(path).as_os_str());
+    found.found.iter().map(below).collect()
+}
+
+fn search(root: &Path, hidden: &BTreeSet<Rel>, search: &mut edited::Search) {
+    for (dir, programs) in roots(root, hidden) {
+        search.packages(&dir, programs.as_deref());
+    }
+}
+
+/// Returns the directories of packages among what git ignores, each with that of its programs if
+/// it lies apart.
+fn roots(root: &Path, hidden: &BTreeSet<Rel>) -> Vec<(PathBuf, Option<PathBuf>)> {
+    let mut roots = Vec::new();
     for dir in hidden.iter().map(|path| root.join(path)) {
         if dir.file_name() == Some(OsStr::new("node_modules")) {
-            search.packages(&dir, None);
+            roots.push((dir, None));
         } else if dir.join("pyvenv.cfg").is_file() {
             for version in names(&dir.join("lib")) {
                 let packages = dir.join("lib").join(version).join("site-packages");
-                search.packages(&packages, Some(&dir.join("bin")));
+                roots.push((packages, Some(dir.join("bin"))));
             }
         }
     }
-    let below =
-        |path: &std::path::PathBuf| show(path.strip_prefix(root).unwrap_or(path).as_os_str());
-    search.found.iter().map(below).collect()
+    roots
 }
 
 fn state(dir: &Path) -> Option<Digest> {
@@ -143,6 +162,52 @@ mod tests {
         let (first, since) = (now(), SystemTime::now());
         while now() == first || SystemTime::now() <= since {}
         since
+    }
+
+    #[test]
+    fn what_was_edited_is_put_back_and_what_was_installed_stays() {
+        let place = Place::new();
+        let outside = tempfile::tempdir().unwrap();
+        let shared = outside.path().join("run.js");
+        fs::write(&shared, "1").unwrap();
+        let (runner, other) = ("node_modules/r/run.js", "node_modules/r/lib/other.js");
+        let (plugin, loose) = (
+            ".venv/lib/python3.12/site-packages/p.py",
+            ".venv/lib/python3.12/site-packages/new.pth",
+        );
+        for path in [other, plugin, "node_modules/r/cli.js", "node_modules/r/README.md"] {
+            place.write(path, "1");
+        }
+        place.write(".venv/pyvenv.cfg", "");
+        fs::hard_link(&shared, place.root().join(runner)).unwrap();
+        let link = place.root().join("node_modules/.bin/r");
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("../r/run.js", &link).unwrap();
+        let workspace = place.open();
+        let before = workspace.snapshot(name(1)).unwrap();
+        let guard = workspace.guard_packages(&before).unwrap().unwrap();
+        moment(&place);
+        assert_eq!(guard.put_back(), PutBack::default());
+
+        place.write(runner, "process.exit(0)");
+        fs::remove_file(place.root().join(other)).unwrap();
+        place.write(other, "2");
+        place.write(plugin, "2");
+        place.write(loose, "import os; os._exit(0)");
+        place.write("node_modules/new/index.js", "installed");
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("../r/cli.js", &link).unwrap();
+        let done = guard.put_back();
+        assert_eq!((done.files.len(), done.left.len()), (4, 0), "{done:?}");
+        let read = |path: &str| fs::read_to_string(place.root().join(path)).ok();
+        for path in [runner, other, plugin] {
+            assert_eq!(read(path).as_deref(), Some("1"), "{path}");
+        }
+        assert_eq!(fs::read_to_string(shared).unwrap(), "1", "what others share is as it was");
+        assert_eq!(read(loose), None);
+        assert_eq!(read("node_modules/new/index.js").as_deref(), Some("installed"));
+        // An installation changes the links to programs too.
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("../r/cli.js"));
     }
 
     #[test]

@@ -144,14 +144,13 @@ fn a_runner_that_is_edited_where_it_is_installed_is_not_believed() {
         let ward = Ward::new().agent(&format!("{agent}; printf 6 > sum.txt"));
         ward.project.write(".gitignore", ".venv/\n");
         ward.project.write(".venv/pyvenv.cfg", "");
-        ward.project.write(
-            &runner,
-            "import sys\nfound = open('sum.txt').read()\nif found != '5':\n    \
-             print('AssertionError: expected 5, found', found)\n    sys.exit(1)\n",
-        );
+        let honest = "import sys\nfound = open('sum.txt').read()\nif found != '5':\n    \
+                      print('AssertionError: expected 5, found', found)\n    sys.exit(1)\n";
+        ward.project.write(&runner, honest);
         let visit = ward.heal(&check);
-        visit.expect(3, &["masked", "edited where it is installed", shown, "install the packages"]);
-        assert_eq!(ward.read("sum.txt"), "4", "{agent}");
+        visit.expect(3, &["it edited what is installed", "put back", shown]);
+        assert_eq!((ward.read("sum.txt").as_str(), ward.read(&runner).as_str()), ("4", honest));
+        assert!(!ward.project.dir().join(format!("{site}/sitecustomize.py")).exists());
         let memory = ward.salve(&["--json", "memory", "list"]);
         assert!(!memory.contains("\"proven\":1"), "{agent}: {memory}");
     }

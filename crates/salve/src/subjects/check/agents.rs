@@ -36,6 +36,7 @@ impl Checkup<'_, '_> {
             return self.finish(effect, Report::NoAgent);
         };
         let Some(incident) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
+        self.keep_packages();
         let (now, post) = (self.clinic.desk.now(), self.clinic.inbox.0.clone());
         let on = Box::new(move |event| {
             // Nobody is left to tell when the run of Salve is over.
@@ -204,6 +205,7 @@ impl Checkup<'_, '_> {
             self.note(&text);
         }
         self.note(&words(&self.clinic.desk.scrubber.scrub(&name), ending));
+        self.put_packages_back();
         if ending.end == End::OverBudget(Resource::Tokens) {
             self.tell_tokens();
         }

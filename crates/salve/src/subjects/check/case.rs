@@ -11,6 +11,7 @@ use salve_core::playbook::Diagnosis;
 
 use crate::heal::cause::Evidence;
 use crate::heal::shelf::Cure;
+use crate::workspace::PackageGuard;
 
 /// What this process knows of the incident besides the journal.
 #[derive(Default)]
@@ -45,6 +46,10 @@ pub(super) struct Case {
     pub(super) earlier: Vec<Colour>,
     /// The change that may not have been needed, while that is found out.
     pub(super) doubt: Option<Doubt>,
+    /// The installed packages as they were before the agent that works, where they are kept.
+    pub(super) packages: Option<PackageGuard>,
+    /// Since when no installed package was edited, if those that were are put back.
+    pub(super) packages_since: Option<Timestamp>,
     /// What the green run that is being proven said.
     pub(super) green: Option<Results>,
     /// How long the last run that was red took.

@@ -12,6 +12,7 @@ mod checkup;
 mod context;
 mod doubt;
 mod effects;
+mod installed;
 mod learn;
 mod offers;
 mod plan;

@@ -47,7 +47,7 @@ impl Checkup<'_, '_> {
             care: self.clinic.care.clone(),
             plan: self.plan.clone(),
             before,
-            since: self.agents_start()?,
+            since: self.agents_start()?.max(self.case.packages_since),
             results: self.first_results(),
             took: ran.took,
             extent: if self.clinic.heal.proof { Extent::Full } else { Extent::Verifier },
@@ -252,7 +252,7 @@ fn said_of_packages(edited: &[String]) -> String {
     match edited {
         [] => String::new(),
         edited => format!(
-            "\nedited where it is installed, of which Salve keeps nothing: {}\n\
+            "\nedited where it is installed, and not put back: {}\n\
              install the packages anew before the check is trusted again",
             edited.join(", ")
         ),

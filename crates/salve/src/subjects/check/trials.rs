@@ -86,7 +86,7 @@ pub struct Trials {
     pub old_verifier: Option<Trial>,
     /// The repaired state once more, if nothing else spoke against the repair.
     pub confirmed: Option<Colour>,
-    /// The installed packages that the repair edited, of which nothing is kept.
+    /// The installed packages that the repair edited and that are not put back.
     pub packages: Vec<String>,
     /// How the repair weakened the verifier.
     pub weakenings: Vec<Weakening>,

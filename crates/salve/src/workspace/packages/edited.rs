@@ -11,8 +11,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::is_cache;
 
-/// How many are named.
-const NAMED: usize = 20;
 /// How many files are looked at.
 const MOST: usize = 200_000;
 
@@ -25,6 +23,8 @@ const CODE: [&str; 18] = [
 /// Looks for edited files.
 pub(super) struct Search {
     since: SystemTime,
+    /// How many are looked for.
+    most: usize,
     looked_at: usize,
     pub(super) found: Vec<PathBuf>,
 }
@@ -39,8 +39,8 @@ struct Shelf {
 }
 
 impl Search {
-    pub(super) fn new(since: SystemTime) -> Self {
-        Self { since, looked_at: 0, found: Vec::new() }
+    pub(super) fn new(since: SystemTime, most: usize) -> Self {
+        Self { since, most, looked_at: 0, found: Vec::new() }
     }
 
     /// Looks through a directory of packages, with the one of their programs if that lies apart.
@@ -57,6 +57,8 @@ impl Search {
         for (path, meta) in self.entries(dir) {
             let name = path.file_name().unwrap_or_default();
             match meta.is_dir() {
+                // It is generated from the project's own schema, again and again.
+                true if name == ".prisma" => {}
                 true if name == ".bin" => self.loose(&path, shelf),
                 true if name.as_bytes().starts_with(b"@") || name == ".pnpm" => {
                     self.shelf(&path, shelf);
@@ -94,7 +96,7 @@ impl Search {
 
     /// Returns what is in a directory, but for caches, until enough was seen.
     fn entries(&mut self, dir: &Path) -> Vec<(PathBuf, Metadata)> {
-        if self.found.len() >= NAMED || self.looked_at >= MOST {
+        if self.found.len() >= self.most || self.looked_at >= MOST {
             return Vec::new();
         }
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -107,11 +109,9 @@ impl Search {
     }
 
     fn is_changed(&self, path: &Path, meta: &Metadata) -> bool {
-        let code = path.extension().and_then(|end| end.to_str());
-        let runs = code.is_some_and(|end| CODE.contains(&end)) || meta.mode() & 0o111 != 0;
         // A file that several places share is also changed by one more place that shares it.
         let shared = meta.nlink() > 1 && meta.modified().is_ok_and(|at| at <= self.since);
-        meta.is_file() && runs && self.is_later(meta) && !shared
+        meta.is_file() && runs(path, meta) && self.is_later(meta) && !shared
     }
 
     fn is_later(&self, meta: &Metadata) -> bool {
@@ -125,4 +125,10 @@ impl Search {
     fn is_new(&self, meta: &Metadata) -> bool {
         meta.created().is_ok_and(|at| at > self.since)
     }
+}
+
+/// Returns whether a file of a package is run, or read by what runs.
+pub(super) fn runs(path: &Path, meta: &Metadata) -> bool {
+    let code = path.extension().and_then(|end| end.to_str());
+    code.is_some_and(|end| CODE.contains(&end)) || meta.mode() & 0o111 != 0
 }
