@@ -131,6 +131,43 @@ fn the_projects_own_output_is_built_and_its_source_is_not() {
 }
 
 #[test]
+fn a_project_that_is_missing_in_its_own_environment_is_installed_there() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let manifest = "[build-system]\nrequires = []\n[project]\nname = \"shop\"\nversion = \"1\"\n";
+    let stage = Stage::new(&[
+        ("pyproject.toml", manifest),
+        ("requirements.txt", "pytest\n"),
+        ("src/shop/__init__.py", ""),
+        (".gitignore", ".venv\n"),
+    ]);
+    stage.write(".venv/pyvenv.cfg", "");
+    stage.write(".venv/lib/python3.11/site-packages/pytest/__init__.py", "");
+    stage.write(".venv/bin/python", "#!/bin/sh\necho Python 3.11.1\n");
+    let python = stage.root.join(".venv/bin/python");
+    std::fs::set_permissions(python, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let found = |output: &str| stage.diagnose(".venv/bin/python -m pytest", output, 2);
+    let own = found("E   ModuleNotFoundError: No module named 'shop'\n");
+    assert_eq!(own.rule.as_deref(), Some("python.package-missing"), "{own:?}");
+    assert!(own.remedies[0].remedy.text.as_str().ends_with("-r requirements.txt -e ."), "{own:?}");
+    // A part of it that is not there is missing in the source, and another module is not its own.
+    for other in ["shop.core", "shopping"] {
+        let found = found(&format!("E   ModuleNotFoundError: No module named '{other}'\n"));
+        assert_eq!(found.rule.as_deref(), Some("python.package-undeclared"), "{found:?}");
+    }
+}
+
+#[test]
+fn compiled_files_of_a_place_that_is_gone_are_cleared() {
+    let stage = Stage::new(&[("test_cart.py", ""), (".gitignore", "__pycache__\n")]);
+    let output = "import file mismatch:\nimported module 'test_cart' has this __file__ attribute:\n  \
+                  /nowhere/test_cart.py\nwhich is not the same as the test file we want to collect:\n  \
+                  ROOT/test_cart.py\nHINT: remove __pycache__ / .pyc files";
+    stage.check(("pytest", output, 2), "check.pytest-same-name", &[]);
+    stage.write("__pycache__/test_cart.cpython-311.pyc", "x");
+    stage.check(("pytest", output, 2), "check.pytest-moved", &["rm -rf __pycache__"]);
+}
+
+#[test]
 fn a_clean_exit_is_left_alone() {
     let found = node().diagnose(MISSING.0, MISSING.1, 0);
     assert_eq!((found.nature, found.remedies.len()), (Nature::Unknown, 0));

@@ -46,9 +46,12 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues, output: &str) -> Option<Pyth
             .collect(),
         PythonManager::Uv | PythonManager::Poetry | PythonManager::Pipenv => vec![lock.to_owned()],
     };
-    if manager == PythonManager::Pip && (sources.is_empty() || editable) {
-        let own = ["pyproject.toml", "setup.py"].into_iter().find(|file| has(file));
-        sources.extend(own.map(str::to_owned));
+    // Of a module that is there, a part that is not found is missing in the source.
+    let mut own = own_modules(&dir);
+    own.retain(|module| clues.imports.iter().any(|import| normalised_top(import) == *module));
+    if manager == PythonManager::Pip && (sources.is_empty() || editable || !own.is_empty()) {
+        let manifest = ["pyproject.toml", "setup.py"].into_iter().find(|file| has(file));
+        sources.extend(manifest.map(str::to_owned));
     }
     let wanted = wanted(&dir);
     let interpreter = interpreter(ask, venv.as_ref());
@@ -57,7 +60,7 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues, output: &str) -> Option<Pyth
         dir: relative(ask.root, &dir)?,
         manager,
         manager_found: manager == PythonManager::Pip || find(manager.program()).is_some(),
-        declared: declared(&dir),
+        declared: declared(&dir).into_iter().chain(own).collect(),
         interpreter_fits: interpreter.as_ref().is_some_and(|(_, version)| fits(version)),
         interpreter,
         sources,
@@ -71,7 +74,9 @@ const SEARCHED: (usize, usize) = (2_000, 8);
 
 /// Returns the directories of compiled files in the project, if the failure may be about them.
 pub(super) fn bytecode(ask: &Ask<'_>, output: &str) -> Vec<String> {
-    let speaks = ["marshal", "magic number", "EOF read"].iter().any(|word| output.contains(word));
+    let speaks = ["marshal", "magic number", "EOF read", "has this __file__ attribute"]
+        .iter()
+        .any(|word| output.contains(word));
     let (mut left, depth) = SEARCHED;
     let mut found = Vec::new();
     let mut open = if speaks { vec![(ask.root.to_path_buf(), depth)] } else { Vec::new() };
@@ -314,6 +319,34 @@ fn declared(dir: &Path) -> BTreeSet<String> {
     found
 }
 
+/// Returns the modules that the project itself brings once it is installed, normalised.
+fn own_modules(dir: &Path) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(dir.join("pyproject.toml")).ok();
+    let manifest = manifest.and_then(|text| toml::from_str::<toml::Value>(&text).ok());
+    let is_built = manifest.as_ref().is_some_and(|manifest| {
+        let poetry = manifest.get("tool").and_then(|tool| tool.get("poetry"));
+        let name = manifest.get("project").or(poetry).and_then(|project| project.get("name"));
+        name.is_some() && manifest.get("build-system").is_some()
+    });
+    if !is_built && !dir.join("setup.py").is_file() {
+        return BTreeSet::new();
+    }
+    let below = [dir.join("src"), dir.to_path_buf()];
+    let entries = below.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
+    let packages = entries.filter(|entry| entry.path().join("__init__.py").is_file());
+    packages.map(|entry| normalised(&entry.file_name().to_string_lossy())).collect()
+}
+
+/// Returns a module's name as distributions are compared, unless it is a part of another.
+fn normalised_top(module: &str) -> String {
+    if module.contains('.') { String::new() } else { normalised(module) }
+}
+
+/// Returns a name as distributions are compared.
+fn normalised(name: &str) -> String {
+    name.to_ascii_lowercase().replace(['_', '.'], "-")
+}
+
 /// Adds the names in lists of requirements, however deep.
 fn collect(value: Option<&toml::Value>, found: &mut BTreeSet<String>) {
     match value {
@@ -331,7 +364,7 @@ fn name_in(line: &str) -> Option<String> {
     let end = |c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c));
     let name = egg.unwrap_or(line).split(end).next()?;
     let plain = !line.is_empty() && (egg.is_some() || !line.starts_with(['#', '-', '.', '/']));
-    (plain && !name.is_empty()).then(|| name.to_ascii_lowercase().replace(['_', '.'], "-"))
+    (plain && !name.is_empty()).then(|| normalised(name))
 }
 
 #[cfg(test)]
