@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const RESTARTS: usize = 90;
 /// How many bytes a server writes.
 const FLOOD: u64 = 500_000_000;
+/// How long after its servers are up a salve has settled.
+const SETTLED: Duration = Duration::from_secs(10);
 /// How long an idle salve is watched.
 const IDLE: Duration = Duration::from_secs(5);
 
@@ -247,7 +249,7 @@ fn splice(from: &OwnedFd, to: &File) {
 
 /// Measures what Salve needs for itself.
 fn memory(stage: &Stage) {
-    println!("salve's own memory, both its processes, idle; its code is mapped, not held");
+    println!("salve's own memory, both its processes, idle: held, PSS, RSS");
     for (servers, limit) in [(1, 12.0), (50, 25.0)] {
         let dir = stage.path("idle");
         let _ = fs::remove_dir_all(dir.join(".salve"));
@@ -262,18 +264,18 @@ fn memory(stage: &Stage) {
             assert!(Instant::now() < deadline, "the servers do not start");
             std::thread::sleep(Duration::from_millis(20));
         }
-        // What they did at last is done by then.
-        std::thread::sleep(Duration::from_secs(1));
-        let used = mb(of_tree(salve.id(), "Pss:"));
-        let held = mb(of_tree(salve.id(), "Pss_Anon:"));
+        // What they did at last is done by then, and what only starting needed is given back.
+        std::thread::sleep(SETTLED);
+        let [held, used, resident] =
+            ["Pss_Anon:", "Pss:", "Rss:"].map(|what| mb(of_tree(salve.id(), what)));
         let before = cpu(salve.id());
         std::thread::sleep(IDLE);
         let busy = (cpu(salve.id()) - before).as_secs_f64() / IDLE.as_secs_f64() * 100.0;
         let name = format!("{servers} server{}", if servers == 1 { "" } else { "s" });
         println!(
-            "{name:<34} {held:>6.1} MB held, {used:.1} MB with code, limit {limit} MB{}; \
+            "{name:<34} {held:>6.1}, {used:.1}, {resident:.1} MB, limit {limit} MB{}; \
              {busy:.2} % of a core",
-            missed(used < limit)
+            missed(resident < limit)
         );
         end(salve);
     }

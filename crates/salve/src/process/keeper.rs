@@ -9,16 +9,20 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 
+use super::thrift;
 use super::tree::{self, Stat};
 
 /// The variable by which a worker knows its keeper.
 const MARK: &str = "SALVE_KEEPER";
+
+/// How long a worker takes that is worth waiting for with little.
+const LONG: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Returns whether this process is a worker.
 pub fn is_worker() -> bool {
@@ -61,6 +65,7 @@ pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<Ex
             }
         }
     });
+    shed_if_long(pid);
     let status = worker.wait()?;
     handle.close();
     // It ends with its signals.
@@ -70,6 +75,17 @@ pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<Ex
         give_back(&before);
     }
     Ok(code_of(status))
+}
+
+/// Waits a little for the worker, and for one that takes its time lets go of what only starting it
+/// needed.
+fn shed_if_long(worker: Option<Pid>) {
+    let handle = worker.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let Some(handle) = handle else { return };
+    let ends = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&LONG));
+    if ends == Ok(0) {
+        thrift::shed();
+    }
 }
 
 /// Puts the terminal back as it was: a worker that was killed could not.
@@ -114,7 +130,7 @@ pub fn wait_for_keeper() -> io::Result<()> {
     let parent = tree::own().map(|me| me.parent);
     let pid = parent.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("no parent"))?;
-    let keeper = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    let keeper = pidfd_open(pid, PidfdFlags::empty())?;
     loop {
         match poll(&mut [PollFd::new(&keeper, PollFlags::IN)], None) {
             Ok(_) => return Ok(()),

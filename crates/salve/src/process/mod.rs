@@ -15,6 +15,7 @@ mod session;
 pub mod strays;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod thrift;
 pub mod tree;
 
 use std::io;

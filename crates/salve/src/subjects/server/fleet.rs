@@ -19,6 +19,7 @@ use crate::heal::agents::Agents;
 use crate::heal::right::{NotGiven, Right, RunLock};
 use crate::heal::shelf::Shelf;
 use crate::heal::{Desk, Presence};
+use crate::process::thrift::Thrift;
 use crate::process::{Capture, Care};
 use crate::project::Project;
 use crate::store::StoreError;
@@ -64,6 +65,7 @@ pub struct Fleet<'a> {
     pub(super) looks: u64,
     inbox: Receiver<Input>,
     presence: Presence,
+    thrift: Thrift,
     pub(super) stopping: Option<Stopping>,
     /// Who paused healing.
     pub(super) paused: Option<Actor>,
@@ -135,6 +137,7 @@ impl<'a> Fleet<'a> {
             looks: 0,
             inbox,
             presence,
+            thrift: Thrift::default(),
             stopping: None,
             paused: None,
         }
@@ -185,31 +188,31 @@ impl<'a> Fleet<'a> {
         let open: Vec<_> =
             self.servers.iter().filter_map(|server| Some(server.incident.as_ref()?.id())).collect();
         crash_log::tidy(&self.root, self.repair.logs_kept, &open, SystemTime::now());
+        self.thrift.stir(Instant::now());
         let ending = loop {
             let until = self.tend()?;
             if let Some(ending) = self.is_over() {
                 break ending;
             }
-            let input = match until {
-                Some(time) => {
-                    let left = time.saturating_duration_since(Instant::now());
-                    match self.inbox.recv_timeout(left) {
-                        Ok(input) => Some(input),
-                        Err(RecvTimeoutError::Timeout) => None,
-                        Err(RecvTimeoutError::Disconnected) => break Ending::Stopped(0),
-                    }
+            match self.next_input(until) {
+                Ok(input) => {
+                    self.thrift.stir(Instant::now());
+                    self.take(input)?;
                 }
-                None => match self.inbox.recv() {
-                    Ok(input) => Some(input),
-                    Err(_) => break Ending::Stopped(0),
-                },
-            };
-            if let Some(input) = input {
-                self.take(input)?;
+                Err(RecvTimeoutError::Timeout) => self.thrift.wake(Instant::now()),
+                Err(RecvTimeoutError::Disconnected) => break Ending::Stopped(0),
             }
         };
         self.leave()?;
         Ok(ending)
+    }
+
+    /// Waits for what comes next, until it is time to look again.
+    fn next_input(&self, until: Option<Instant>) -> Result<Input, RecvTimeoutError> {
+        match until.into_iter().chain(self.thrift.due()).min() {
+            Some(time) => self.inbox.recv_timeout(time.saturating_duration_since(Instant::now())),
+            None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
     }
 
     /// Does what is due for every server, and returns when to look again.
