@@ -72,6 +72,7 @@ fn commands() -> Vec<(&'static str, String)> {
         ("wrapped script", format!("sh -c \"{} c\"", "b 'aaaaaaaaaa';".repeat(255))),
         ("nested over", format!("a $(a $(a $(a {})))", fill("'a b' ", ""))),
         ("other commands", others(|i| format!("b{i} 'aaaaaa'; "))),
+        ("longer commands", others(|i| format!("b{i} 'aaaaaaaaa' \"c d\" --e; "))),
         ("other holes", others(|i| format!("b{i} $a; "))),
         ("named commands", others(|i| format!("b{i} --now; ")) + &named()),
         ("other blocks", others(|i| format!("A={i} b{i} 'a'; "))),

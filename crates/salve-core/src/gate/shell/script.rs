@@ -9,7 +9,7 @@ use super::cursor::Cursor;
 use super::word::{self, Draft, Word, Words};
 
 /// How many commands, blocks and here-documents one script may have.
-const MAX_COMMANDS: usize = 256;
+const MAX_COMMANDS: usize = 128;
 
 /// How many words may stand beside here-documents, which the second reader puts in order slowly.
 const MAX_WORDS_BESIDE: usize = 256;
