@@ -312,6 +312,8 @@ const HIDDEN_PUSHES: &[&str] = &[
     "<in git push",
     "2>/dev/null git push",
     "99999999999999999999>x git push",
+    "'ls' 99999999999>(git push)",
+    "'ls' 99999999999>()",
     "{fd}>x git push",
     "true &>x git push",
     "git &>x push",

@@ -41,8 +41,17 @@ pub(super) fn parse(tokens: Vec<Token>, found: &HashSet<String>) -> Result<(), U
     if tokens.len() > MAX_TOKENS {
         return Err(Unclear("it holds too much that only a parser can read"));
     }
+    if tokens.windows(2).any(is_large_descriptor) {
+        return Err(Unclear("it redirects an odd descriptor"));
+    }
     let program = parse_tokens(&tokens, &options()).map_err(|_| PARTIAL)?;
     Walk { found, beginning: String::new() }.program(&program)
+}
+
+/// Returns whether a number before a redirection is too large for the parser, which panics on it.
+fn is_large_descriptor(pair: &[Token]) -> bool {
+    let [Token::Word(word, _), Token::Operator(operator, _)] = pair else { return false };
+    operator.starts_with(['<', '>']) && word.len() > 3 && word.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// How many words and operators are parsed; more would take longer than a decision may.
