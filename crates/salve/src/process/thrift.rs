@@ -69,12 +69,13 @@ fn clean(maps: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut current = None;
     for line in maps.lines() {
-        match line.strip_prefix("Anonymous:") {
-            // The last one of a mapping's lines that matters.
-            Some(own) if own.trim() == "0 kB" => found.extend(current.take()),
-            Some(_) => current = None,
-            None if is_head(line) => current = range_of(line),
-            None => {}
+        if is_head(line) {
+            current = range_of(line);
+        } else if line.strip_prefix("Anonymous:").is_some_and(|own| own.trim() != "0 kB") {
+            current = None;
+        } else if let Some(away) = line.strip_prefix("Swap:") {
+            // A page that was written to and is swapped out counts here and nowhere else.
+            found.extend(current.take().filter(|_| away.trim() == "0 kB"));
         }
     }
     found
@@ -103,7 +104,14 @@ mod tests {
     use super::*;
 
     fn mapping(head: &str, own: u32) -> String {
-        format!("{head}\nSize: 4 kB\nRss: 4 kB\nAnonymous:             {own} kB\nVmFlags: rd mr\n")
+        swapped(head, own, 0)
+    }
+
+    fn swapped(head: &str, own: u32, away: u32) -> String {
+        format!(
+            "{head}\nSize: 4 kB\nRss: 4 kB\nAnonymous:             {own} kB\n\
+             Swap:                  {away} kB\nSwapPss:               0 kB\nVmFlags: rd mr\n"
+        )
     }
 
     #[test]
@@ -112,6 +120,7 @@ mod tests {
             mapping("1000-2000 r--p 00000000 fe:00 42       /opt/my salve", 0),
             mapping("2000-5000 r-xp 00001000 fe:00 42       /opt/my salve", 0),
             mapping("5000-6000 r--p 00004000 fe:00 42       /opt/my salve", 4),
+            swapped("5800-6000 r--p 00004800 fe:00 42       /opt/my salve", 0, 2),
             mapping("6000-7000 rw-p 00005000 fe:00 42       /opt/my salve", 0),
             mapping("7000-8000 r--s 00005000 fe:00 42       /opt/my salve", 0),
             mapping("8000-9000 ---p 00005000 fe:00 42       /opt/my salve", 0),
