@@ -5,7 +5,10 @@ use serde_json::json;
 use super::*;
 use crate::class::Class;
 use crate::gate::{Category, Confidence, Severity};
-use crate::widen::Term;
+use crate::id::{IssueId, Signature};
+use crate::playbook::{Finding, Nature};
+use crate::scrub::Scrubbed;
+use crate::widen::{Rules, Term};
 
 fn text(text: &'static str) -> Scrubbed {
     Scrubbed::literal(text)
