@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Project, dev, wait_until};
+use crate::support::{Project, dev, wait_until, with_own_mounts};
 
 fn run(mut command: Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
@@ -80,7 +80,6 @@ fn a_server_whose_directory_is_gone_is_told_so() {
 #[test]
 fn a_crash_log_that_cannot_be_written_is_told_and_the_repair_goes_on() {
     let project = Project::new();
-    // A full disk answers no differently: the file does not come to be.
     project.write(".dev-crash.log/in/the/way", "");
     let script = "if [ -e been ]; then exec sleep 1; fi; touch been; exit 7";
     let output = run(dev(&project, &["--", "sh", "-c", script]));
@@ -88,6 +87,36 @@ fn a_crash_log_that_cannot_be_written_is_told_and_the_repair_goes_on() {
     let said = said(&output);
     assert!(said.contains("cannot write the crash log"), "{said}");
     assert!(said.contains("Dev server recovered!"), "{said}");
+}
+
+/// Fills the disk at its first start, and runs at its second.
+const FILLS_THE_DISK: &str = "[ -e \"$HOME/been\" ] && exec sleep 1; touch \"$HOME/been\"; cat /dev/zero > filler 2>/dev/null; exit 7";
+
+#[test]
+fn a_full_disk_without_room_for_the_crash_log_is_told_and_the_repair_goes_on() {
+    let project = Project::new();
+    let salve = dev(&project, &["--", "sh", "-c", FILLS_THE_DISK]);
+    let script = "mount -t tmpfs -o size=64k none .; cd \"$PWD\"; mkdir .salve; \
+                  mount -t tmpfs none .salve; exec \"$@\"";
+    let Some(output) = with_own_mounts(&salve, &project.dir(), script) else { return };
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("cannot write the crash log: no space left"), "{said}");
+    assert!(said.contains("Dev server recovered!"), "{said}");
+}
+
+#[test]
+fn a_full_disk_without_room_for_the_journal_is_told_and_nothing_is_left_running() {
+    let project = Project::new();
+    let salve = dev(&project, &["--", "sh", "-c", FILLS_THE_DISK]);
+    let script = "mount -t tmpfs -o size=900k none .; cd \"$PWD\"; \
+                  \"$@\" || echo \"ended with $?\" >&2; rm filler; exec \"$@\"";
+    let Some(output) = with_own_mounts(&salve, &project.dir(), script) else { return };
+    let said = said(&output);
+    for part in ["no space left to write", "free some disk space", "ended with 1"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(output.status.code(), Some(0), "it works again where there is room: {said}");
 }
 
 #[test]

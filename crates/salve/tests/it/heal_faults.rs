@@ -1,25 +1,15 @@
 //! What may go wrong around a heal: no room to write, and a check that does not stop talking.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::heal::{Visit, Ward};
-use crate::support::wait_for;
+use crate::support::{wait_for, with_own_mounts};
 
-/// Runs a script in the project where it may mount a small disk; nothing where the system does not
-/// let it.
+/// Heals in a script that may mount a small disk; nothing where the system does not let it.
 fn with_small_disk(ward: &Ward, script: &str) -> Option<Visit> {
-    let salve = ward.command(&[]);
-    let unshared = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["-rm", "sh", "-ec", script, "sh"]).arg(salve.get_program());
-        command.args(salve.get_args()).current_dir(ward.project.dir()).stdin(Stdio::null());
-        let envs = salve.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        command.env_clear().envs(envs).output()
-    };
     ward.project.write(".salve/.gitignore", "*\n");
-    let may =
-        unshared("mount -t tmpfs -o size=64k none .salve").is_ok_and(|out| out.status.success());
-    may.then(|| Visit::of(&unshared(script).unwrap()))
+    let salve = ward.command(&[]);
+    with_own_mounts(&salve, &ward.project.dir(), script).map(|output| Visit::of(&output))
 }
 
 #[test]

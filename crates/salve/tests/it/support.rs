@@ -133,3 +133,19 @@ pub(crate) fn dev(project: &Project, args: &[&str]) -> Command {
     }
     command
 }
+
+/// Runs a script in `dir` that may mount file systems which only it sees, with the words of `salve`
+/// as its arguments.
+///
+/// Returns `None` where the system does not let us mount any.
+pub(crate) fn with_own_mounts(salve: &Command, dir: &Path, script: &str) -> Option<Output> {
+    let unshared = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-ec", script, "sh"]).arg(salve.get_program());
+        command.args(salve.get_args()).current_dir(dir).stdin(Stdio::null());
+        let envs = salve.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.env_clear().envs(envs).output()
+    };
+    let may = unshared("mount -t tmpfs -o size=64k none .").is_ok_and(|out| out.status.success());
+    may.then(|| unshared(script).unwrap())
+}
