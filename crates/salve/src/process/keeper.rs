@@ -30,6 +30,12 @@ pub fn is_worker() -> bool {
     keeper.is_some() && keeper == tree::own().map(|me| me.parent)
 }
 
+/// Returns whether a process is a worker of some Salve, under whatever name that runs.
+pub fn is_a_worker(process: &Stat) -> bool {
+    let keeper = tree::variable(process.pid, MARK).and_then(|pid| String::from_utf8(pid).ok());
+    keeper.and_then(|pid| pid.parse().ok()) == Some(process.parent)
+}
+
 /// Starts the worker with the same arguments and returns how it ended, with nothing of it left.
 ///
 /// # Errors

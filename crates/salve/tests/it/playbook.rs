@@ -211,6 +211,34 @@ fn a_stranger_who_holds_the_port_is_named_and_left_alone() {
 }
 
 #[test]
+fn a_server_that_a_living_salve_cares_for_is_left_alone_whatever_that_one_is_called() {
+    let project = Project::new();
+    project.write("server.py", SERVER);
+    let port = free_port().to_string();
+    let medic = project.home().join("medic");
+    let salve = env!("CARGO_BIN_EXE_salve");
+    std::fs::create_dir_all(project.home()).unwrap();
+    std::fs::hard_link(salve, &medic).or_else(|_| std::fs::copy(salve, &medic).map(drop)).unwrap();
+    let usual = dev(&project, &["--", "python3", "server.py", &port]);
+    let envs = usual.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let mut medic = Command::new(medic);
+    medic.args(usual.get_args()).envs(envs).current_dir(project.dir());
+    let mut medic = medic.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let serving = || std::fs::read_to_string(project.dir().join("serving.txt")).unwrap_or_default();
+    wait_until(|| serving().ends_with('\n'));
+    let wants = format!("import socket; socket.create_server(('127.0.0.1', {port}))");
+    let check = ["heal", "--", "python3", "-c", &wants];
+    let output = project.command(&check).stdin(Stdio::null()).output().unwrap();
+    let alive = is_alive(serving().trim().parse().unwrap());
+    signal(medic.id(), "-INT");
+    medic.wait().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(alive, "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains(&format!("Port {port} is held by")), "{said}");
+}
+
+#[test]
 fn a_mistake_in_the_source_goes_to_a_person_with_the_place() {
     let project = Project::new();
     project.write("app.py", "import os\n\ndef broken(:\n    pass\n");

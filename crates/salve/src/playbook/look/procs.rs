@@ -11,6 +11,7 @@ use salve_core::playbook::{Holder, LockHold, Mark, PortState};
 use super::super::Ask;
 use super::{kin, name_of};
 use crate::probe;
+use crate::process::keeper;
 use crate::process::tree::{self, RUN_MARK, SERVER_MARK, Stat};
 
 /// Ticks per second in `/proc`, on every Linux there is.
@@ -112,7 +113,8 @@ fn mark(ask: &Ask<'_>, pid: u32) -> Mark {
     // one that began it is an ancestor without the mark.
     let mut parent = tree::stat(pid).map(|stat| stat.parent);
     while let Some(stat) = parent.filter(|&pid| pid > 1).and_then(tree::stat) {
-        if tree::command_line(stat.pid).is_some_and(|line| is_named(&line, "salve")) {
+        let named = || tree::command_line(stat.pid).is_some_and(|line| is_named(&line, "salve"));
+        if keeper::is_a_worker(&stat) || named() {
             return Mark::Living(server);
         }
         parent = Some(stat.parent);
