@@ -201,6 +201,17 @@ fn a_check_that_is_not_there_or_hangs_is_told_and_ends() {
 }
 
 #[test]
+fn a_check_that_changes_files_itself_is_healed_and_keeps_what_it_wrote() {
+    let ward = Ward::new().agent("printf 5 > sum.txt");
+    let check = "echo run >> runs.log; sort .gitignore > report.txt; exec sh check.sh";
+    ward.heal(&["--", "sh", "-c", check]).expect(0, &["healed", "proven"]);
+    assert_eq!(ward.read("sum.txt"), "5");
+    assert!(ward.read("runs.log").lines().count() >= 2);
+    assert_eq!(ward.read("report.txt"), ".env\ncache/\n");
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
 fn checks_are_known_by_name_and_the_worst_counts() {
     let ward = Ward::new();
     let settings = "[checks.good]\ncommand = \"true\"\n[checks.sum]\ncommand = \"sh check.sh\"\n";
