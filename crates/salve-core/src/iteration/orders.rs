@@ -49,19 +49,22 @@ impl Loop {
 
     /// Stops for a person; a recovery under way asks by itself.
     fn escalate(&mut self) -> Taken {
-        match self.standing {
-            Standing::Running | Standing::Parked { .. } if !self.is_recovering() => {}
-            Standing::Running
-            | Standing::Parked { .. }
-            | Standing::Waits { .. }
-            | Standing::Stopped
-            | Standing::Ended(_) => return Err(Ignored::Unexpected),
+        if !self.goes_on() || self.is_recovering() {
+            return Err(Ignored::Unexpected);
         }
         match self.role {
             Some(_) => self.wish = Some(Wish::Ask),
             None => self.ask(),
         }
         Ok(())
+    }
+
+    /// Returns whether it goes on by itself, now or when there is quota.
+    fn goes_on(&self) -> bool {
+        match self.standing {
+            Standing::Running | Standing::Parked { .. } => true,
+            Standing::Waits { .. } | Standing::Stopped | Standing::Ended(_) => false,
+        }
     }
 
     fn ask(&mut self) {
@@ -73,13 +76,8 @@ impl Loop {
     fn skip(&mut self) -> Taken {
         let Place::At { step, .. } = self.place else { return Err(Ignored::Unexpected) };
         let is_role = matches!(self.terms.steps.get(step), Some(LoopStep::Role(_)));
-        match self.standing {
-            Standing::Running | Standing::Parked { .. } if is_role => {}
-            Standing::Running
-            | Standing::Parked { .. }
-            | Standing::Waits { .. }
-            | Standing::Stopped
-            | Standing::Ended(_) => return Err(Ignored::Unexpected),
+        if !self.goes_on() || !is_role {
+            return Err(Ignored::Unexpected);
         }
         match self.role {
             Some(_) => self.wish = Some(Wish::Skip),

@@ -4,7 +4,6 @@ pub(super) mod agents;
 mod ears;
 mod keys;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -16,23 +15,20 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use salve_core::earned::Terms;
 use salve_core::event::{Actor, Limits, Mode};
-use salve_core::gate::Policy;
 use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
 use self::keys::Keys;
+use super::ground;
 use super::project::{kept, presence, speaker, tell_mended, user_name};
 use super::voice::Voice;
 use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
-use crate::dirs;
-use crate::heal::shelf::Shelf;
 use crate::heal::{Desk, control};
 use crate::notify::{Notifier, Plan};
-use crate::process::{Capture, Care, Logs, Look, Outlet, Terminal, strays};
+use crate::process::{Capture, Logs, Look, Outlet, Terminal, strays};
 use crate::project::{Project, ProjectError};
-use crate::sandbox::Sandbox;
 use crate::store::{Filter, Store};
 use crate::subjects::server::{
     Ending, Fleet, FleetError, Input, Parts, RepairPlan, ServerPlan, Timing,
@@ -70,15 +66,13 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let config = super::config::in_force(out)?;
     let store = Store::open(&project)?;
     tell_mended(&store, out);
-    let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
-        .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))?;
+    let scrubber = ground::scrubber(&config)?;
     let servers = servers(args, &project, &config)?;
     let _notices = Notifier::start(&project, Plan::new(&config.settings), &scrubber)?;
     let run = Uuid::new_v4();
     end_strays(&store)?;
-    let care = Care::start(run)
-        .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
-    let outlet = Arc::new(if out.json() { errors_only() } else { Outlet::standard() });
+    let care = ground::care(run)?;
+    let outlet = ground::outlet(out);
     let mut voice = Voice {
         outlet: outlet.clone(),
         out,
@@ -101,7 +95,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         desk,
         care: care.clone(),
         rules: config.fingerprint_rules(),
-        shelf: shelf(&project, &config),
+        shelf: ground::shelf(&project, &config),
         repair,
         agents: agents::agents((&project, &store), &config, &scrubber, out)?,
         run: scrubber.scrub(&run.to_string()),
@@ -344,25 +338,6 @@ fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
     }
 }
 
-/// Returns the shelf that remedies are taken from.
-pub(super) fn shelf<'c>(project: &Project, config: &'c Config) -> Shelf<'c> {
-    shelf_with(project, config, Cow::Borrowed(&config.policy))
-}
-
-/// Returns the shelf under settings that need not outlive it.
-pub(super) fn shelf_of_own(project: &Project, config: &Config) -> Shelf<'static> {
-    shelf_with(project, config, Cow::Owned(config.policy.clone()))
-}
-
-fn shelf_with<'p>(project: &Project, config: &Config, policy: Cow<'p, Policy>) -> Shelf<'p> {
-    let (root, auto) = (project.root().to_path_buf(), config.settings.playbook.auto);
-    let user = dirs::data().filter(|_| config.settings.memory.user);
-    let sandbox = Sandbox::new(&config.settings.recovery.sandbox);
-    let mut shelf = Shelf::new(root, policy, auto, sandbox, user);
-    shelf.terms = Terms::from(&config.settings.earned);
-    shelf
-}
-
 /// Ends what an earlier run left when it was killed with its keeper.
 fn end_strays(store: &Store) -> Result<(), CliError> {
     let started = store.journal().tail(&Filter::default().kind("server_started"), 200)?;
@@ -385,12 +360,6 @@ fn end_strays(store: &Store) -> Result<(), CliError> {
     runs.dedup();
     strays::end(&runs, &processes, Duration::from_secs(2));
     Ok(())
-}
-
-/// Returns an outlet that keeps stdout free for facts.
-pub(super) fn errors_only() -> Outlet {
-    let side = || rustix::stdio::stderr().try_clone_to_owned().ok();
-    Outlet::new(side(), side())
 }
 
 impl From<FleetError> for CliError {

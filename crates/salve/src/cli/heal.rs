@@ -14,8 +14,9 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
-use super::dev::{agents, locate, shelf};
+use super::dev::{agents, locate};
 use super::events::visible;
+use super::ground::{self, shelf};
 use super::listen::{Heard, listen};
 use super::project::{kept, presence, speaker, tell_mended, user_name};
 use super::voice::Voice;
@@ -25,7 +26,7 @@ use crate::detect;
 use crate::heal::right::{Right, RunLock};
 use crate::heal::{Desk, control};
 use crate::notify::{Notifier, Plan};
-use crate::process::{Capture, Care, Look, Outlet, strays};
+use crate::process::{Capture, Look, strays};
 use crate::project::Project;
 use crate::store::Store;
 use crate::subjects::check::{CheckPlan, Clinic, Ending, HealPlan, Input, Records};
@@ -110,8 +111,7 @@ pub(super) fn in_clinic(
     out: &Output,
     work: impl FnOnce(&mut Clinic<'_>, &dyn Fn() -> Capture) -> Result<Result<Exit, ExitCode>, CliError>,
 ) -> Result<ExitCode, CliError> {
-    let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
-        .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))?;
+    let scrubber = ground::scrubber(config)?;
     mend_git(&project, out)?;
     let store = Store::open(&project)?;
     tell_mended(&store, out);
@@ -119,9 +119,8 @@ pub(super) fn in_clinic(
     let desk = Desk::new(&store, scrubber.clone());
     let run = Uuid::new_v4();
     let right = begin(&project, &desk, run, out)?;
-    let care = Care::start(run)
-        .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
-    let outlet = Arc::new(if out.json() { super::dev::errors_only() } else { Outlet::standard() });
+    let care = ground::care(run)?;
+    let outlet = ground::outlet(out);
     let mut voice = Voice {
         outlet: outlet.clone(),
         out,

@@ -13,6 +13,7 @@ mod events;
 mod explain;
 mod fingerprint;
 mod gate;
+mod ground;
 mod heal;
 mod incidents;
 mod init;

@@ -17,7 +17,8 @@ use salve_core::scrub::Scrubbed;
 use signal_hook::consts::SIGINT;
 
 use crate::cli::dev::agents::live;
-use crate::cli::dev::{locate, shelf_of_own};
+use crate::cli::dev::locate;
+use crate::cli::ground::shelf_of_own;
 use crate::cli::heal::{Wanted, heal_plan, in_clinic, plan};
 use crate::cli::{CliError, Exit, Output};
 use crate::config::{Config, Live, Reload};

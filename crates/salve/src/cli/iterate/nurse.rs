@@ -9,7 +9,7 @@ use salve_core::event::{Actor, Entry, Event, LoopId, SubjectKind};
 use salve_core::scrub::Scrubber;
 
 use super::super::Output;
-use super::super::dev::shelf;
+use super::super::ground::shelf;
 use super::super::heal::heal_plan;
 use super::super::listen::Heard;
 use super::super::project::speaker;

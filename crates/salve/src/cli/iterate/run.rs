@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::mpsc;
 
 use salve_core::event::{Actor, Draft, Event, LoopEnd, LoopId, Order, Turn};
@@ -13,7 +12,8 @@ use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
 use super::super::dev::agents::{live, mcp};
-use super::super::dev::{errors_only, locate};
+use super::super::dev::locate;
+use super::super::ground;
 use super::super::heal::{begin, heed_control, mend_git};
 use super::super::listen::{Heard, listen};
 use super::super::project::{speaker, tell_mended, user_name};
@@ -23,7 +23,6 @@ use super::nurse::{Bell, Nurse};
 use super::plan::Planner;
 use crate::heal::{Desk, Presence, control, loops};
 use crate::notify::{self, Notifier};
-use crate::process::{Care, Outlet};
 use crate::project::Project;
 use crate::store::Store;
 use crate::subjects::iteration::{Driver, Ending, Folder, Input, LoopError, Plan, recall};
@@ -68,8 +67,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let project = locate(out)?;
     let config = super::super::config::in_force(out)?;
-    let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
-        .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))?;
+    let scrubber = ground::scrubber(&config)?;
     let planner = planner(args, &project, &scrubber)?;
     let plan = planner.plan(&config)?;
     mend_git(&project, out)?;
@@ -80,9 +78,8 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let desk = Desk::new(&store, scrubber.clone());
     let run = Uuid::new_v4();
     let right = begin(&project, &desk, run, out)?;
-    let care = Care::start(run)
-        .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
-    let outlet = Arc::new(if out.json() { errors_only() } else { Outlet::standard() });
+    let care = ground::care(run)?;
+    let outlet = ground::outlet(out);
     let mut teller = Teller { out, outlet: outlet.clone() };
     let (post, inbox) = mpsc::channel();
     let bell = hang_bell((&project, &store), &post)?;

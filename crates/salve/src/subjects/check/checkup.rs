@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::check::proof::Colour;
-use salve_core::event::{Actor, Event, Proof, RemedyKind, Report};
+use salve_core::event::{Proof, RemedyKind, Report};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Move, Run as Effecting};
 use salve_core::scrub::Scrubbed;
@@ -18,7 +18,7 @@ use super::run::{self, Stopper};
 use super::{CheckPlan, Clinic, Ending, Input, Ran, Remark};
 use crate::heal::agents::Minder;
 use crate::heal::cause::Evidence;
-use crate::heal::{DeskError, Opening, Wrote};
+use crate::heal::{DeskError, Opening};
 use crate::process::Capture;
 use crate::store::StoreError;
 
@@ -307,7 +307,7 @@ impl<'c, 'a> Checkup<'c, 'a> {
 
     /// Takes in that what was tried did not help, so that it is not tried again, and that the
     /// cause has to be looked into anew.
-    fn in_vain(&mut self) {
+    pub(super) fn in_vain(&mut self) {
         self.case.diagnosis = None;
         let trial = self.incident.as_ref().and_then(Incident::trial);
         self.case.failed.extend(trial.map(|trial| trial.remedy.digest));
@@ -357,47 +357,5 @@ impl<'c, 'a> Checkup<'c, 'a> {
                 }
             }
         }
-    }
-
-    /// Writes to the incident and runs the effect that follows; does nothing if others were faster.
-    pub(super) fn say(&mut self, events: Vec<Event>) -> Result<(), StoreError> {
-        let by = self.clinic.desk.salve();
-        self.say_as(&by, events).map(drop)
-    }
-
-    pub(super) fn say_as(&mut self, by: &Actor, events: Vec<Event>) -> Result<Wrote, StoreError> {
-        let Some(incident) = &mut self.incident else { return Ok(Wrote::Done(None)) };
-        let (face, name) = (&mut *self.clinic.face, &self.plan.name);
-        let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
-        let wrote = self.clinic.desk.write(incident, by, events, &mut show)?;
-        if let Wrote::Done(Some(run)) = wrote {
-            self.run(run)?;
-        }
-        Ok(wrote)
-    }
-
-    /// Tells what an effect reports, however often others write meanwhile.
-    pub(super) fn finish(&mut self, effect: Effecting, report: Report) -> Result<(), StoreError> {
-        self.case.effect = None;
-        if let Report::Failed { .. } | Report::TimedOut = report {
-            self.in_vain();
-        }
-        let by = self.clinic.desk.salve();
-        loop {
-            let event = Event::Finished { effect: effect.effect, report: report.clone() };
-            match self.say_as(&by, vec![event])? {
-                Wrote::Done(_) => return self.keep_records(),
-                Wrote::Overtaken => {}
-            }
-        }
-    }
-
-    pub(super) fn remark(&mut self, remark: &Remark) {
-        self.clinic.face.remark(&self.plan.name, remark);
-    }
-
-    pub(super) fn note(&mut self, text: &str) {
-        let text = self.clinic.desk.scrubber.scrub(text);
-        self.remark(&Remark::Note(text));
     }
 }

@@ -26,6 +26,7 @@ mod run;
 mod stages;
 mod state;
 mod team;
+mod tell;
 mod trials;
 
 use std::sync::mpsc::{Receiver, Sender};
