@@ -137,7 +137,8 @@ impl Rules {
         let text = without_hashes(&text);
         let text = Text::new(&text);
         let found = pick::candidates(self, &text);
-        let Some(Candidate { line, anchor, .. }) = pick::pick(&found) else {
+        let best = pick::pick(&found).map(|best| self.beneath(&text, &found, best));
+        let Some(Candidate { line, anchor, .. }) = best else {
             return self.dull(&text, hints);
         };
         let row = anchor.as_ref().and_then(|(row, values)| Some((self.anchor(*row)?, values)));
@@ -145,6 +146,28 @@ impl Rules {
             Some((row, values)) => known(&text, *line, row, values),
             None => self.unknown(&text, *line, hints),
         }
+    }
+
+    /// Returns what made a test fail, where its surroundings did; else `best` itself.
+    ///
+    /// A test that cannot reach its database says nothing about the test. What the code under
+    /// test does wrong stays the test's failure.
+    fn beneath<'c>(
+        &self,
+        text: &Text<'_>,
+        found: &'c [Candidate],
+        best: &'c Candidate,
+    ) -> &'c Candidate {
+        let class = |found: &Candidate| Some(self.anchor(found.row()?)?.class);
+        if class(best) != Some(Class::TestFailure) {
+            return best;
+        }
+        let reported = found.iter().filter(|next| pick::reports(text, best.line, next.line));
+        let surroundings = reported
+            .filter(|next| class(next).is_some_and(|class| class.categories().recovery.is_some()));
+        surroundings
+            .reduce(|best, next| if next.score > best.score { next } else { best })
+            .unwrap_or(best)
     }
 
     /// Makes the fingerprint of a failure that no anchor knows.

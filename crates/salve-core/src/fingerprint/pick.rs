@@ -22,6 +22,9 @@ const NEAR_BEFORE: usize = 3;
 /// How many candidate lines are looked at from the start of the text, and as many from its end.
 const CANDIDATES: usize = 256;
 
+/// Lines under the name of a failed test in which its error is told.
+const TOLD_UNDER: usize = 3;
+
 /// How far apart two links of one chain of causes may be.
 const CHAIN: usize = 150;
 /// What a line weighs that only repeats that something failed.
@@ -49,7 +52,8 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    fn row(&self) -> Option<usize> {
+    /// Returns the number of the anchor that knows it.
+    pub(super) fn row(&self) -> Option<usize> {
         self.anchor.as_ref().map(|(anchor, _)| *anchor)
     }
 
@@ -313,6 +317,15 @@ fn is_place(core: &str) -> bool {
 fn is_field(peeled: &Peeled<'_>) -> bool {
     const FIELDS: &[&str] = &["code ", "errno ", "syscall ", "path ", "command ", "cwd "];
     peeled.level == Level::Error && FIELDS.iter().any(|field| peeled.body.starts_with(field))
+}
+
+/// Returns whether line `number` is in what is told of the test that failed in line `test`.
+///
+/// That is the line itself, the error right under it, and what pytest marks with an `E`.
+pub(super) fn reports(text: &Text<'_>, test: usize, number: usize) -> bool {
+    let under = test..=test + TOLD_UNDER;
+    let marked = || text.line(number).contains("E     ");
+    under.contains(&number) || ((test..test + NEAR_AFTER).contains(&number) && marked())
 }
 
 /// Returns the candidate that names the failure.

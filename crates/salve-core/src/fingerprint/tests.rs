@@ -50,6 +50,43 @@ fn golden_failures_are_told_apart() {
     }
 }
 
+#[test]
+fn a_test_that_its_surroundings_failed_is_their_failure() {
+    let cases = [
+        (
+            "FAILED tests/test_till.py::test_sell - ConnectionRefusedError: [Errno 111] Connection refused",
+            "network",
+        ),
+        (
+            "FAILED tests/test_till.py::test_sell - ModuleNotFoundError: No module named 'tillkit'",
+            "import_error",
+        ),
+        (
+            " FAIL  src/till.test.ts > till > sells\nError: connect ECONNREFUSED 127.0.0.1:6380",
+            "network",
+        ),
+        (
+            "______ test_sell ______\n\n    def test_sell():\n>       sell()\n\ntill.py:3:\n\
+             E       ModuleNotFoundError: No module named 'tillkit'",
+            "import_error",
+        ),
+        // What the code does wrong is the test's failure, and so is what a passing test said.
+        ("FAILED tests/test_till.py::test_sell - assert 3 == 4", "test_failure"),
+        (
+            "FAILED tests/test_till.py::test_sell - AttributeError: 'Till' object has no attribute 'sel'",
+            "test_failure",
+        ),
+        (
+            "ConnectionRefusedError: [Errno 111] Connection refused\n\
+             FAILED tests/test_till.py::test_sell - assert 3 == 4",
+            "test_failure",
+        ),
+    ];
+    for (text, class) in cases {
+        assert_eq!(print(text).class.as_str(), class, "{text}: {}", print(text).normalized);
+    }
+}
+
 /// Puts something around an output.
 type Wrap = fn(&str) -> String;
 
