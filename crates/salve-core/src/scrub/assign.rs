@@ -15,7 +15,19 @@ use super::name::{self, Meaning, NAME_MAX};
 struct Name {
     place: Range<usize>,
     meaning: Meaning,
-    flag: bool,
+    /// How many dashes stand before it, if they make a flag of it.
+    dashes: usize,
+}
+
+impl Name {
+    fn is_flag(&self) -> bool {
+        self.dashes > 0
+    }
+
+    /// Returns the byte before the name and its dashes.
+    fn before(&self, line: &Line<'_>) -> u8 {
+        line.before(self.place.start - self.dashes)
+    }
 }
 
 /// Looks at the name around `hit` and at what is given to it.
@@ -26,7 +38,7 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
     if name.meaning == Meaning::Cookie {
         return header::cookies(line, at, finds);
     }
-    let before = line.before(name.place.start - usize::from(name.flag));
+    let before = line.before(name.place.start - usize::from(name.is_flag()));
     let lead = line.text[..name.place.start].trim_ascii();
     let first =
         matches!(lead, b"" | b"-" | b"export" | b"set" | b"ENV" | b"$env:" | b"\"" | b"'" | b"+");
@@ -36,11 +48,11 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
         quoted: false,
         alone: first,
         env: text.iter().all(|b| !b.is_ascii_lowercase()),
-        param: name.flag || matches!(before, b'?' | b'&' | b';'),
+        param: name.is_flag() || matches!(before, b'?' | b'&' | b';'),
         argument: matches!(lead.last(), Some(b'(' | b',')),
     };
-    // `password: str = "…"`: a type first, then the value.
-    let mut from = at;
+    // `password: str = "…"`, `password: &str = "…"`: a type first, then the value.
+    let mut from = at + usize::from(tie == Tie::Loose && line.byte(at) == b'&');
     for _ in 0..2 {
         let (place, quoted) = value_at(line, from, setting, &name);
         setting.quoted = quoted;
@@ -67,6 +79,11 @@ fn name_around(line: &mut Line<'_>, hit: Range<usize>) -> Option<Name> {
     let left = line.text[..hit.start].iter().rev().take(NAME_MAX).take_while(part).count();
     let right = line.text[hit.end..].iter().take(NAME_MAX).take_while(part).count();
     let mut place = hit.start - left..hit.end + right;
+    // After a colour sequence, whose last bytes look like a part of the name.
+    let colour = line.after_colour(hit.start);
+    if colour <= hit.start {
+        place.start = place.start.max(colour);
+    }
     if line.last_name == place.start || line.follows_mark(place.start) {
         return None;
     }
@@ -82,6 +99,7 @@ fn name_around(line: &mut Line<'_>, hit: Range<usize>) -> Option<Name> {
     let dashes = head.iter().take_while(|&&b| b == b'-').count();
     let flag = dashes > 0 && !line.begins_mid_word(place.start);
     place.start += dashes;
+    let dashes = if flag { dashes } else { 0 };
     while place.end > place.start && b".-".contains(&line.text[place.end - 1]) {
         place.end -= 1;
     }
@@ -92,7 +110,11 @@ fn name_around(line: &mut Line<'_>, hit: Range<usize>) -> Option<Name> {
         return None;
     }
     let meaning = name::meaning(&line.text[place.clone()])?;
-    Some(Name { place, meaning, flag })
+    // A checksum of secrets is none.
+    if line.text[..place.start].ends_with(b"checksum/") {
+        return None;
+    }
+    Some(Name { place, meaning, dashes })
 }
 
 /// Returns whether anything like a value follows the name that ends at `end`; most words have none.
@@ -116,9 +138,7 @@ fn has_value(line: &Line<'_>, end: usize, flag: bool) -> bool {
 /// Returns where the name and what closes it end: quotes, brackets, a question mark.
 fn after_name(line: &Line<'_>, name: &Name) -> usize {
     let mut end = name.place.end;
-    if line.byte(end) == b'\\' && matches!(line.byte(end + 1), b'"' | b'\'') {
-        end += 1;
-    }
+    end += escapes(line, end);
     for closing in [&b"\"'`?!*"[..], b"])", b")"] {
         end += usize::from(closing.contains(&line.byte(end)));
     }
@@ -130,7 +150,7 @@ fn tied(line: &Line<'_>, name: &Name, end: usize) -> Option<(usize, Tie)> {
     let sign = line.skip_blanks(end);
     let rest = &line.text[sign.min(line.text.len())..];
     let after = |len: usize| line.skip_blanks(sign + len);
-    let quoted_name = matches!(line.before(name.place.start), b'"' | b'\'' | b'`');
+    let quoted_name = is_quote(name.before(line));
     Some(match rest {
         [b'=', b'=', b'=', ..] => (after(3), Tie::Beside),
         [b'=' | b'!', b'=', ..] => (after(2), Tie::Beside),
@@ -146,11 +166,15 @@ fn tied(line: &Line<'_>, name: &Name, end: usize) -> Option<(usize, Tie)> {
         [b'%', b'3', b'D' | b'd', ..] => (sign + 3, Tie::Tight),
         [b'>', ..] if line.before(name.place.start) == b'<' => (after(1), Tie::Tight),
         [b',', ..] if quoted_name => beside(line, after(1))?,
+        // `npmAuthToken  'x'`: a setting and its value in a list.
+        [b'"' | b'\'', ..] if sign > end && is_setting(&line.text[name.place.clone()]) => {
+            (sign, Tie::Beside)
+        }
         [b'v' | b'V' | b'c', ..] if quoted_name => attribute(line, sign)?,
         [b'>', ..] if quoted_name => (sign + 1, Tie::Tight),
         [b'(', ..] if sign == end && is_quote(line.byte(sign + 1)) => (sign + 1, Tie::Beside),
         _ if sign == end => return None,
-        _ if name.flag => (sign, Tie::Tight),
+        _ if name.is_flag() => (sign, Tie::Tight),
         _ => (prose(line, name, sign)?, Tie::Prose),
     })
 }
@@ -159,10 +183,24 @@ fn is_quote(byte: u8) -> bool {
     matches!(byte, b'"' | b'\'' | b'`')
 }
 
+/// Returns how many backslashes at `at` escape a quote.
+fn escapes(line: &Line<'_>, at: usize) -> usize {
+    const DEEPEST: usize = 7;
+    let rest = &line.text[at.min(line.text.len())..];
+    let count = rest.iter().take(DEEPEST).take_while(|&&b| b == b'\\').count();
+    if is_quote(line.byte(at + count)) { count } else { 0 }
+}
+
+/// Returns whether a name is of several words, as those of settings are and no word of prose.
+fn is_setting(name: &[u8]) -> bool {
+    let hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
+    name.contains(&b'_') || name.windows(2).any(hump)
+}
+
 /// Returns the literal after `"name",`, be it an argument or a `"value":` of its own.
 fn beside(line: &Line<'_>, at: usize) -> Option<(usize, Tie)> {
-    attribute(line, at + usize::from(line.byte(at) == b'\\')).or_else(|| {
-        let literal = is_quote(line.byte(at));
+    attribute(line, at + escapes(line, at)).or_else(|| {
+        let literal = is_quote(line.byte(at + escapes(line, at)));
         literal.then_some((at, Tie::Beside))
     })
 }
@@ -173,7 +211,7 @@ fn attribute(line: &Line<'_>, at: usize) -> Option<(usize, Tie)> {
     let rest = &line.text[at.min(line.text.len())..];
     let word = [&b"value"[..], b"Value", b"content"].into_iter().find(|w| rest.starts_with(w))?;
     let mut sign = at + word.len();
-    sign += usize::from(line.byte(sign) == b'\\');
+    sign += escapes(line, sign);
     sign += usize::from(is_quote(line.byte(sign)));
     sign = line.skip_blanks(sign);
     let value = line.skip_blanks(sign + 1);
@@ -232,8 +270,8 @@ pub(super) fn quoted(line: &Line<'_>, at: usize) -> Option<Range<usize>> {
     let prefixed = matches!(line.byte(at), b'b' | b'r' | b'f' | b'u' | b'L' | b'@' | b'$')
         && matches!(line.byte(at + 1), b'"' | b'\'');
     let at = at + usize::from(prefixed);
-    let escaped = line.byte(at) == b'\\' && is_quote(line.byte(at + 1));
-    let start = at + usize::from(escaped) + 1;
+    let escapes = escapes(line, at);
+    let start = at + escapes + 1;
     let quote = line.byte(start - 1);
     if !is_quote(quote) {
         return None;
@@ -243,11 +281,11 @@ pub(super) fn quoted(line: &Line<'_>, at: usize) -> Option<Range<usize>> {
     for _ in 0..16 {
         let close = from + memchr::memchr(quote, line.text.get(from..)?)?;
         let slashes = line.text[start..close].iter().rev().take_while(|&&b| b == b'\\').count();
-        if escaped && slashes % 2 == 1 {
-            return Some(start..close - 1);
-        }
-        if slashes % 2 == 0 {
-            return Some(start..close);
+        match escapes {
+            0 | 1 if slashes % 2 == 0 => return Some(start..close),
+            1 => return Some(start..close - 1),
+            2.. if slashes == escapes => return Some(start..close - slashes),
+            _ => {}
         }
         from = close + 1;
     }

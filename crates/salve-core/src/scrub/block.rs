@@ -97,7 +97,7 @@ pub(super) fn find(text: &[u8], more: More) -> Blocks {
 
 /// Reads the block whose header of `head` bytes stands at `at` in `text`.
 fn read(text: &[u8], at: usize, head: usize, more: More) -> Block {
-    let mut key = Key::default();
+    let mut key = Key::after(text, at);
     let (mut window, mut all) = window(text, at, more);
     // Where the window begins, what has been read of it, and how much of that is the key's.
     let (mut base, mut end, mut stop) = (at, head, head);
@@ -121,7 +121,8 @@ fn read(text: &[u8], at: usize, head: usize, more: More) -> Block {
             && if first { inline_fits(&line[..at]) } else { fits_around(&line[..at]) }
         {
             // Whatever begins here begins there too.
-            (base, first, key) = (base + end + at, true, Key::default());
+            (base, first) = (base + end + at, true);
+            key = Key::after(text, base);
             (window, all) = self::window(text, base, more);
             (end, stop) = (head, head);
             continue;
@@ -216,9 +217,19 @@ fn is_inline(byte: u8) -> bool {
     is_base64(byte) || b"\\ \r\t\"',".contains(&byte) || byte == HIDDEN
 }
 
+/// Returns `line` without what writing it down may have put around it.
+fn trimmed(line: &[u8]) -> &[u8] {
+    let junk = |b: &u8| b.is_ascii_whitespace() || b"\"'`,+\\|>".contains(b);
+    let start = line.iter().position(|b| !junk(b)).unwrap_or(line.len());
+    let stop = line.iter().rposition(|b| !junk(b)).map_or(start, |at| at + 1);
+    &line[start..stop.max(start)]
+}
+
 /// What has been read of a key.
 #[derive(Debug, Default)]
-struct Key {
+struct Key<'t> {
+    /// What stands before the header on its line.
+    lead: &'t [u8],
     /// How much base64 there was.
     body: usize,
     /// What a logger put before the last line of it.
@@ -228,16 +239,19 @@ struct Key {
     fillers: usize,
 }
 
-impl Key {
+impl<'t> Key<'t> {
+    /// Begins to read the key whose header stands at `at`.
+    fn after(text: &'t [u8], at: usize) -> Self {
+        let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |end| end + 1);
+        Self { lead: trimmed(&text[start..at]), ..Self::default() }
+    }
+
     /// Returns what a line after the header's is.
     fn part(&mut self, line: &[u8]) -> Option<Part> {
         if let Some(at) = memchr::memchr(HIDDEN, line) {
             return self.marked(line, at);
         }
-        let junk = |b: &u8| b.is_ascii_whitespace() || b"\"'`,+\\|>".contains(b);
-        let start = line.iter().position(|b| !junk(b)).unwrap_or(line.len());
-        let stop = line.iter().rposition(|b| !junk(b)).map_or(start, |at| at + 1);
-        let inner = &line[start..stop.max(start)];
+        let inner = trimmed(line);
         let inner = inner.strip_suffix(b"\\n").unwrap_or(inner);
         let word = inner.rsplit(|b| b" |\t".contains(b)).next().unwrap_or_default();
         let prefix = inner.len() - word.len();
@@ -251,7 +265,7 @@ impl Key {
         }
         let header =
             self.body == 0 && inner.iter().take(20).any(|&b| b == b':') && inner.len() < 120;
-        (inner.is_empty() || header).then_some(Part::Filler)
+        (inner.is_empty() || inner == self.lead || header).then_some(Part::Filler)
     }
 
     /// Returns what a line is whose first mark stands at `at`.

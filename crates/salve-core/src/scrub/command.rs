@@ -31,6 +31,8 @@ enum Form {
     Pair,
     /// The last argument, without any flag.
     Last,
+    /// The only argument, of a line in a settings file.
+    Only,
 }
 
 /// Looks at the arguments after the program at `hit`.
@@ -57,6 +59,14 @@ pub(super) fn look(
         }
         return;
     }
+    if command.form == Form::Only {
+        if line.text[..hit.start].trim_ascii().is_empty()
+            && let [place] = &args[..]
+        {
+            add(line, place.clone(), finds);
+        }
+        return;
+    }
     for (i, place) in args.iter().enumerate() {
         let arg = &line.text[place.clone()];
         for flag in &command.flag {
@@ -77,10 +87,17 @@ pub(super) fn look(
                 Form::Either => next.or(attached).into_iter().for_each(|p| add(line, p, finds)),
                 Form::Pair => {
                     let short = flag.len() == 2;
+                    // `-sSu x`: the last of several flags in one.
+                    let bundled = short
+                        && arg.len() > 2
+                        && arg[0] == b'-'
+                        && arg.ends_with(&flag[1..])
+                        && arg[1..].iter().all(u8::is_ascii_alphabetic);
+                    let next = next.or_else(|| args.get(i + 1).filter(|_| bundled).cloned());
                     let glued = attached.filter(|p| short || line.text[p.start] == b'=');
                     next.or(glued).into_iter().for_each(|p| add_pair(line, p, finds));
                 }
-                Form::Last => {}
+                Form::Last | Form::Only => {}
             }
         }
     }

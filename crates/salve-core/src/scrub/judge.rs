@@ -44,7 +44,13 @@ pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool 
     {
         return false;
     }
+    if setting.quoted && meaning != Meaning::Cookie && value::is_noise(text) {
+        return true;
+    }
     if value::is_path(text) || !setting.quoted && value::is_code(text) || interpolates(text) {
+        return false;
+    }
+    if setting.tie == Tie::Beside && !setting.quoted {
         return false;
     }
     if blanks {

@@ -109,10 +109,26 @@ impl<'a> Line<'a> {
         text
     }
 
-    /// Returns the first place at or after `at` that is not a blank.
-    pub(super) fn skip_blanks(&self, at: usize) -> usize {
-        let blanks = self.text[at.min(self.text.len())..].iter();
-        at + blanks.take_while(|b| matches!(b, b' ' | b'\t')).count()
+    /// Returns the first place at or after `at` that is neither a blank nor a colour sequence.
+    pub(super) fn skip_blanks(&self, mut at: usize) -> usize {
+        loop {
+            let rest = &self.text[at.min(self.text.len())..];
+            at += rest.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+            match self.colour_len(at) {
+                0 => return at,
+                len => at += len,
+            }
+        }
+    }
+
+    /// Returns how long the ANSI colour sequence at `at` is, or 0 where there is none.
+    fn colour_len(&self, at: usize) -> usize {
+        let Some(rest) = self.text.get(at..).and_then(|rest| rest.strip_prefix(b"\x1b[")) else {
+            return 0;
+        };
+        let sign = |b: &&u8| b.is_ascii_digit() || **b == b';';
+        let len = rest.iter().take(16).take_while(sign).count();
+        if rest.get(len) == Some(&b'm') { len + 3 } else { 0 }
     }
 
     /// Returns where the unquoted value at `at` ends.
@@ -124,7 +140,7 @@ impl<'a> Line<'a> {
             return range.end;
         }
         let stops = |b: u8| match until {
-            Until::Space => b.is_ascii_whitespace(),
+            Until::Space => b.is_ascii_whitespace() || b == 0x1b,
             Until::Url => {
                 b.is_ascii_whitespace() || matches!(b, b'"' | b'\'' | b'`' | b'<' | b'>' | 0x1b)
             }

@@ -143,7 +143,11 @@ fn told_by(last: &[u8], before: &[&[u8]]) -> Option<Meaning> {
     if is("keys") && matches!(previous, b"api" | b"secret" | b"private" | b"unseal") {
         return Some(Meaning::Token);
     }
-    if ends("auth") || is("authorization") || is("authorisation") || listed().credentials.has(last)
+    if ends("auth")
+        || is("ident") && previous == b"auth"
+        || is("authorization")
+        || is("authorisation")
+        || listed().credentials.has(last)
     {
         return Some(Meaning::Auth);
     }

@@ -17,7 +17,10 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
 
 /// Looks at the literal at `at`: `IDENTIFIED BY 'x'`, `ConvertTo-SecureString "x"`.
 fn literal(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
-    let at = line.skip_blanks(at);
+    let mut at = line.skip_blanks(at);
+    if line.text[at..].starts_with(b"-String ") {
+        at = line.skip_blanks(at + 8);
+    }
     if line.byte(at) == b'`' {
         return;
     }

@@ -127,6 +127,24 @@ pub(super) fn is_blanked(value: &[u8]) -> bool {
     !value.is_ascii() && value.windows(3).take(ENOUGH).any(dots)
 }
 
+/// Returns whether `value` is drawn at random from all that can be typed, as the keys of Django and
+/// WordPress are; code and patterns have no such mixture, and a value put in at run time has `${`.
+pub(super) fn is_noise(value: &[u8]) -> bool {
+    let makeup = Makeup::of(value);
+    if value.len() < 40 || !makeup.is_mixed() || makeup.distinct < 24 || makeup.other < 5 {
+        return false;
+    }
+    let mut signs: Vec<u8> = value.iter().copied().filter(|b| !b.is_ascii_alphanumeric()).collect();
+    signs.sort_unstable();
+    signs.dedup();
+    let opens = |pair: &[u8]| matches!(pair, b"${" | b"#{" | b"%{" | b"{{" | b"$(" | b"](" | b"()");
+    signs.len() >= 4
+        && (makeup.turns + makeup.other) * 6 >= value.len()
+        && value.iter().all(u8::is_ascii_graphic)
+        && !value.windows(2).any(opens)
+        && !is_blanked(value)
+}
+
 /// Returns whether `value` is the fingerprint of an OpenPGP key, in one piece: 40 or, since
 /// version 6, 64 hexadecimal digits.
 pub(super) fn is_fingerprint(value: &[u8]) -> bool {

@@ -34,6 +34,10 @@ const BESIDE_A_NAME: &[&str] = &[
     "loaded {'%N': '%T'}",
     "--%N %T --verbose",
     "--%N=%T",
+    "\x1b[2m10:00\x1b[0m \x1b[36m%N\x1b[0m=\x1b[32m%T\x1b[0m is old",
+    "\x1b[1;32m%N\x1b[22m: \x1b[32m'%T'\x1b[39m,",
+    r#"{"message": "{\"data\": \"{\\\"%N\\\": \\\"%T\\\"}\"}"}"#,
+    "spawn failed: ['tool', '--%N', '%T', '--verbose']",
 ];
 
 fn cases(file: &str) -> impl Iterator<Item = &str> {
