@@ -8,7 +8,8 @@
 //! One pass over the text finds the words that are worth a look; small hand-written judges then
 //! look at the line around each: token shapes from a table, key blocks, URLs, headers, and
 //! assignments judged by name and value. Every judgement sees one line only (key blocks
-//! excepted, which are read first), which is what makes streaming exact and memory bounded.
+//! excepted, which are read first, and values on the line after their name's, for which that is
+//! held back), which is what makes streaming exact and memory bounded.
 //!
 //! **Invariants:** however a stream is cut, its output is that of the whole text; scrubbing twice
 //! is scrubbing once; [`Scrubbed`] comes only from here.
@@ -23,6 +24,7 @@ mod line;
 mod lines;
 mod mark;
 mod name;
+mod pair;
 mod pattern;
 mod phrase;
 mod scan;
@@ -126,8 +128,10 @@ impl Scrubber {
             More::None => text.len(),
             More::Maybe => Lines::complete(text),
         };
-        let blocks = block::find(&text[..lines], more);
+        let mut blocks = block::find(&text[..lines], more);
         let used = blocks.open.unwrap_or(lines);
+        let used = pair::open(&text[..used], more).unwrap_or(used);
+        blocks.keys.retain(|key| key.end <= used);
         let text = &text[..used];
         let finds = self.find(text, &blocks.keys);
         let start = out.len();
@@ -136,6 +140,7 @@ impl Scrubber {
             return used;
         }
         let Some(used) = self.read_again((blocks, seams), more, out, start) else { return used };
+        let used = pair::open(&text[..used], more).unwrap_or(used);
         out.truncate(start);
         self.scrub_part(&text[..used], More::None, out);
         used
@@ -178,6 +183,7 @@ impl Scrubber {
     fn find(&self, text: &[u8], keys: &[Range<usize>]) -> Vec<Find<'_>> {
         let Found { mut finds, marks } = scan::scan(text);
         finds.extend(keys.iter().cloned().map(Find::key));
+        pair::find(text, &mut finds);
         for place in self.known.find(text) {
             finds.push(Find { place, kind: "env-value", rank: rank::VALUE });
         }

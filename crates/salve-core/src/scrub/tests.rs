@@ -7,7 +7,7 @@ mod recall;
 use super::*;
 use fill::fill;
 
-fn scrubber() -> Scrubber {
+pub(super) fn scrubber() -> Scrubber {
     Scrubber::new(Key::new([7; 32]))
 }
 

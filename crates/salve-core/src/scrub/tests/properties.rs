@@ -63,6 +63,11 @@ fn piece() -> impl Strategy<Value = String> {
         "<password>",
         "</password>",
         "value=",
+        "\n- name: TOKEN\n",
+        "- name: \"DB_PASSWORD\"\r\n",
+        "  value: {w24}\n",
+        "  value: \"",
+        "Content-Disposition: form-data; name=\"password\"\r\n\r\n",
     ]);
     (templates, seeds).prop_map(|(template, seed)| fill(template, seed))
 }
