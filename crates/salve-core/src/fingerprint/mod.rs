@@ -194,7 +194,9 @@ impl Rules {
         normalized: &str,
         hints: &Hints,
     ) -> Class {
-        let class = self.classify(&flat::flatten(peeled.body));
+        // Of a panic whose message is on the next line, the head says nothing.
+        let body = Some(peeled.body).filter(|body| !body.contains(" panicked at "));
+        let class = body.and_then(|body| self.classify(&flat::flatten(body)));
         let class = class.or_else(|| self.classify(&flat::flatten(normalized)));
         let form = || head::form(peeled).filter(|form| *form >= head::NAMED);
         match class.or_else(|| form().map(|_| Class::RuntimeError)) {

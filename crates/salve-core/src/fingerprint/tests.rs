@@ -87,6 +87,20 @@ fn a_test_that_its_surroundings_failed_is_their_failure() {
     }
 }
 
+#[test]
+fn a_panic_is_classed_by_its_message() {
+    for (message, class) in [
+        ("TILL_URL must be set: NotPresent", "config_error"),
+        ("index out of bounds: the len is 3 but the index is 3", "runtime_error"),
+        ("nothing in the till", "runtime_error"),
+    ] {
+        let text = format!(
+            "thread 'main' panicked at src/main.rs:4:10:\n{message}\nnote: run with `RUST_BACKTRACE=1`"
+        );
+        assert_eq!(print(&text).class.as_str(), class, "{message}: {}", print(&text).normalized);
+    }
+}
+
 /// Puts something around an output.
 type Wrap = fn(&str) -> String;
 
