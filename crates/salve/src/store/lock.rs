@@ -76,6 +76,17 @@ impl Guard {
     }
 }
 
+impl Drop for Guard {
+    /// Lets go at once.
+    ///
+    /// To close the file is not enough: a process that another thread is just starting has it too,
+    /// until it becomes another program.
+    fn drop(&mut self) {
+        // What cannot be unlocked is unlocked when the file is closed.
+        let _ = self.file.unlock();
+    }
+}
+
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mode = Mode::from_raw_mode(0o666);
@@ -158,6 +169,18 @@ fn command_of(pid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_is_free_once_it_was_let_go_whoever_still_has_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let mut guard = Guard::take(&path, Share::Alone, Duration::ZERO).unwrap();
+        // As a process has it that is just being started.
+        let inherited = guard.file().try_clone().unwrap();
+        drop(guard);
+        Guard::take(&path, Share::Alone, Duration::ZERO).unwrap();
+        drop(inherited);
+    }
 
     #[test]
     fn the_table_of_locks_names_the_writer_first() {
