@@ -679,6 +679,16 @@ fn shell_pieces() -> impl Strategy<Value = String> {
     proptest::collection::vec(pieces, 0..14).prop_map(|pieces| pieces.concat())
 }
 
+#[test]
+fn a_number_between_two_redirections_is_left_to_the_parser() {
+    for text in ["fi2>12345678901>git push", "ls >2>x"] {
+        let tokens = tree::tokens(text).unwrap();
+        let found = read(text).unwrap().commands.iter().map(Known::beginning).collect();
+        assert!(!tree::is_list(&tokens, &found), "{text}");
+    }
+    assert!(asks("git push", "ls >2>x; git push"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 

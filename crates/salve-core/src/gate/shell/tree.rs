@@ -51,7 +51,11 @@ pub(super) fn parse(tokens: Vec<Token>, found: &HashSet<String>) -> Result<(), U
 /// Returns whether a number before a redirection is too large for the parser, which panics on it.
 fn is_large_descriptor(pair: &[Token]) -> bool {
     let [Token::Word(word, _), Token::Operator(operator, _)] = pair else { return false };
-    operator.starts_with(['<', '>']) && word.len() > 3 && word.bytes().all(|b| b.is_ascii_digit())
+    operator.starts_with(['<', '>']) && word.len() > 3 && is_number(word)
+}
+
+fn is_number(word: &str) -> bool {
+    word.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// How many words and operators are parsed; more would take longer than a decision may.
@@ -167,8 +171,7 @@ pub(super) fn is_list(tokens: &[Token], found: &HashSet<String>) -> bool {
     while let Some(part) = parts.next() {
         match part {
             Part::Word(word) => {
-                let descriptor = parts.peek() == Some(&Part::Redirection)
-                    && word.bytes().all(|b| b.is_ascii_digit());
+                let descriptor = parts.peek() == Some(&Part::Redirection) && is_number(word);
                 if descriptor || command.is_empty() && (is_reserved(word) || word.contains('=')) {
                     return false;
                 }
@@ -177,7 +180,11 @@ pub(super) fn is_list(tokens: &[Token], found: &HashSet<String>) -> bool {
                 }
             }
             Part::Redirection => {
-                let Some(Part::Word(_)) = parts.next() else { return false };
+                let Some(Part::Word(target)) = parts.next() else { return false };
+                // `>2>x`: whether the number is a file or a descriptor is the parser's to say.
+                if is_number(target) && parts.peek() == Some(&Part::Redirection) {
+                    return false;
+                }
             }
             Part::Newline if command.is_empty() => {}
             Part::Newline | Part::Separator | Part::Joint => {
