@@ -242,8 +242,10 @@ struct Key<'t> {
 impl<'t> Key<'t> {
     /// Begins to read the key whose header stands at `at`.
     fn after(text: &'t [u8], at: usize) -> Self {
-        let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |end| end + 1);
-        Self { lead: trimmed(&text[start..at]), ..Self::default() }
+        let before = &text[at.saturating_sub(PREFIX_MAX)..at];
+        let start = memchr::memrchr(b'\n', before).map(|end| end + 1);
+        let start = start.or((before.len() == at).then_some(0));
+        Self { lead: start.map_or(&[], |start| trimmed(&before[start..])), ..Self::default() }
     }
 
     /// Returns what a line after the header's is.
