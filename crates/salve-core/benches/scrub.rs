@@ -51,6 +51,8 @@ fn main() {
         ("hostile: [secret:", "[secret:".to_owned()),
         ("hostile: eyJ", "eyJ".to_owned()),
         ("hostile: ESC", "\x1b".to_owned()),
+        ("hostile: name", "name".to_owned()),
+        ("hostile: name: token", "- name: TOKEN\n".to_owned()),
     ];
     report("ordinary log", &scrubber, LOG, Some(200.0));
     report("log with secrets", &scrubber, &secret, None);

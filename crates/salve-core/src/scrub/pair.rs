@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::judge::{Setting, Tie, accepts};
 use super::line::{Find, rank};
+use super::lines::Lines;
 use super::mark;
 use super::name::{self, Meaning};
 use super::scan::More;
@@ -52,17 +53,17 @@ pub(super) fn open(text: &[u8], more: More) -> Option<usize> {
 
 /// Calls `visit` with where each line begins that names a secret, and what follows it.
 fn each(text: &[u8], mut visit: impl FnMut(usize, Next)) {
+    let mut lines = Lines::new(text);
     for at in memchr::memmem::find_iter(text, b"name") {
-        let start = memchr::memrchr2(b'\n', b'\r', &text[..at]).map_or(0, |end| end + 1);
-        let line = line_at(text, start);
+        let line = lines.around(at);
         if line.len() > NAME_LINE_MAX {
             continue;
         }
         let told = &text[line.clone()];
-        if let Some(name) = listed(told).filter(|_| is_first(told, at - start)) {
-            visit(start, value_after(text, line.end, name));
+        if let Some(name) = listed(told).filter(|_| is_first(told, at - line.start)) {
+            visit(line.start, value_after(text, line.end, name));
         } else if let Some(name) = part_of_form(told) {
-            visit(start, body_after(text, line.end, name));
+            visit(line.start, body_after(text, line.end, name));
         }
     }
 }
@@ -94,6 +95,9 @@ fn told(name: &[u8]) -> Option<(&[u8], Meaning)> {
 /// Judges the `value:` on the line after the one that ends at `end`.
 fn value_after(text: &[u8], end: usize, name: (&[u8], Meaning)) -> Next {
     let Some(line) = next_line(text, end) else { return Next::Unknown };
+    if line.len() > VALUE_LINE_MAX {
+        return Next::Nothing;
+    }
     let told = &text[line.clone()];
     let Some(value) = told.trim_ascii_start().strip_prefix(b"value:") else { return Next::Nothing };
     let (inner, quoted) = unquoted(value.trim_ascii());
@@ -156,12 +160,6 @@ fn place_in(outer: &[u8], inner: &[u8]) -> usize {
     inner.as_ptr() as usize - outer.as_ptr() as usize
 }
 
-/// Returns the line at `start`, without its end.
-fn line_at(text: &[u8], start: usize) -> Range<usize> {
-    let rest = &text[start..];
-    start..start + memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len())
-}
-
 /// Returns the line after the one that ends at `end`, or nothing where that has not arrived whole.
 fn next_line(text: &[u8], end: usize) -> Option<Range<usize>> {
     let sign = match text.get(end..)? {
@@ -169,7 +167,11 @@ fn next_line(text: &[u8], end: usize) -> Option<Range<usize>> {
         [b'\n', ..] | [b'\r', _, ..] => 1,
         _ => return None,
     };
-    (end + sign < text.len()).then(|| line_at(text, end + sign))
+    let start = end + sign;
+    // What is longer than any value that is judged need not be read to its end.
+    let rest = text.get(start..text.len().min(start + VALUE_LINE_MAX + 1))?;
+    let len = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+    (start < text.len()).then_some(start..start + len)
 }
 
 #[cfg(test)]
