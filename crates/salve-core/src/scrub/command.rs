@@ -51,20 +51,8 @@ pub(super) fn look(
         return;
     }
     let args = arguments(line, hit.end);
-    if command.form == Form::Last {
-        if args.len() >= 2
-            && let Some(place) = args.last()
-        {
-            add(line, place.clone(), finds);
-        }
-        return;
-    }
-    if command.form == Form::Only {
-        if line.text[..hit.start].trim_ascii().is_empty()
-            && let [place] = &args[..]
-        {
-            add(line, place.clone(), finds);
-        }
+    if let Some(place) = without_flag(command.form, line, hit.start, &args) {
+        add(line, place, finds);
         return;
     }
     for (i, place) in args.iter().enumerate() {
@@ -101,6 +89,22 @@ pub(super) fn look(
             }
         }
     }
+}
+
+/// Returns the password of a program that takes it without any flag.
+fn without_flag(
+    form: Form,
+    line: &Line<'_>,
+    program: usize,
+    args: &[Range<usize>],
+) -> Option<Range<usize>> {
+    let first = || line.text[..program].trim_ascii().is_empty();
+    let place = match form {
+        Form::Last => args.last().filter(|_| args.len() >= 2),
+        Form::Only => args.first().filter(|_| args.len() == 1 && first()),
+        Form::Attached | Form::Next | Form::Either | Form::Pair => None,
+    };
+    place.cloned()
 }
 
 /// Returns the arguments from `at` to the end of the simple command.
