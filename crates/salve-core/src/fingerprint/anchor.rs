@@ -17,6 +17,7 @@ pub(crate) struct Anchor {
     pub(crate) shapes: Vec<Shape>,
     pub(crate) near: Vec<Shape>,
     pub(crate) require: Vec<String>,
+    pub(crate) any: Vec<String>,
     pub(crate) weight: u8,
     pub(crate) frame: bool,
 }
@@ -33,6 +34,7 @@ impl Anchor {
             shapes: shapes.into_iter().map(Shape::from).collect(),
             near: near.into_iter().map(Shape::from).collect(),
             require: row.require,
+            any: row.any,
             weight: row.weight,
             frame: row.frame,
         })
@@ -62,6 +64,12 @@ impl Anchor {
         let own = |name: &str| self.shapes.iter().flat_map(Shape::holes).any(|hole| hole == name);
         let all = self.identify.iter().zip(values);
         all.map(|(name, value)| value.or_else(|| own(name).then(String::new))).collect()
+    }
+
+    /// Returns whether the whole output has the words that the row asks for.
+    pub(crate) fn fits(&self, whole: &str) -> bool {
+        let has = |word: &String| memchr::memmem::find(whole.as_bytes(), word.as_bytes()).is_some();
+        self.require.iter().all(has) && (self.any.is_empty() || self.any.iter().any(has))
     }
 
     /// Keeps the first value caught for each identifying hole.

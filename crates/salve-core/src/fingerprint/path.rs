@@ -39,6 +39,10 @@ pub(crate) fn package(path: &str) -> Option<&str> {
         at.map(|at| &path[at..])
     };
     let segment = |text: &'_ str| text.find(['/', '\\']).unwrap_or(text.len());
+    // Vite keeps what it bundled of a package in one file of its name.
+    if let Some(rest) = after(&["/.vite/deps/"]) {
+        return rest.split(".js").next().filter(|name| !name.is_empty());
+    }
     if let Some(rest) = after(&["node_modules/", "node_modules\\"]) {
         let end = segment(rest);
         let scoped = rest.starts_with('@') && end < rest.len();
@@ -74,6 +78,7 @@ mod tests {
         for (path, want) in [
             ("/a/node_modules/x/node_modules/@s/y/i.js", Some("@s/y")),
             ("C:\\a\\node_modules\\x\\i.js", Some("x")),
+            ("/node_modules/.vite/deps/x.js?v=3be1f0c2", Some("x")),
             ("/v/lib/python3.9/site-packages/flask/app.py", Some("flask")),
             ("/v/lib/python3.9/site-packages/six.py", Some("six")),
             ("/h/.cargo/registry/src/index.host-6f17/time-core-0.3.34/src/a.rs", Some("time-core")),

@@ -206,8 +206,7 @@ impl Line<'_> {
     ) -> Option<Candidate> {
         let row = rules.anchor(anchor)?;
         let values = row.catch(shape, (self.flat, self.budget), || around(text, self.number))?;
-        let whole = text.whole().as_bytes();
-        if !row.require.iter().all(|word| memchr::memmem::find(whole, word.as_bytes()).is_some()) {
+        if !row.fits(text.whole()) {
             return None;
         }
         let weight = i32::from(row.weight);
@@ -246,7 +245,14 @@ fn is_echo(text: &Text<'_>, number: usize, body: &str) -> bool {
         "except ",
         "def ",
         "function ",
-        "export ",
+        "export default ",
+        "export const ",
+        "export {",
+        "export function ",
+        "export async ",
+        "export class ",
+        "export type ",
+        "export interface ",
         "new Error",
     ];
     let imports = body.starts_with("from ") && body.contains(" import ");
@@ -310,6 +316,8 @@ fn names(core: &str) -> bool {
 
 /// Returns whether a message is only the place of an error, which the next lines name.
 fn is_place(core: &str) -> bool {
+    let span = |at: &str| at.bytes().all(|b| b.is_ascii_digit() || matches!(b, b':' | b'-'));
+    let core = core.rsplit_once(' ').filter(|(_, at)| span(at)).map_or(core, |(place, _)| place);
     core.contains(['/', '\\']) && !core.contains([' ', '\t', '\'', '"']) && !core.contains("://")
 }
 

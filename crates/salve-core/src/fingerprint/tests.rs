@@ -178,6 +178,12 @@ fn a_line_that_only_announces_a_text_names_nothing() {
 }
 
 #[test]
+fn a_place_alone_names_nothing_and_a_message_that_begins_like_code_does() {
+    let output = "ERROR in ./src/shop.frob 31:35-41\n\nexport 'rail' was not found in 'frobkit'";
+    assert_eq!(print(output).normalized, "node.export_not_found(\"frobkit\",\"rail\")");
+}
+
+#[test]
 fn hints_do_not_change_the_signature_of_an_output() {
     let hints = Hints { exit_code: Some(1), signal: Some("TERM".into()), tool: Some("npm".into()) };
     let text = "TypeError: basket.total is not a function";

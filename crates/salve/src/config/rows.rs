@@ -23,6 +23,8 @@ pub(super) struct AnchorSchema {
     near: Option<Vec<String>>,
     /// Texts that must all occur somewhere in the output
     require: Option<Vec<String>>,
+    /// Texts of which one must occur somewhere in the output
+    any: Option<Vec<String>>,
     /// How surely the line names the failure: wrappers 10 to 20, root causes 70 and more
     weight: Option<u8>,
     /// Whether upper and lower case are the same

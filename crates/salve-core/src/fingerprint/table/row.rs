@@ -26,6 +26,9 @@ pub struct AnchorRow {
     /// Literals that must all occur somewhere in the output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<String>,
+    /// Literals of which one must occur somewhere in the output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub any: Vec<String>,
     /// How surely the line names the failure.
     #[serde(default = "default_weight")]
     pub weight: u8,
