@@ -13,8 +13,11 @@ use super::scan::More;
 /// The longest block that is waited for.
 pub(super) const BLOCK_MAX: usize = 32 * 1024;
 
-/// How every block begins.
+/// How a block begins.
 const BEGIN: &[u8] = b"-----BEGIN ";
+
+/// How the private half of PuTTY's key files begins; the number of its lines follows.
+const PUTTY: &[u8] = b"Private-Lines: ";
 
 /// How much base64 makes a key.
 const KEY_MIN: usize = 16;
@@ -71,7 +74,7 @@ pub(super) fn find(text: &[u8], more: More) -> Blocks {
     let mut blocks = Blocks::default();
     let mut lines = Lines::new(text);
     let mut next = 0;
-    for at in memchr::memmem::find_iter(text, BEGIN) {
+    for at in heads(text) {
         let line = lines.around(at);
         let Some(head) = head(&text[at..line.end.max(at)]).filter(|_| at >= next) else { continue };
         next = match read(text, at, head, more) {
@@ -95,6 +98,14 @@ pub(super) fn find(text: &[u8], more: More) -> Blocks {
     blocks
 }
 
+/// Returns where a header may begin, in order.
+fn heads(text: &[u8]) -> Vec<usize> {
+    let all = [BEGIN, PUTTY].into_iter().flat_map(|head| memchr::memmem::find_iter(text, head));
+    let mut heads: Vec<usize> = all.collect();
+    heads.sort_unstable();
+    heads
+}
+
 /// Reads the block whose header of `head` bytes stands at `at` in `text`.
 fn read(text: &[u8], at: usize, head: usize, more: More) -> Block {
     let mut key = Key::after(text, at);
@@ -106,7 +117,7 @@ fn read(text: &[u8], at: usize, head: usize, more: More) -> Block {
         let rest = &window[end..];
         let line_len = memchr::memchr(b'\n', rest);
         let line = &*without_marks(&rest[..line_len.unwrap_or(rest.len())]);
-        let dashes = memchr::memmem::find(line, b"-----");
+        let dashes = dashes(line);
         if let Some(close) = dashes.and_then(|at| closing(line, at)) {
             key.body += weight(&line[..close.start]);
             stop = end + close.end;
@@ -170,6 +181,10 @@ fn without_marks(line: &[u8]) -> Cow<'_, [u8]> {
 
 /// Returns the length of the header that `text` begins with, if it is a private key's.
 fn head(text: &[u8]) -> Option<usize> {
+    if let Some(count) = text.strip_prefix(PUTTY) {
+        let len = count.iter().take_while(|b| b.is_ascii_digit()).count();
+        return (1..=3).contains(&len).then_some(PUTTY.len() + len);
+    }
     let label = text.strip_prefix(BEGIN)?;
     let len = label
         .iter()
@@ -178,6 +193,13 @@ fn head(text: &[u8]) -> Option<usize> {
         .count();
     let private = memchr::memmem::find(&label[..len], b"PRIVATE KEY").is_some();
     (private && label[len..].starts_with(b"-----")).then_some(BEGIN.len() + len + 5)
+}
+
+/// Returns where five dashes stand; of more, as where a line was taken out of a file, the last.
+fn dashes(line: &[u8]) -> Option<usize> {
+    let at = memchr::memmem::find(line, b"-----")?;
+    let run = line[at..].iter().take_while(|b| **b == b'-').count();
+    Some(at + run - 5)
 }
 
 /// Returns the place of the footer if the dashes at `at` begin it.
@@ -220,7 +242,8 @@ fn is_inline(byte: u8) -> bool {
 /// Returns `line` without what writing it down may have put around it.
 fn trimmed(line: &[u8]) -> &[u8] {
     let junk = |b: &u8| b.is_ascii_whitespace() || b"\"'`,+\\|>".contains(b);
-    let start = line.iter().position(|b| !junk(b)).unwrap_or(line.len());
+    // A line that was taken out of a file has a dash before it.
+    let start = line.iter().position(|b| !junk(b) && *b != b'-').unwrap_or(line.len());
     let stop = line.iter().rposition(|b| !junk(b)).map_or(start, |at| at + 1);
     &line[start..stop.max(start)]
 }
@@ -358,6 +381,11 @@ mod tests {
         check(&format!("app_1  | {logged}"), Some(&logged));
         let short = format!("BEGIN_\napp_1  | {body}\napp_1  | Ab==");
         check(&format!("app_1  | {short}\napp_1  | ready\n"), Some(&short));
+        let removed = format!("BEGIN_\n-{body}\n-{body}\n-END_");
+        check(&format!("-{removed}\n+gone"), Some(&removed));
+        let putty = format!("Private-Lines: 2\n{body}\n{body}");
+        check(&format!("Public-Lines: 1\n{body}\n{putty}\nPrivate-MAC: 12"), Some(&putty));
+        check("Private-Lines: 2 of 3 were read", None);
         check("no BEGIN_\n12:00:01 connection established\n12:00:02 listening\n", None);
     }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::assign;
 use super::line::{Find, Line, rank};
-use super::value;
+use super::value::{self, Makeup};
 
 /// One row of the table: programs and the argument that carries a password.
 #[derive(Debug, Deserialize)]
@@ -33,6 +33,10 @@ enum Form {
     Last,
     /// The only argument, of a line in a settings file.
     Only,
+    /// The first argument, where it has the look of a token.
+    Token,
+    /// The last argument of what is piped into a program that has the flag.
+    Piped,
 }
 
 /// Looks at the arguments after the program at `hit`.
@@ -51,7 +55,7 @@ pub(super) fn look(
         return;
     }
     let args = arguments(line, hit.end);
-    if let Some(place) = without_flag(command.form, line, hit.start, &args) {
+    if let Some(place) = without_flag(command, line, hit.start, &args) {
         add(line, place, finds);
         return;
     }
@@ -85,7 +89,7 @@ pub(super) fn look(
                     let glued = attached.filter(|p| short || line.text[p.start] == b'=');
                     next.or(glued).into_iter().for_each(|p| add_pair(line, p, finds));
                 }
-                Form::Last | Form::Only => {}
+                Form::Last | Form::Only | Form::Token | Form::Piped => {}
             }
         }
     }
@@ -93,15 +97,25 @@ pub(super) fn look(
 
 /// Returns the password of a program that takes it without any flag.
 fn without_flag(
-    form: Form,
+    command: &Command,
     line: &Line<'_>,
     program: usize,
     args: &[Range<usize>],
 ) -> Option<Range<usize>> {
     let first = || line.text[..program].trim_ascii().is_empty();
-    let place = match form {
+    let is_token = |place: &Range<usize>| {
+        place.len() >= 20 && Makeup::of(&line.text[place.clone()]).has_digit_and_letter()
+    };
+    let piped = |place: &Range<usize>| {
+        let after = &line.text[place.end..];
+        let after = memchr::memchr(b'|', after).map_or(&[][..], |at| &after[at..]);
+        command.flag.iter().any(|flag| memchr::memmem::find(after, flag.as_bytes()).is_some())
+    };
+    let place = match command.form {
         Form::Last => args.last().filter(|_| args.len() >= 2),
         Form::Only => args.first().filter(|_| args.len() == 1 && first()),
+        Form::Token => args.first().filter(|place| is_token(place)),
+        Form::Piped => args.last().filter(|place| piped(place)),
         Form::Attached | Form::Next | Form::Either | Form::Pair => None,
     };
     place.cloned()

@@ -44,7 +44,8 @@ pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool 
     {
         return false;
     }
-    if setting.quoted && meaning != Meaning::Cookie && value::is_noise(text) {
+    let held = setting.quoted || setting.env && setting.tie == Tie::Tight && setting.alone;
+    if held && meaning != Meaning::Cookie && value::is_noise(text) {
         return true;
     }
     if value::is_path(text) || !setting.quoted && value::is_code(text) || interpolates(text) {
@@ -59,7 +60,7 @@ pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool 
     }
     let makeup = Makeup::of(text);
     if setting.tie == Tie::Prose {
-        return in_prose(meaning, text, makeup);
+        return in_prose(meaning, text, makeup, setting.alone);
     }
     let loose = !setting.quoted && setting.tie != Tie::Tight;
     if makeup.digits == 0 && name::meaning(text).is_some() {
@@ -111,14 +112,14 @@ fn is_name_like(text: &[u8]) -> bool {
         && VOCABULARY.iter().any(|w| memchr::memmem::find(&lower, w).is_some())
 }
 
-fn in_prose(meaning: Meaning, text: &[u8], makeup: Makeup) -> bool {
+fn in_prose(meaning: Meaning, text: &[u8], makeup: Makeup, alone: bool) -> bool {
     match meaning {
         Meaning::Password | Meaning::Secret => {
             makeup.has_digit_and_letter()
                 && makeup.len >= 6
                 && !is_name_like(text)
                 && !value::is_snake(text)
-                && !value::is_uuid(text)
+                && (alone || !value::is_uuid(text))
                 && !is_counter(text)
         }
         // A fingerprint is written in one case, which is not mixed.
