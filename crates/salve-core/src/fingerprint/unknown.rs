@@ -14,9 +14,15 @@ use super::text::Text;
 /// The longest normalised message; what follows varies more than it identifies.
 const LONGEST: usize = 240;
 
+/// How many telling words make the message of a panic its name.
+const TELLING: usize = 3;
+
 /// Returns the normalised text of the failure named on line `head`.
 pub(crate) fn normalize(text: &Text<'_>, number: usize) -> String {
     let peeled = peel(text.line(number));
+    if let Some(panic) = panicked(text, number, peeled.core) {
+        return panic;
+    }
     let core = head::located(peeled.core);
     let mut whole = Cow::Borrowed(core);
     if names_nothing_yet(core)
@@ -36,6 +42,24 @@ pub(crate) fn normalize(text: &Text<'_>, number: usize) -> String {
         message.push_str(&file);
     }
     message
+}
+
+/// Returns a panic of Rust by its message, and by its place too where the message names nothing.
+///
+/// Compilers before 1.73 wrote the message in quotes before the place, later ones below it.
+fn panicked(text: &Text<'_>, number: usize, core: &str) -> Option<String> {
+    let (thread, after) = core.split_once(" panicked at ")?;
+    let quoted = after.strip_prefix('\'').and_then(|rest| rest.rsplit_once("', "));
+    let (said, place) = match quoted {
+        Some(parts) => parts,
+        None => (words_below(text, number)?, after),
+    };
+    let mut message = plain(&mask(essence(said)));
+    cut(&mut message);
+    if telling::count(&message) >= TELLING {
+        return Some(format!("panicked at {message}"));
+    }
+    Some(plain(&mask(&format!("{thread} panicked at {place} {said}"))))
 }
 
 /// Returns a line with the words in names apart: `QuotaExceededError` is `Quota Exceeded Error`.
@@ -180,6 +204,18 @@ mod tests {
         ] {
             assert_eq!(in_build(&Text::new(text)), want, "{text}");
         }
+    }
+
+    #[test]
+    fn a_panic_is_the_same_whichever_compiler_told_it() {
+        let said = "the till drawer is locked from within the shop";
+        let want = "panicked at the till drawer is locked from within the shop";
+        check(&format!("thread 'main' panicked at '{said}', /h/till/src/context.rs:54:26"), want);
+        check(&format!("thread 'main' panicked at src/updater.rs:88:9:\n{said}"), want);
+        let nothing = "called `Option::unwrap()` on a `None` value";
+        let want = "thread main panicked at till.rs called option::unwrap() on a none value";
+        check(&format!("thread 'main' panicked at '{nothing}', src/till.rs:54:26"), want);
+        check(&format!("thread 'main' panicked at src/till.rs:88:9:\n{nothing}"), want);
     }
 
     #[test]

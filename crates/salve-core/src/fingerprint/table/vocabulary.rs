@@ -90,6 +90,7 @@ pub(crate) const WORDS: &[(&str, Says)] = &[
     ("✗ ", Up(20)),
     ("✕ ", Up(20)),
     ("● ", Up(20)),
+    ("too many errors", Wrapper),
     ("command failed", Wrapper),
     ("exited with code", Wrapper),
     ("exit code", Wrapper),
