@@ -270,6 +270,7 @@ fn broke_build(text: &Text<'_>, peeled: &Peeled<'_>) -> bool {
 fn known(text: &Text<'_>, line: usize, row: &Anchor, values: &[String]) -> Fingerprint {
     let mut values = values.to_vec();
     if row.frame
+        && !values.iter().any(|value| is_member(value))
         && let Some(frame) = frames::top(text, line)
     {
         let (function, file) = unknown::place(&frame);
@@ -285,6 +286,16 @@ fn known(text: &Text<'_>, line: usize, row: &Anchor, values: &[String]) -> Finge
         normalized: identity.clone(),
         identity: Some(identity),
     }
+}
+
+/// Returns whether a value is a member that a person named, as in `config.plugins`, and so tells
+/// where it is used; `e.map` is what a minifier left of it.
+fn is_member(value: &str) -> bool {
+    let named = |part: &str| {
+        part.len() > 2
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$'))
+    };
+    value.contains('.') && value.split('.').all(named)
 }
 
 /// Returns a scrubbed text whose marks name the kind of a secret and no more.

@@ -184,6 +184,17 @@ fn a_place_alone_names_nothing_and_a_message_that_begins_like_code_does() {
 }
 
 #[test]
+fn a_member_that_a_person_named_needs_no_place() {
+    let print = |expr: &str, file: &str| {
+        print(&format!("TypeError: {expr} is not a function\n    at sell (/srv/shop/{file}:3:4)"))
+    };
+    for (expr, same) in [("till.drawers", true), ("e.map", false), ("n", false)] {
+        let (one, other) = (print(expr, "till.js"), print(expr, "basket.js"));
+        assert_eq!(one.signature == other.signature, same, "{expr}: {}", one.normalized);
+    }
+}
+
+#[test]
 fn hints_do_not_change_the_signature_of_an_output() {
     let hints = Hints { exit_code: Some(1), signal: Some("TERM".into()), tool: Some("npm".into()) };
     let text = "TypeError: basket.total is not a function";

@@ -91,6 +91,7 @@ pub(crate) const WORDS: &[(&str, Says)] = &[
     ("✕ ", Up(20)),
     ("● ", Up(20)),
     ("too many errors", Wrapper),
+    ("test failed. see above", Wrapper),
     ("command failed", Wrapper),
     ("exited with code", Wrapper),
     ("exit code", Wrapper),
