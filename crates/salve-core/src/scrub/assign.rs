@@ -9,6 +9,7 @@ use super::header;
 use super::judge::{Setting, Tie, accepts};
 use super::line::{Find, Line, Until, rank};
 use super::name::{self, Meaning, NAME_MAX};
+use super::value;
 
 /// A name that says secret.
 #[derive(Clone, Debug)]
@@ -38,10 +39,19 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
     if name.meaning == Meaning::Cookie {
         return header::cookies(line, at, finds);
     }
+    if name.meaning == Meaning::Auth
+        && let Some(place) = second_of_pair(line, at)
+    {
+        let text = line.fresh(place.clone());
+        if text.len() >= 6 && !value::is_placeholder(text) {
+            finds.push(Find { place, kind: "password", rank: rank::NAME });
+        }
+        return;
+    }
     let before = line.before(name.place.start - usize::from(name.is_flag()));
     let lead = line.text[..name.place.start].trim_ascii();
     let first =
-        matches!(lead, b"" | b"-" | b"export" | b"set" | b"ENV" | b"$env:" | b"\"" | b"'" | b"+");
+        matches!(lead, b"" | b"-" | b"set" | b"$env:" | b"\"" | b"'" | b"+") || declares(lead);
     let text = &line.text[name.place.clone()];
     let mut setting = Setting {
         tie,
@@ -61,7 +71,13 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
         let typed = tie == Tie::Loose && !quoted && next > place.end;
         let typed = typed && line.byte(next) == b'=' && line.byte(next + 1) != b'=';
         if !typed {
+            let changed = tie == Tie::Prose && line.text[place.end..].starts_with(b" to ");
+            let new = place.end + b" to ".len();
             judge(line, place, name.meaning, setting, finds);
+            if changed {
+                let end = line.value_end(new, Until::Space);
+                judge(line, new..end, name.meaning, setting, finds);
+            }
             return;
         }
         from = line.skip_blanks(next + 1);
@@ -69,6 +85,39 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
             return;
         }
     }
+}
+
+/// Returns the second of two literals in brackets: `auth=('user', 'x')`.
+fn second_of_pair(line: &Line<'_>, at: usize) -> Option<Range<usize>> {
+    let at = at + usize::from(line.byte(at) == b'(');
+    let first = quoted(line, at).filter(|_| line.before(at) == b'(')?;
+    let comma = line.skip_blanks(first.end + 1);
+    quoted(line, line.skip_blanks(comma + 1)).filter(|_| line.byte(comma) == b',')
+}
+
+/// Returns whether a name is the first thing that its line declares.
+fn is_declared(line: &Line<'_>, name: &Range<usize>) -> bool {
+    const LONGEST: usize = 16;
+    name.start <= LONGEST && declares(line.text[..name.start].trim_ascii())
+}
+
+/// Returns where the content of an element of this name begins that has attributes.
+fn element(line: &Line<'_>, name: &Range<usize>) -> Option<usize> {
+    const LONGEST: usize = 256;
+    let before = &line.text[..name.start];
+    let space =
+        before.iter().rev().take(16).take_while(|b| b.is_ascii_alphanumeric() || **b == b':');
+    if !before[..before.len() - space.count()].ends_with(b"<") {
+        return None;
+    }
+    let rest = &line.text[name.end..line.text.len().min(name.end + LONGEST)];
+    let close = memchr::memchr(b'>', rest).filter(|&at| at > 0 && rest[at - 1] != b'/')?;
+    Some(name.end + close + 1)
+}
+
+/// Returns whether what stands before a name declares it, with its value behind a blank.
+fn declares(lead: &[u8]) -> bool {
+    matches!(lead, b"export" | b"ENV" | b"ARG" | b"setenv" | b"set -x" | b"set -gx" | b"set -Ux")
 }
 
 /// Returns the name around `hit`, if it says secret and has not been looked at.
@@ -106,7 +155,7 @@ fn name_around(line: &mut Line<'_>, hit: Range<usize>) -> Option<Name> {
     if place.end < hit.end {
         return None;
     }
-    if !has_value(line, place.end, flag) {
+    if !has_value(line, &place, flag) {
         return None;
     }
     let meaning = name::meaning(&line.text[place.clone()])?;
@@ -117,15 +166,17 @@ fn name_around(line: &mut Line<'_>, hit: Range<usize>) -> Option<Name> {
     Some(Name { place, meaning, dashes })
 }
 
-/// Returns whether anything like a value follows the name that ends at `end`; most words have none.
-fn has_value(line: &Line<'_>, end: usize, flag: bool) -> bool {
+/// Returns whether anything like a value follows the name at `place`; most words have none.
+fn has_value(line: &Line<'_>, place: &Range<usize>, flag: bool) -> bool {
+    let end = place.end;
     let rest = &line.text[end..];
     let closed = rest.iter().take(4).take_while(|b| b"\\\"'`?!*])".contains(b)).count();
     let sign = line.skip_blanks(end + closed);
     match line.byte(sign) {
         b'=' | b':' | b'>' | b',' | b'(' | b'%' | b'+' => true,
         _ if sign == end => false,
-        _ if flag || closed > 0 => true,
+        _ if flag || closed > 0 || is_declared(line, place) => true,
+        _ if element(line, place).is_some() => true,
         // In prose, only what has a digit can be a secret: `password is hunter2`.
         _ => {
             let rest = &line.text[sign..];
@@ -174,8 +225,11 @@ fn tied(line: &Line<'_>, name: &Name, end: usize) -> Option<(usize, Tie)> {
         [b'>', ..] if quoted_name => (sign + 1, Tie::Tight),
         [b'(', ..] if sign == end && is_quote(line.byte(sign + 1)) => (sign + 1, Tie::Beside),
         _ if sign == end => return None,
-        _ if name.is_flag() => (sign, Tie::Tight),
-        _ => (prose(line, name, sign)?, Tie::Prose),
+        _ if name.is_flag() || is_declared(line, &name.place) => (sign, Tie::Tight),
+        _ => match element(line, &name.place) {
+            Some(at) => (at, Tie::Tight),
+            None => (prose(line, name, sign)?, Tie::Prose),
+        },
     })
 }
 
@@ -221,7 +275,7 @@ fn attribute(line: &Line<'_>, at: usize) -> Option<(usize, Tie)> {
 /// Returns where the value begins after a name and a blank: `password is x`, netrc's `password x`.
 fn prose(line: &Line<'_>, name: &Name, at: usize) -> Option<usize> {
     let rest = &line.text[at..];
-    for link in [&b"is "[..], b"was ", b"to ", b"of "] {
+    for link in [&b"is "[..], b"was ", b"to ", b"of ", b"from "] {
         if rest.starts_with(link) {
             return Some(line.skip_blanks(at + link.len()));
         }
@@ -240,7 +294,9 @@ fn value_at(line: &mut Line<'_>, at: usize, setting: Setting, name: &Name) -> (R
         let inner = header::after_scheme(line, place.clone(), name.meaning);
         return (inner, true);
     }
-    if line.byte(name.place.end) == b'>' && setting.tie == Tie::Tight {
+    let closed = line.byte(name.place.end);
+    let markup = closed == b'>' || line.before(at) == b'>' && !is_quote(closed);
+    if markup && setting.tie == Tie::Tight {
         let rest = &line.text[at..];
         let closed = memchr::memchr(b'<', rest).filter(|&len| rest[len..].starts_with(b"</"));
         return (at..at + closed.unwrap_or(0), true);

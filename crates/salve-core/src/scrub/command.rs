@@ -37,6 +37,8 @@ enum Form {
     Token,
     /// The last argument of what is piped into a program that has the flag.
     Piped,
+    /// `user/X@server`
+    Login,
 }
 
 /// Looks at the arguments after the program at `hit`.
@@ -89,7 +91,7 @@ pub(super) fn look(
                     let glued = attached.filter(|p| short || line.text[p.start] == b'=');
                     next.or(glued).into_iter().for_each(|p| add_pair(line, p, finds));
                 }
-                Form::Last | Form::Only | Form::Token | Form::Piped => {}
+                Form::Last | Form::Only | Form::Token | Form::Piped | Form::Login => {}
             }
         }
     }
@@ -116,9 +118,19 @@ fn without_flag(
         Form::Only => args.first().filter(|_| args.len() == 1 && first()),
         Form::Token => args.first().filter(|place| is_token(place)),
         Form::Piped => args.last().filter(|place| piped(place)),
+        Form::Login => return args.iter().find_map(|place| login(line, place)),
         Form::Attached | Form::Next | Form::Either | Form::Pair => None,
     };
     place.cloned()
+}
+
+/// Returns the password in `user/X@server`.
+fn login(line: &Line<'_>, place: &Range<usize>) -> Option<Range<usize>> {
+    let text = &line.text[place.clone()];
+    let slash = memchr::memchr(b'/', text).filter(|&at| at > 0)?;
+    let user = text[..slash].iter().all(|b| b.is_ascii_alphanumeric() || b"_$#".contains(b));
+    let end = slash + memchr::memchr(b'@', &text[slash..])?;
+    (user && end > slash + 3).then_some(place.start + slash + 1..place.start + end)
 }
 
 /// Returns the arguments from `at` to the end of the simple command.

@@ -117,6 +117,10 @@ fn told_by(last: &[u8], before: &[&[u8]]) -> Option<Meaning> {
     if before.contains(&&b"public"[..]) || before.contains(&&b"max"[..]) {
         return None;
     }
+    // Where to go on in a list is nobody's secret.
+    if is("token") && matches!(previous, b"page" | b"continuation" | b"cursor" | b"cancellation") {
+        return None;
+    }
     if ["password", "passwd", "passphrase", "passcode", "pwd", "pswd", "passwort", "psk", "bindpw"]
         .into_iter()
         .any(ends)
@@ -210,6 +214,7 @@ mod tests {
             ("password_file", None),
             ("token_type", None),
             ("max_tokens", None),
+            ("nextPageToken", None),
             ("tokenizer", None),
             ("keyboard", None),
             ("author", None),

@@ -31,6 +31,19 @@ fn literal(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
     }
 }
 
+/// Looks for a password that was made for someone: `A temporary password … for root@host: x`.
+pub(super) fn issued(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
+    const LONGEST: usize = 160;
+    let rest = &line.text[at..line.text.len().min(at + LONGEST)];
+    let Some(colon) = memchr::memmem::find(rest, b": ") else { return };
+    let start = line.skip_blanks(at + colon + 2);
+    let len = line.text[start..].iter().take_while(|b| !b.is_ascii_whitespace()).count();
+    let text = line.fresh(start..start + len);
+    if text.len() >= 8 && Makeup::of(text).is_random() && !value::is_placeholder(text) {
+        finds.push(Find { place: start..start + len, kind: "password", rank: rank::NAME });
+    }
+}
+
 /// Looks at the twelve words or more of a wallet's seed after `at`.
 fn words(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
     let lead = line.text[at..].iter().take(8).take_while(|b| b" :=\"'\\".contains(b)).count();

@@ -40,6 +40,7 @@ enum Act {
     Oracle,
     Pgpass,
     Phrase,
+    Issued,
     Mark,
 }
 
@@ -79,6 +80,7 @@ const WORDS: &[(&str, Act)] = &[
     (":5432:", Act::Pgpass),
     ("identified by ", Act::Phrase),
     ("SecureString ", Act::Phrase),
+    ("temporary password", Act::Issued),
     ("mnemonic", Act::Phrase),
     ("phrase", Act::Phrase),
     ("[secret:", Act::Mark),
@@ -162,6 +164,7 @@ fn look(act: Act, line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'
         Act::Oracle => url::look_oracle(line, hit, finds),
         Act::Pgpass => url::look_pgpass(line, hit, finds),
         Act::Phrase => phrase::look(line, hit, finds),
+        Act::Issued => phrase::issued(line, hit.end, finds),
         Act::Mark => {}
     }
 }

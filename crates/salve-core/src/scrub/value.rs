@@ -131,7 +131,9 @@ pub(super) fn is_blanked(value: &[u8]) -> bool {
 /// WordPress are; code and patterns have no such mixture, and a value put in at run time has `${`.
 pub(super) fn is_noise(value: &[u8]) -> bool {
     let makeup = Makeup::of(value);
-    if value.len() < 40 || !makeup.is_mixed() || makeup.distinct < 24 || makeup.other < 5 {
+    // Django's keys have no capitals.
+    let varied = makeup.distinct >= if makeup.upper > 0 { 24 } else { 20 };
+    if value.len() < 40 || makeup.digits == 0 || makeup.lower == 0 || !varied || makeup.other < 5 {
         return false;
     }
     let mut signs: Vec<u8> = value.iter().copied().filter(|b| !b.is_ascii_alphanumeric()).collect();
@@ -196,6 +198,11 @@ fn is_reference(value: &[u8]) -> bool {
             name(rest) && !Makeup::of(rest).has_digit_and_letter() || rest.starts_with(b"env:")
         }
         [b'%', b's' | b'd' | b'v' | b'q' | b'r' | b'@'] => true,
+        // `password=@file`: read from there.
+        [b'@', file @ ..] => {
+            let named = |b: &u8| b.is_ascii_alphanumeric() || b"_./-".contains(b);
+            file == b"-" || file.iter().all(named) && file.iter().any(|b| b"./".contains(b))
+        }
         _ => {
             let lower = value[..value.len().min(12)].to_ascii_lowercase();
             [
