@@ -9,7 +9,7 @@ use super::header;
 use super::judge::{Setting, Tie, accepts};
 use super::line::{Find, Line, Until, rank};
 use super::name::{self, Meaning, NAME_MAX};
-use super::value;
+use super::{phrase, value};
 
 /// A name that says secret.
 #[derive(Clone, Debug)]
@@ -33,6 +33,9 @@ impl Name {
 
 /// Looks at the name around `hit` and at what is given to it.
 pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+    if line.text[..hit.start].ends_with(b"emporary ") {
+        return phrase::issued(line, hit.end, finds);
+    }
     let Some(name) = name_around(line, hit) else { return };
     let end = after_name(line, &name);
     let Some((at, tie)) = tied(line, &name, end) else { return };

@@ -40,7 +40,6 @@ enum Act {
     Oracle,
     Pgpass,
     Phrase,
-    Issued,
     Mark,
 }
 
@@ -80,7 +79,6 @@ const WORDS: &[(&str, Act)] = &[
     (":5432:", Act::Pgpass),
     ("identified by ", Act::Phrase),
     ("SecureString ", Act::Phrase),
-    ("temporary password", Act::Issued),
     ("mnemonic", Act::Phrase),
     ("phrase", Act::Phrase),
     ("[secret:", Act::Mark),
@@ -164,7 +162,6 @@ fn look(act: Act, line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'
         Act::Oracle => url::look_oracle(line, hit, finds),
         Act::Pgpass => url::look_pgpass(line, hit, finds),
         Act::Phrase => phrase::look(line, hit, finds),
-        Act::Issued => phrase::issued(line, hit.end, finds),
         Act::Mark => {}
     }
 }
