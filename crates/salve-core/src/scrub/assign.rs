@@ -34,7 +34,7 @@ impl Name {
 /// Looks at the name around `hit` and at what is given to it.
 pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     if line.text[..hit.start].ends_with(b"emporary ") {
-        return phrase::issued(line, hit.end, finds);
+        phrase::issued(line, hit.end, finds);
     }
     let Some(name) = name_around(line, hit) else { return };
     let end = after_name(line, &name);

@@ -60,7 +60,7 @@ pub(super) fn accepts(meaning: Meaning, whole: &[u8], setting: Setting) -> bool 
     }
     let makeup = Makeup::of(text);
     if setting.tie == Tie::Prose {
-        return in_prose(meaning, text, makeup, setting.alone);
+        return in_prose(meaning, text, makeup, setting);
     }
     let loose = !setting.quoted && setting.tie != Tie::Tight;
     if makeup.digits == 0 && name::meaning(text).is_some() {
@@ -112,14 +112,14 @@ fn is_name_like(text: &[u8]) -> bool {
         && VOCABULARY.iter().any(|w| memchr::memmem::find(&lower, w).is_some())
 }
 
-fn in_prose(meaning: Meaning, text: &[u8], makeup: Makeup, alone: bool) -> bool {
+fn in_prose(meaning: Meaning, text: &[u8], makeup: Makeup, setting: Setting) -> bool {
     match meaning {
         Meaning::Password | Meaning::Secret => {
             makeup.has_digit_and_letter()
                 && makeup.len >= 6
                 && !is_name_like(text)
                 && !value::is_snake(text)
-                && (alone || !value::is_uuid(text))
+                && (setting.alone || !value::is_uuid(text))
                 && !is_counter(text)
         }
         // A fingerprint is written in one case, which is not mixed.
