@@ -155,6 +155,7 @@ fn password(text: &[u8], makeup: Makeup, setting: Setting) -> bool {
         return makeup.len >= 6 && said && !setting.argument | setting.quoted;
     }
     let firm = setting.quoted || (setting.env || setting.param) && setting.tie == Tie::Tight;
+    let firm = firm || (setting.alone || tight) && is_jumbled(text);
     firm && makeup.len >= 8 && makeup.turns >= 2 && !ends_in_name(text)
 }
 
