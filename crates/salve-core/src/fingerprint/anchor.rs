@@ -66,6 +66,11 @@ impl Anchor {
         all.map(|(name, value)| value.or_else(|| own(name).then(String::new))).collect()
     }
 
+    /// Returns whether the row asks for words elsewhere in the output.
+    pub(crate) fn asks(&self) -> bool {
+        !self.require.is_empty() || !self.any.is_empty()
+    }
+
     /// Returns whether the whole output has the words that the row asks for.
     pub(crate) fn fits(&self, whole: &str) -> bool {
         let has = |word: &String| memchr::memmem::find(whole.as_bytes(), word.as_bytes()).is_some();

@@ -5,6 +5,8 @@
 //! heaviest wins, and the first of equally heavy ones: the root cause comes before the noise
 //! after it. Only in a chain of `Caused by:` does the last one win.
 
+use std::collections::HashMap;
+
 use super::flat::Flat;
 use super::frames;
 use super::head;
@@ -112,6 +114,8 @@ struct Scratch {
     budget: Budget,
     says: Vec<Says>,
     shapes: Vec<ShapeId>,
+    /// Whether the text has the words that a row asks for; the whole of it is read once a row.
+    fits: HashMap<usize, bool>,
 }
 
 impl Scratch {
@@ -158,9 +162,8 @@ fn judge(
     };
     let before = found.len();
     for &(anchor, shape) in &scratch.shapes {
-        let Some(next) = line.anchored(rules, text, (anchor as usize, shape as usize)) else {
-            continue;
-        };
+        let tried = (anchor as usize, shape as usize);
+        let Some(next) = line.anchored(rules, text, tried, &mut scratch.fits) else { continue };
         let twin = found[before..].iter_mut().find(|old| old.row() == next.row());
         match twin {
             Some(old) if (next.filled(), next.literal) > (old.filled(), old.literal) => *old = next,
@@ -203,10 +206,11 @@ impl Line<'_> {
         rules: &Rules,
         text: &Text<'_>,
         (anchor, shape): (usize, usize),
+        fits: &mut HashMap<usize, bool>,
     ) -> Option<Candidate> {
         let row = rules.anchor(anchor)?;
         let values = row.catch(shape, (self.flat, self.budget), || around(text, self.number))?;
-        if !row.fits(text.whole()) {
+        if row.asks() && !*fits.entry(anchor).or_insert_with(|| row.fits(text.whole())) {
             return None;
         }
         let weight = i32::from(row.weight);
