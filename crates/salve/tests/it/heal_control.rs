@@ -30,6 +30,15 @@ impl Ward {
         wait_for(order, || self.is_ordered(order));
     }
 
+    /// Waits until Salve has let go of what it held for the agent.
+    #[track_caller]
+    fn await_agents_end(&self) {
+        wait_for("the agent's end", || {
+            self.salve(&["--json", "events", "--kind", "config_released"])
+                .contains("config_released")
+        });
+    }
+
     fn is_ordered(&self, order: &str) -> bool {
         let want = format!("\"order\":\"{order}\"");
         self.salve(&["--json", "events", "--kind", "ordered"]).contains(&want)
@@ -90,6 +99,8 @@ fn a_pause_in_the_midst_is_waited_out_for_a_while() {
     ward.control("PAUSE\n");
     ward.await_order("pause");
     ward.project.write("../go", "");
+    // A word that is written while the agent still works would not be taken for a person's.
+    ward.await_agents_end();
     wait_for("the pause", || ward.salve(&["status"]).contains("  paused     sh check.sh"));
     ward.project.write("../well", "");
     ward.control("PAUSE\nRESUME\n");
@@ -138,9 +149,7 @@ fn an_agent_cannot_resume_by_the_file() {
     // What was refused is written down.
     wait_for("the agent's word", || ward.read(".salve/control.lock").contains("\"refused\":[0]"));
     ward.project.write("../end", "");
-    wait_for("the agent's end", || {
-        ward.salve(&["--json", "events", "--kind", "config_released"]).contains("config_released")
-    });
+    ward.await_agents_end();
     assert!(!ward.is_ordered("resume"), "an agent's word was taken");
     wait_for("the person's word", || {
         ward.control("RESUME\n\n");
