@@ -15,7 +15,7 @@ use divan::{Bencher, counter::ItemsCount};
 use jiff::Timestamp;
 use salve::project::Project;
 use salve::store::{Filter, Store, to_line};
-use salve_core::event::{Actor, Draft, Event};
+use salve_core::event::{Actor, Draft, Event, IncidentEvent, NoteEvent};
 use salve_core::scrub::Scrubbed;
 use tempfile::TempDir;
 
@@ -52,7 +52,12 @@ fn project() -> (TempDir, Project) {
 fn note() -> Draft {
     let by = Actor::Person { name: Scrubbed::literal("ann") };
     let text = Scrubbed::literal("the server answered 200 three times in a row and stayed up");
-    Draft { at: Timestamp::now(), by, incident: None, event: Event::Noted { text } }
+    Draft {
+        at: Timestamp::now(),
+        by,
+        incident: None,
+        event: Event::Note(NoteEvent::Noted { text }),
+    }
 }
 
 fn child(project: &Project, role: &str) -> Child {
@@ -136,7 +141,8 @@ fn append(bencher: Bencher<'_, '_>) {
 fn append_durable(bencher: Bencher<'_, '_>) {
     let (_dir, project) = project();
     let store = Store::open(&project).unwrap();
-    let durable = || Draft { event: Event::Resolved { note: None }, ..note() };
+    let durable =
+        || Draft { event: Event::Incident(IncidentEvent::Resolved { note: None }), ..note() };
     bencher.bench_local(|| store.journal().append(durable()).unwrap());
 }
 

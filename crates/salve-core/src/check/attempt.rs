@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::proof::TAKEN_BACK;
 use crate::event::{
-    Amounts, ChangedFile, Effect, Event, Judgement, Order, Origin, Proof, Remedy, RemedyKind,
-    Report, Scope, Symptom,
+    Amounts, ChangedFile, Effect, Event, IncidentEvent, Judgement, NoteEvent, Order, Origin, Proof,
+    Remedy, RemedyKind, Report, Scope, Symptom,
 };
 use crate::fingerprint::{Hints, Rules};
 use crate::id::{IncidentId, Signature};
@@ -129,36 +129,47 @@ struct Reading {
 impl Reading {
     fn hear(&mut self, tale: &Tale<'_>, line: &Line<'_>) {
         match &line.entry.event {
-            Event::Opened { symptom, .. } | Event::Sickened { symptom } => {
+            Event::Incident(IncidentEvent::Opened { symptom, .. })
+            | Event::Incident(IncidentEvent::Sickened { symptom }) => {
                 self.symptom = Some((**symptom).clone());
             }
-            Event::Judged { remedy, judgement } => {
+            Event::Incident(IncidentEvent::Judged { remedy, judgement }) => {
                 self.chosen = Some(((**remedy).clone(), judgement.clone()));
             }
-            Event::Requested { effect, what } => self.requested(tale, line, *effect, *what),
-            Event::AgentLaunched { agent, model, .. } => {
+            Event::Incident(IncidentEvent::Requested { effect, what }) => {
+                self.requested(tale, line, *effect, *what)
+            }
+            Event::Incident(IncidentEvent::AgentLaunched { agent, model, .. }) => {
                 if let Some(last) = self.attempts.last_mut() {
                     last.agent = Some(agent.to_string());
                     last.model = model.as_ref().map(ToString::to_string);
                 }
             }
-            Event::FilesChanged { files, more, .. } => {
+            Event::Incident(IncidentEvent::FilesChanged { files, more, .. }) => {
                 if let Some(last) = self.attempts.last_mut() {
                     let named = u32::try_from(files.len()).unwrap_or(u32::MAX);
                     last.files_changed = Some(named.saturating_add(*more));
                     last.files = files.clone();
                 }
             }
-            Event::Charged { effect, spent } => self.charged(*effect, *spent),
-            Event::Noted { text } if text.as_str().ends_with(TAKEN_BACK) => {
+            Event::Incident(IncidentEvent::Charged { effect, spent }) => {
+                self.charged(*effect, *spent)
+            }
+            Event::Note(NoteEvent::Noted { text }) if text.as_str().ends_with(TAKEN_BACK) => {
                 if let Some(last) = self.attempts.last_mut() {
                     last.rolled_back = Some(Scope::Attempt);
                 }
             }
-            Event::Finished { effect, report } => self.finished(line.entry.at, *effect, report),
-            Event::Ordered { order: Order::Skip | Order::Abort | Order::Escalate }
-            | Event::Resolved { .. }
-            | Event::Rejected { .. } => self.end(line.entry.at, Ended::Stopped, None),
+            Event::Incident(IncidentEvent::Finished { effect, report }) => {
+                self.finished(line.entry.at, *effect, report)
+            }
+            Event::Incident(IncidentEvent::Ordered {
+                order: Order::Skip | Order::Abort | Order::Escalate,
+            })
+            | Event::Incident(IncidentEvent::Resolved { .. })
+            | Event::Incident(IncidentEvent::Rejected { .. }) => {
+                self.end(line.entry.at, Ended::Stopped, None)
+            }
             _ => {}
         }
     }

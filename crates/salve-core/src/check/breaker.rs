@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::attempt::{Ended, attempts};
 use super::{Case, Results, Sort};
-use crate::event::{ChangedFile, Effect, Event, Outcome, Proof, SubjectKind};
+use crate::event::{
+    ChangedFile, Effect, Event, IncidentEvent, NoteEvent, Outcome, Proof, SubjectKind,
+};
 use crate::id::Signature;
 use crate::incident::Phase;
 use crate::repair::Tale;
@@ -35,8 +37,7 @@ pub fn unhealed(signature: Signature, past: &[Tale<'_>]) -> usize {
 
 fn is_of(tale: &Tale<'_>, signature: Signature) -> bool {
     let opened = tale.lines().first().map(|line| &line.entry.event);
-    let same =
-        matches!(opened, Some(Event::Opened { symptom, .. }) if symptom.signature == signature);
+    let same = matches!(opened, Some(Event::Incident(IncidentEvent::Opened { symptom, .. })) if symptom.signature == signature);
     same && tale.subject().kind != SubjectKind::Server
 }
 
@@ -48,8 +49,12 @@ enum Fared {
 }
 
 fn came_out(tale: &Tale<'_>) -> Fared {
-    let applies =
-        |event: &Event| matches!(event, Event::Requested { what: Effect::Apply { .. }, .. });
+    let applies = |event: &Event| {
+        matches!(
+            event,
+            Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. })
+        )
+    };
     let tried = tale.lines().iter().any(|line| applies(&line.entry.event));
     match outcome_of(tale) {
         // Where it was at most run again, nothing has failed to help.
@@ -76,9 +81,10 @@ fn outcome_of(tale: &Tale<'_>) -> Fared {
 fn was_only_run_again(tale: &Tale<'_>) -> bool {
     let events = || tale.lines().iter().map(|line| &line.entry.event);
     let again = events().any(
-        |event| matches!(event, Event::Resolved { note: Some(note) } if note.as_str() == AGAIN),
+        |event| matches!(event, Event::Incident(IncidentEvent::Resolved { note: Some(note) }) if note.as_str() == AGAIN),
     );
-    let green = events().any(|event| matches!(event, Event::Noted { text } if *text == GREEN));
+    let green = events()
+        .any(|event| matches!(event, Event::Note(NoteEvent::Noted { text }) if *text == GREEN));
     again && !green
 }
 

@@ -7,7 +7,8 @@ use std::fmt;
 use jiff::Timestamp;
 
 use crate::event::{
-    Breaker, Effect, Event, Order, Outcome, Proof, Report, Scope, Symptom, Verdict,
+    Breaker, Effect, Event, IncidentEvent, NoteEvent, Order, Outcome, Proof, Report, Scope,
+    Symptom, Verdict,
 };
 use crate::id::IncidentId;
 use crate::repair::{Tale, ended, who};
@@ -55,23 +56,26 @@ pub fn decisions(tale: &Tale<'_>) -> Vec<Decision> {
     for line in tale.lines().iter().filter(|line| line.ignored.is_none()) {
         let entry = &line.entry;
         note_reason(&entry.event, &mut why);
-        is_worse |= entry.event == Event::Tripped { breaker: Breaker::NewErrors };
+        is_worse |=
+            entry.event == Event::Incident(IncidentEvent::Tripped { breaker: Breaker::NewErrors });
         for notice in &line.notices {
             if matches!(notice.phase, "exhausted" | "failed_requires_human") {
                 asked = format!(": {}", notice.message);
             }
         }
         let text = match &entry.event {
-            Event::Requested { effect, what: Effect::RollBack(scope) } => {
+            Event::Incident(IncidentEvent::Requested { effect, what: Effect::RollBack(scope) }) => {
                 undoing = Some(*effect);
                 let by_breaker = std::mem::take(&mut is_worse);
                 Some(roll_back(tale, *scope, if by_breaker { NEW_ERRORS } else { &why }))
             }
-            Event::Finished { effect, report } if undoing == Some(*effect) => {
+            Event::Incident(IncidentEvent::Finished { effect, report })
+                if undoing == Some(*effect) =>
+            {
                 undoing = None;
                 not_undone(report)
             }
-            Event::Requested { what: Effect::Ask, .. } => {
+            Event::Incident(IncidentEvent::Requested { what: Effect::Ask, .. }) => {
                 let why = std::mem::take(&mut asked);
                 Some(format!("ESCALATED to {}{why}", tale.incident().policy().person))
             }
@@ -100,7 +104,7 @@ pub fn last_told(log: &str, incident: IncidentId) -> u64 {
 /// Remembers why a change may have to be undone.
 fn note_reason(event: &Event, why: &mut String) {
     let told = match event {
-        Event::Finished { report, .. } => match report {
+        Event::Incident(IncidentEvent::Finished { report, .. }) => match report {
             Report::Verified { proof: Proof::Failed, symptom } => {
                 let seen = |s: &Symptom| format!("still red: {}", s.key_line);
                 symptom.as_deref().map_or_else(|| "still red".to_owned(), seen)
@@ -116,10 +120,16 @@ fn note_reason(event: &Event, why: &mut String) {
             | Report::Measured(_)
             | Report::Verified { proof: Proof::Proven | Proof::Transient, .. } => return,
         },
-        Event::Sickened { symptom } => format!("red again: {}", symptom.key_line),
-        Event::Ordered { order } => format!("ordered: {}", order_word(*order)),
-        Event::Rejected { .. } => "a person said no".into(),
-        Event::Tripped { breaker } => format!("breaker {}", breaker_word(*breaker)),
+        Event::Incident(IncidentEvent::Sickened { symptom }) => {
+            format!("red again: {}", symptom.key_line)
+        }
+        Event::Incident(IncidentEvent::Ordered { order }) => {
+            format!("ordered: {}", order_word(*order))
+        }
+        Event::Incident(IncidentEvent::Rejected { .. }) => "a person said no".into(),
+        Event::Incident(IncidentEvent::Tripped { breaker }) => {
+            format!("breaker {}", breaker_word(*breaker))
+        }
         _ => return,
     };
     *why = told;
@@ -147,11 +157,11 @@ fn not_undone(report: &Report) -> Option<String> {
 /// Returns what an event decides, if it does.
 fn words(event: &Event, person: &str) -> Option<String> {
     Some(match event {
-        Event::Opened { subject, symptom, .. } => {
+        Event::Incident(IncidentEvent::Opened { subject, symptom, .. }) => {
             let (signature, class) = (symptom.signature, symptom.class);
             format!("OPENED {}: {} ({signature}, {class})", subject.name, symptom.key_line)
         }
-        Event::Judged { remedy, judgement } => {
+        Event::Incident(IncidentEvent::Judged { remedy, judgement }) => {
             let verdict = match judgement.verdict {
                 Verdict::Allow => "CHOSE",
                 Verdict::Ask => "ASKED about",
@@ -160,25 +170,41 @@ fn words(event: &Event, person: &str) -> Option<String> {
             let (rule, reason) = (&judgement.rule, &judgement.reason);
             format!("{verdict} `{}`: rule {rule}: {reason}", remedy.text)
         }
-        Event::NothingLeft {} => "NOTHING LEFT to try".into(),
-        Event::Superseded {} => "SUPERSEDED: something else is proposed".into(),
-        Event::Exhausted { resource } => format!("EXHAUSTED: {resource:?}"),
-        Event::Tripped { breaker } => {
+        Event::Incident(IncidentEvent::NothingLeft {}) => "NOTHING LEFT to try".into(),
+        Event::Incident(IncidentEvent::Superseded {}) => {
+            "SUPERSEDED: something else is proposed".into()
+        }
+        Event::Incident(IncidentEvent::Exhausted { resource }) => {
+            format!("EXHAUSTED: {resource:?}")
+        }
+        Event::Incident(IncidentEvent::Tripped { breaker }) => {
             format!("BREAKER {}: {}", breaker_word(*breaker), breaker_action(*breaker))
         }
-        Event::Finished { report: Report::Verified { proof, .. }, .. } => match proof {
+        Event::Incident(IncidentEvent::Finished {
+            report: Report::Verified { proof, .. }, ..
+        }) => match proof {
             Proof::Failed => return None,
             Proof::Proven | Proof::Transient | Proof::Flaky | Proof::Masked => {
                 format!("VERIFIED: {}", proof_word(*proof))
             }
         },
-        Event::Approved { question, .. } => format!("APPROVED by {person}: question {question}"),
-        Event::Rejected { question, .. } => format!("REJECTED by {person}: question {question}"),
-        Event::Resolved { .. } => format!("RESOLVED by {person}"),
-        Event::Refilled { .. } => format!("REFILLED by {person}"),
-        Event::Ordered { order } => format!("{} by {person}", order_word(*order)),
-        Event::Ended { outcome } => format!("OUTCOME: {}", outcome_words(*outcome)),
-        Event::Noted { text } if text.as_str().starts_with(CATASTROPHE) => text.to_string(),
+        Event::Incident(IncidentEvent::Approved { question, .. }) => {
+            format!("APPROVED by {person}: question {question}")
+        }
+        Event::Incident(IncidentEvent::Rejected { question, .. }) => {
+            format!("REJECTED by {person}: question {question}")
+        }
+        Event::Incident(IncidentEvent::Resolved { .. }) => format!("RESOLVED by {person}"),
+        Event::Incident(IncidentEvent::Refilled { .. }) => format!("REFILLED by {person}"),
+        Event::Incident(IncidentEvent::Ordered { order }) => {
+            format!("{} by {person}", order_word(*order))
+        }
+        Event::Incident(IncidentEvent::Ended { outcome }) => {
+            format!("OUTCOME: {}", outcome_words(*outcome))
+        }
+        Event::Note(NoteEvent::Noted { text }) if text.as_str().starts_with(CATASTROPHE) => {
+            text.to_string()
+        }
         _ => return None,
     })
 }

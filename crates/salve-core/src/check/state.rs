@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::attempt::attempts;
-use crate::event::{Digest, Event, Outcome, Proof, Report};
+use crate::event::{Digest, Event, IncidentEvent, Outcome, Proof, Report};
 use crate::incident::Phase;
 use crate::repair::Tale;
 
@@ -203,10 +203,12 @@ impl State {
 fn errors(tale: &Tale<'_>) -> Vec<String> {
     let heard = tale.lines().iter().filter(|line| line.ignored.is_none());
     let seen = heard.filter_map(|line| match &line.entry.event {
-        Event::Opened { symptom, .. } | Event::Sickened { symptom } => Some(symptom),
-        Event::Finished { report: Report::Verified { symptom: Some(symptom), .. }, .. } => {
-            Some(symptom)
-        }
+        Event::Incident(IncidentEvent::Opened { symptom, .. })
+        | Event::Incident(IncidentEvent::Sickened { symptom }) => Some(symptom),
+        Event::Incident(IncidentEvent::Finished {
+            report: Report::Verified { symptom: Some(symptom), .. },
+            ..
+        }) => Some(symptom),
         _ => None,
     });
     seen.map(|symptom| symptom.signature.to_string()).collect()
@@ -230,8 +232,10 @@ mod tests {
         story.finish(Effect::Snapshot, Report::Done);
         let apply = story.run().unwrap().effect;
         let spent = Amounts { tokens, money_micros: tokens * 2, ..Amounts::default() };
-        story.salve(Event::Charged { effect: apply, spent }).unwrap();
-        story.salve(Event::Finished { effect: apply, report: Report::Done }).unwrap();
+        story.salve(Event::Incident(IncidentEvent::Charged { effect: apply, spent })).unwrap();
+        story
+            .salve(Event::Incident(IncidentEvent::Finished { effect: apply, report: Report::Done }))
+            .unwrap();
         let symptom = Some(Box::new(symptom(2, "other")));
         story.finish(Effect::Verify, Report::Verified { proof: Proof::Failed, symptom });
         story.finish(Effect::RollBack(crate::event::Scope::Attempt), Report::Done);

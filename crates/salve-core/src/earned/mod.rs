@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::event::{
-    Authority, Effect, Entry, Event, Outcome, Proof, Question, RemedyKind, Report, RuleKey,
+    Authority, Effect, Entry, Event, IncidentEvent, Outcome, Proof, Question, RemedyKind, Report,
+    RuleEvent, RuleKey,
 };
 use crate::id::IncidentId;
 use crate::incident::{Incident, Phase};
@@ -220,12 +221,12 @@ impl Earned {
     pub fn take(&mut self, entry: &Entry) {
         let said = |by: &Scrubbed| Word { by: by.clone(), at: entry.at, incident: entry.incident };
         match (&entry.event, entry.by.person()) {
-            (Event::RuleAccepted(key), Some(person)) => {
+            (Event::Rule(RuleEvent::Accepted(key)), Some(person)) => {
                 if let Some(rule) = self.rules.get_mut(key) {
                     (rule.accepted, rule.lost) = (Some(said(person)), None);
                 }
             }
-            (Event::RuleWithdrawn(key), Some(person)) => {
+            (Event::Rule(RuleEvent::Withdrawn(key)), Some(person)) => {
                 if let Some(rule) = self.rules.get_mut(key) {
                     rule.lose(Lost::Withdrawn(said(person)));
                 }
@@ -237,7 +238,7 @@ impl Earned {
     /// Follows an incident; what it does not take in says nothing.
     fn follow(&mut self, entry: &Entry) {
         let Some(id) = entry.incident else { return };
-        if let Event::Opened { .. } = &entry.event
+        if let Event::Incident(IncidentEvent::Opened { .. }) = &entry.event
             && !self.cases.contains_key(&id)
             && let Ok(incident) = Incident::replay([entry])
         {
@@ -250,15 +251,22 @@ impl Earned {
             return;
         }
         match (&entry.event, entry.by.person()) {
-            (Event::Approved { .. }, Some(person)) => {
+            (Event::Incident(IncidentEvent::Approved { .. }), Some(person)) => {
                 if let Some((key, command)) = asked {
                     let word = Word { by: person.clone(), at: entry.at, incident: Some(id) };
                     let rule = self.rules.entry(key).or_insert_with(|| Rule::new(key, command));
                     rule.approvals.push(word);
                 }
             }
-            (Event::Judged { judgement, .. }, _) => case.rule = Some(judgement.rule.clone()),
-            (Event::Requested { what: Effect::Apply { on, .. }, .. }, _) => case.begin(*on),
+            (Event::Incident(IncidentEvent::Judged { judgement, .. }), _) => {
+                case.rule = Some(judgement.rule.clone())
+            }
+            (
+                Event::Incident(IncidentEvent::Requested {
+                    what: Effect::Apply { on, .. }, ..
+                }),
+                _,
+            ) => case.begin(*on),
             _ => {}
         }
         if let Some((key, one)) = case.came_out(entry)
@@ -325,14 +333,17 @@ impl Case {
     fn came_out(&mut self, entry: &Entry) -> Option<(RuleKey, Use)> {
         let (key, on) = self.running?;
         let came = match &entry.event {
-            Event::Finished { report: Report::Failed { .. } | Report::TimedOut, .. }
-            | Event::Finished {
+            Event::Incident(IncidentEvent::Finished {
+                report: Report::Failed { .. } | Report::TimedOut,
+                ..
+            })
+            | Event::Incident(IncidentEvent::Finished {
                 report: Report::Verified { proof: Proof::Failed | Proof::Masked | Proof::Flaky, .. },
                 ..
-            }
-            | Event::Sickened { .. }
-            | Event::Judged { .. } => Came::Failed,
-            Event::Ended { outcome } => self.ended(key, *outcome),
+            })
+            | Event::Incident(IncidentEvent::Sickened { .. })
+            | Event::Incident(IncidentEvent::Judged { .. }) => Came::Failed,
+            Event::Incident(IncidentEvent::Ended { outcome }) => self.ended(key, *outcome),
             _ => return None,
         };
         self.running = None;

@@ -50,14 +50,14 @@ impl Book {
         let id = IncidentId(Uuid::from_u128(self.incidents));
         let first = self.entries.len();
         let watch_ms = if fate == Fate::Relapses { 60_000 } else { 0 };
-        let opened = Event::Opened {
+        let opened = Event::Incident(IncidentEvent::Opened {
             subject: subject(SubjectKind::Check, Repeat::Safe),
             policy: Box::new(crate::event::Policy { watch_ms, ..policy() }),
             symptom: Box::new(symptom(1, "tree")),
-        };
+        });
         self.write(Actor::Salve(process(1)), Some(id), opened);
         let mut me = 1;
-        let claim = |instead_of| Event::Claimed { instead_of };
+        let claim = |instead_of| Event::Incident(IncidentEvent::Claimed { instead_of });
         self.write(Actor::Salve(process(me)), Some(id), claim(None));
         let mut chosen = false;
         loop {
@@ -65,18 +65,25 @@ impl Book {
             let incident = Incident::replay(own).unwrap();
             let salve = Actor::Salve(process(me));
             match incident.next(&process(me), time(self.now)) {
-                Move::Choose if chosen => self.write(salve, Some(id), Event::NothingLeft {}),
+                Move::Choose if chosen => {
+                    self.write(salve, Some(id), Event::Incident(IncidentEvent::NothingLeft {}))
+                }
                 Move::Choose => {
                     chosen = true;
                     let remedy = Box::new(remedy(RemedyKind::Command, command));
-                    let event = Event::Judged { remedy, judgement: gate.clone() };
+                    let event =
+                        Event::Incident(IncidentEvent::Judged { remedy, judgement: gate.clone() });
                     self.write(salve, Some(id), event);
                 }
                 Move::Write(event) => self.write(salve, Some(id), event),
                 Move::Wait { on: Awaited::Time, until } => match fate {
                     Fate::Relapses if matches!(incident.phase(), Phase::Ending { .. }) => {
                         let symptom = Box::new(symptom(1, "tree"));
-                        self.write(salve, Some(id), Event::Sickened { symptom });
+                        self.write(
+                            salve,
+                            Some(id),
+                            Event::Incident(IncidentEvent::Sickened { symptom }),
+                        );
                     }
                     _ => self.now = u64::try_from(until.unwrap().as_millisecond()).unwrap(),
                 },
@@ -92,7 +99,11 @@ impl Book {
                         }
                         _ => {
                             let report = report(what, fate);
-                            self.write(salve, Some(id), Event::Finished { effect, report });
+                            self.write(
+                                salve,
+                                Some(id),
+                                Event::Incident(IncidentEvent::Finished { effect, report }),
+                            );
                         }
                     }
                 }
@@ -113,7 +124,7 @@ impl Book {
         else {
             return false;
         };
-        let yes = Event::Approved { question: number, digest, note: None };
+        let yes = Event::Incident(IncidentEvent::Approved { question: number, digest, note: None });
         self.write(by.clone(), Some(id), yes);
         let own = self.entries.iter().filter(|one| one.incident == Some(id));
         Incident::replay(own).unwrap().phase() != incident.phase()
@@ -132,7 +143,7 @@ impl Book {
     }
 
     fn accept(&mut self, by: Actor) {
-        self.write(by, None, Event::RuleAccepted(key("npm ci")));
+        self.write(by, None, Event::Rule(RuleEvent::Accepted(key("npm ci"))));
     }
 
     fn earned(&self) -> Earned {
@@ -284,9 +295,9 @@ fn a_rule_ends_with_its_time_and_with_a_persons_word() {
     book.now += 20 * DAY;
     assert_eq!(book.stands(), Standing::Proposed, "its record is fresh, its acceptance is not");
     let mut book = accepted();
-    book.write(agent(), None, Event::RuleWithdrawn(key("npm ci")));
+    book.write(agent(), None, Event::Rule(RuleEvent::Withdrawn(key("npm ci"))));
     assert!(matches!(book.stands(), Standing::Allowed { .. }));
-    book.write(person("kim"), None, Event::RuleWithdrawn(key("npm ci")));
+    book.write(person("kim"), None, Event::Rule(RuleEvent::Withdrawn(key("npm ci"))));
     assert_eq!(book.stands(), Standing::Lost);
     let never = Terms { after: 0, ..TERMS };
     let stricter = Terms { after: 4, ..TERMS };
@@ -348,7 +359,7 @@ impl Book {
             Turn::Accepted => self.accept(person("ada")),
             Turn::AcceptedByAgent => self.accept(agent()),
             Turn::Withdrawn => {
-                self.write(person("ada"), None, Event::RuleWithdrawn(key("npm ci")));
+                self.write(person("ada"), None, Event::Rule(RuleEvent::Withdrawn(key("npm ci"))));
             }
             Turn::Days(days) => self.now += days * DAY,
         }
@@ -419,12 +430,12 @@ proptest! {
         let said: Vec<&Event> = book.entries.iter().filter(people).map(|one| &one.event).collect();
         for rule in earned.rules() {
             let is_its = |event: &&&Event| matches!(
-                event, Event::Approved { digest, .. } if *digest == rule.key.remedy
+                event, Event::Incident(IncidentEvent::Approved { digest, .. }) if *digest == rule.key.remedy
             );
             prop_assert!(said.iter().any(|event| is_its(&event)), "nobody approved it");
             prop_assert_eq!(rule.key, key(rule.command.as_str()), "only these bytes");
             if earned.allows(rule.key, TERMS, time(book.now)) {
-                prop_assert!(said.contains(&&Event::RuleAccepted(rule.key)), "nobody accepted it");
+                prop_assert!(said.contains(&&Event::Rule(RuleEvent::Accepted(rule.key))), "nobody accepted it");
             }
         }
     }

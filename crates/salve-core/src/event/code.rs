@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Effect, Event, Turn};
+use super::{
+    ConfigEvent, Effect, Event, IncidentEvent, LoopEvent, MemoryEvent, NoteEvent, RecoveryEvent,
+    RuleEvent, ServerEvent, SessionEvent, TeamEvent, Turn,
+};
 
 /// An event of a kind or version this Salve does not know.
 ///
@@ -47,17 +50,28 @@ pub enum DecodeError {
     },
 }
 
-/// Declares every kind once: variant, name, version, and whether it must survive power loss.
+/// Declares every kind once, in its group: variant, name, version, and whether it must survive
+/// power loss.
 macro_rules! kinds {
-    ($($variant:ident $name:literal $version:literal $durable:literal;)*) => {
+    ($($group:ident($events:ident) {
+        $($variant:ident $name:literal $version:literal $durable:literal;)*
+    })*) => {
+        $(
+            impl From<$events> for Event {
+                fn from(event: $events) -> Self {
+                    Event::$group(event)
+                }
+            }
+        )*
+
         impl Event {
             /// The names of all kinds this Salve knows.
-            pub const KINDS: &[&str] = &[$($name),*];
+            pub const KINDS: &[&str] = &[$($($name),*),*];
 
             /// Returns the kind's name as used in JSON.
             pub fn kind(&self) -> &str {
                 match self {
-                    $(Event::$variant { .. } => $name,)*
+                    $($(Event::$group($events::$variant { .. }) => $name,)*)*
                     Event::Other(foreign) => &foreign.kind,
                 }
             }
@@ -65,7 +79,7 @@ macro_rules! kinds {
             /// Returns the version of the event's data.
             pub fn version(&self) -> u32 {
                 match self {
-                    $(Event::$variant { .. } => $version,)*
+                    $($(Event::$group($events::$variant { .. }) => $version,)*)*
                     Event::Other(foreign) => foreign.version,
                 }
             }
@@ -73,8 +87,25 @@ macro_rules! kinds {
             /// Returns the version in which this Salve writes `kind`, if it knows it.
             fn known_version(kind: &str) -> Option<u32> {
                 match kind {
-                    $($name => Some($version),)*
+                    $($($name => Some($version),)*)*
                     _ => None,
+                }
+            }
+
+            /// Returns the event as `{"kind", "data"}`, unless a newer Salve wrote it.
+            fn tagged(&self) -> Option<Value> {
+                match self {
+                    // Every variant serialises by derive: there is no failing path.
+                    $(Event::$group(event) => serde_json::to_value(event).ok(),)*
+                    Event::Other(_) => None,
+                }
+            }
+
+            /// Reads an event of a known kind from `{"kind", "data"}`.
+            fn of_tagged(kind: &str, tagged: Value) -> Result<Self, serde_json::Error> {
+                match kind {
+                    $($($name)|* => Ok(Event::$group(serde_json::from_value(tagged)?)),)*
+                    _ => Err(serde::de::Error::custom("no known kind")),
                 }
             }
 
@@ -85,9 +116,15 @@ macro_rules! kinds {
             pub fn is_durable(&self) -> bool {
                 match self {
                     // A remedy is not applied again blindly, whatever happens to the power.
-                    Event::Requested { what: Effect::Apply { .. }, .. } | Event::Other(_) => true,
-                    Event::Loop { what: Turn::Started { .. } | Turn::Ended { .. }, .. } => true,
-                    $(Event::$variant { .. } => $durable,)*
+                    Event::Incident(IncidentEvent::Requested {
+                        what: Effect::Apply { .. }, ..
+                    })
+                    | Event::Other(_) => true,
+                    Event::Loop(LoopEvent::Turned {
+                        what: Turn::Started { .. } | Turn::Ended { .. },
+                        ..
+                    }) => true,
+                    $($(Event::$group($events::$variant { .. }) => $durable,)*)*
                 }
             }
         }
@@ -95,60 +132,80 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Opened "opened" 1 false;
-    Claimed "claimed" 1 false;
-    Released "released" 1 false;
-    Sickened "sickened" 1 false;
-    Diagnosed "diagnosed" 1 false;
-    Judged "judged" 1 false;
-    NothingLeft "nothing_left" 1 false;
-    Requested "requested" 1 false;
-    Progressed "progressed" 1 false;
-    Finished "finished" 2 false;
-    Marked "marked" 1 false;
-    AgentLaunched "agent_launched" 1 false;
-    FilesChanged "files_changed" 1 false;
-    Charged "charged" 1 false;
-    Refilled "refilled" 1 true;
-    Exhausted "exhausted" 1 true;
-    CooledDown "cooled_down" 1 false;
-    Tripped "tripped" 1 true;
-    Approved "approved" 1 true;
-    Rejected "rejected" 1 true;
-    Resolved "resolved" 1 true;
-    Superseded "superseded" 1 true;
-    Ordered "ordered" 1 true;
-    Ended "ended" 1 true;
-    ConfigChanged "config_changed" 1 false;
-    ConfigRejected "config_rejected" 1 false;
-    ConfigPending "config_pending" 1 true;
-    ConfigAccepted "config_accepted" 1 true;
-    ConfigGuarded "config_guarded" 1 true;
-    ConfigReleased "config_released" 1 false;
-    Learned "learned" 1 true;
-    Forgotten "forgotten" 1 true;
-    StoreSalvaged "store_salvaged" 1 true;
-    ServerStarted "server_started" 1 false;
-    ServerUp "server_up" 1 false;
-    ServerStopped "server_stopped" 1 false;
-    ServerOrdered "server_ordered" 1 false;
-    AgentAttached "agent_attached" 1 false;
-    AgentDetached "agent_detached" 1 false;
-    IssueReported "issue_reported" 1 true;
-    IssueSettled "issue_settled" 1 true;
-    FixWanted "fix_wanted" 1 false;
-    FixProposed "fix_proposed" 1 false;
-    Loop "loop" 1 false;
-    LoopAttached "loop_attached" 1 false;
-    LoopDetached "loop_detached" 1 false;
-    ManifestsSeen "manifests_seen" 1 false;
-    RecoverySought "recovery_sought" 1 false;
-    RecoveryProposed "recovery_proposed" 1 true;
-    RecoveryRefused "recovery_refused" 1 false;
-    Notified "notified" 1 false;
-    RuleAccepted "rule_accepted" 1 true;
-    RuleWithdrawn "rule_withdrawn" 1 true;
-    Noted "noted" 1 false;
+    Incident(IncidentEvent) {
+        Opened "opened" 1 false;
+        Claimed "claimed" 1 false;
+        Released "released" 1 false;
+        Sickened "sickened" 1 false;
+        Diagnosed "diagnosed" 1 false;
+        Judged "judged" 1 false;
+        NothingLeft "nothing_left" 1 false;
+        Requested "requested" 1 false;
+        Progressed "progressed" 1 false;
+        Finished "finished" 2 false;
+        Marked "marked" 1 false;
+        AgentLaunched "agent_launched" 1 false;
+        FilesChanged "files_changed" 1 false;
+        Charged "charged" 1 false;
+        Refilled "refilled" 1 true;
+        Exhausted "exhausted" 1 true;
+        CooledDown "cooled_down" 1 false;
+        Tripped "tripped" 1 true;
+        Approved "approved" 1 true;
+        Rejected "rejected" 1 true;
+        Resolved "resolved" 1 true;
+        Superseded "superseded" 1 true;
+        Ordered "ordered" 1 true;
+        Ended "ended" 1 true;
+    }
+    Config(ConfigEvent) {
+        Changed "config_changed" 1 false;
+        Rejected "config_rejected" 1 false;
+        Pending "config_pending" 1 true;
+        Accepted "config_accepted" 1 true;
+        Guarded "config_guarded" 1 true;
+        Released "config_released" 1 false;
+    }
+    Memory(MemoryEvent) {
+        Learned "learned" 1 true;
+        Forgotten "forgotten" 1 true;
+    }
+    Server(ServerEvent) {
+        Started "server_started" 1 false;
+        Up "server_up" 1 false;
+        Stopped "server_stopped" 1 false;
+        Ordered "server_ordered" 1 false;
+    }
+    Session(SessionEvent) {
+        Attached "agent_attached" 1 false;
+        Detached "agent_detached" 1 false;
+    }
+    Team(TeamEvent) {
+        IssueReported "issue_reported" 1 true;
+        IssueSettled "issue_settled" 1 true;
+        FixWanted "fix_wanted" 1 false;
+        FixProposed "fix_proposed" 1 false;
+    }
+    Loop(LoopEvent) {
+        Turned "loop" 1 false;
+        Attached "loop_attached" 1 false;
+        Detached "loop_detached" 1 false;
+        ManifestsSeen "manifests_seen" 1 false;
+    }
+    Recovery(RecoveryEvent) {
+        Sought "recovery_sought" 1 false;
+        Proposed "recovery_proposed" 1 true;
+        Refused "recovery_refused" 1 false;
+    }
+    Rule(RuleEvent) {
+        Accepted "rule_accepted" 1 true;
+        Withdrawn "rule_withdrawn" 1 true;
+    }
+    Note(NoteEvent) {
+        StoreSalvaged "store_salvaged" 1 true;
+        Notified "notified" 1 false;
+        Noted "noted" 1 false;
+    }
 }
 
 impl Event {
@@ -156,9 +213,8 @@ impl Event {
     pub fn encode(&self) -> Encoded {
         let data = match self {
             Event::Other(foreign) => foreign.data.clone(),
-            // Every variant serialises to `{"kind", "data"}` by derive: there is no failing path.
-            known => serde_json::to_value(known)
-                .ok()
+            known => known
+                .tagged()
                 .and_then(|mut value| value.get_mut("data").map(Value::take))
                 .unwrap_or_default(),
         };
@@ -178,7 +234,7 @@ impl Event {
             return Ok(Event::Other(Foreign { kind, version, data }));
         }
         let tagged = serde_json::json!({ "kind": &kind, "data": data });
-        serde_json::from_value(tagged).map_err(|source| DecodeError::Malformed {
+        Self::of_tagged(&kind, tagged).map_err(|source| DecodeError::Malformed {
             kind,
             version,
             source,

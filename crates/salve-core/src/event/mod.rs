@@ -12,6 +12,8 @@ mod changed;
 mod code;
 mod digest;
 mod entry;
+mod groups;
+mod incident;
 mod kinds;
 mod notified;
 mod recovery;
@@ -27,6 +29,11 @@ pub use changed::ChangedFile;
 pub use code::{DecodeError, Encoded, Foreign};
 pub use digest::{BadDigest, Digest};
 pub use entry::{Draft, Entry};
+pub use groups::{
+    ConfigEvent, LoopEvent, MemoryEvent, NoteEvent, RecoveryEvent, RuleEvent, ServerEvent,
+    SessionEvent, TeamEvent,
+};
+pub use incident::IncidentEvent;
 pub use kinds::Event;
 pub use notified::{Channel, Delivery, Notified};
 pub use recovery::{Attempted, Proposed, SeenFile, Source};

@@ -86,7 +86,7 @@ impl Tier {
 mod tests {
     use super::*;
     use crate::class::Class;
-    use crate::event::{Event, Repeat, Verdict};
+    use crate::event::{Event, IncidentEvent, Repeat, Verdict};
     use crate::incident::testing::{Story, judgement, policy, remedy, symptom};
 
     fn candidate(
@@ -121,7 +121,12 @@ mod tests {
         while let Some(chosen) = choose(&story.incident, candidates()) {
             order.push(chosen.remedy.text.to_string());
             let judgement = judgement(Verdict::Deny);
-            story.salve(Event::Judged { remedy: Box::new(chosen.remedy), judgement }).unwrap();
+            story
+                .salve(Event::Incident(IncidentEvent::Judged {
+                    remedy: Box::new(chosen.remedy),
+                    judgement,
+                }))
+                .unwrap();
         }
         let want = ["project, surer", "project, unsure", "user", "playbook", "retry", "agent"];
         assert_eq!(order, want);

@@ -58,8 +58,8 @@ pub(crate) use phase::{Launched, Marks, Then};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::event::{
-    Effect, Entry, Event, Outcome, Policy, Process, Proof, Remedy, RemedyKind, Report, Resource,
-    Subject, Symptom,
+    Effect, Entry, Event, IncidentEvent, Outcome, Policy, Process, Proof, Remedy, RemedyKind,
+    Report, Resource, Subject, Symptom,
 };
 use crate::id::{IncidentId, Signature};
 use crate::playbook::Finding;
@@ -70,7 +70,7 @@ use crate::scrub::Scrubbed;
 pub enum Move {
     /// Append this entry, then run the effect that [`Incident::step`] returns for it.
     Write(Event),
-    /// Recall, [`choose`] and gate; then append [`Event::Judged`] or [`Event::NothingLeft`].
+    /// Recall, [`choose`] and gate; then append [`IncidentEvent::Judged`] or [`IncidentEvent::NothingLeft`].
     Choose,
     /// Do nothing until something arrives, or until the time given.
     Wait {
@@ -195,9 +195,11 @@ impl Incident {
     pub fn claim(&self, me: &Process, holder: Holder) -> Result<Event, NotClaimed> {
         match (&self.owner, holder) {
             _ if matches!(self.phase, Phase::Closed(_)) => Err(NotClaimed::Over),
-            (None, _) => Ok(Event::Claimed { instead_of: None }),
+            (None, _) => Ok(Event::Incident(IncidentEvent::Claimed { instead_of: None })),
             (Some(owner), _) if owner == me => Err(NotClaimed::Mine),
-            (Some(owner), Holder::Gone) => Ok(Event::Claimed { instead_of: Some(owner.clone()) }),
+            (Some(owner), Holder::Gone) => {
+                Ok(Event::Incident(IncidentEvent::Claimed { instead_of: Some(owner.clone()) }))
+            }
             (Some(owner), Holder::Alive | Holder::Unknown) => Err(NotClaimed::Held(owner.clone())),
         }
     }
@@ -215,30 +217,46 @@ impl Incident {
             true => Move::Wait { on: Awaited::Time, until: Some(from) },
             false => Move::Write(event),
         };
-        let request = |what| Event::Requested { effect: self.effects.saturating_add(1), what };
+        let request = |what| {
+            Event::Incident(IncidentEvent::Requested {
+                effect: self.effects.saturating_add(1),
+                what,
+            })
+        };
         match self.phase {
             Phase::Choosing | Phase::Due { .. } if self.paused_by().is_some() => {
                 self.wait_for_person()
             }
             Phase::Choosing => match self.ledger.exhausted() {
-                Some(resource) => Move::Write(Event::Exhausted { resource }),
+                Some(resource) => {
+                    Move::Write(Event::Incident(IncidentEvent::Exhausted { resource }))
+                }
                 None => Move::Choose,
             },
             Phase::Due { what, from: time } => match self.out_of_budget_for(what) {
                 // Late costs used up the budget after the remedy was allowed.
-                Some(resource) => Move::Write(Event::Exhausted { resource }),
+                Some(resource) => {
+                    Move::Write(Event::Incident(IncidentEvent::Exhausted { resource }))
+                }
                 None => from(time, request(what)),
             },
             Phase::Doing { effect, .. } => match self.agent_deadline() {
                 Some(time) if time <= now => {
-                    Move::Write(Event::Finished { effect, report: Report::NoAgent })
+                    Move::Write(Event::Incident(IncidentEvent::Finished {
+                        effect,
+                        report: Report::NoAgent,
+                    }))
                 }
                 until => Move::Wait { on: Awaited::Effect(effect), until },
             },
             Phase::Asking { told: Told::No, .. } => Move::Write(request(Effect::Ask)),
             Phase::Asking { .. } => self.wait_for_person(),
-            Phase::CoolingDown { until } => from(until, Event::CooledDown {}),
-            Phase::Ending { outcome, from: time } => from(time, Event::Ended { outcome }),
+            Phase::CoolingDown { until } => {
+                from(until, Event::Incident(IncidentEvent::CooledDown {}))
+            }
+            Phase::Ending { outcome, from: time } => {
+                from(time, Event::Incident(IncidentEvent::Ended { outcome }))
+            }
             Phase::Closed(_) => Move::Over,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Incident, Phase, Told};
 use crate::event::{
-    Effect, Event, Mark, Mode, Outcome, Proof, Question, RemedyKind, Report, Stage,
+    Effect, Event, IncidentEvent, Mark, Mode, Outcome, Proof, Question, RemedyKind, Report, Stage,
 };
 
 /// Returns the spec's phases that an event which was taken in brought about, in their order.
@@ -11,42 +11,64 @@ use crate::event::{
 pub fn phase_names(after: &Incident, event: &Event) -> &'static [&'static str] {
     use Mode::{Agent, Legacy};
     match (event, after.policy.mode) {
-        (Event::Opened { .. }, Legacy) => &["crash-detected"],
-        (Event::Opened { .. }, Agent) => &["crash_detected"],
+        (Event::Incident(IncidentEvent::Opened { .. }), Legacy) => &["crash-detected"],
+        (Event::Incident(IncidentEvent::Opened { .. }), Agent) => &["crash_detected"],
         // Whoever takes an incident over begins no new repair.
-        (Event::Claimed { .. }, _) if after.effects > 0 => &[],
-        (Event::Claimed { .. }, Legacy) => &["lock-acquired"],
-        (Event::Claimed { .. }, Agent) => &["repair_started"],
-        (Event::Judged { .. }, Legacy) if waits_to_retry(after) => &["waiting"],
-        (Event::Requested { what: Effect::Apply { .. }, .. }, Agent) if awaits_agent(after) => {
+        (Event::Incident(IncidentEvent::Claimed { .. }), _) if after.effects > 0 => &[],
+        (Event::Incident(IncidentEvent::Claimed { .. }), Legacy) => &["lock-acquired"],
+        (Event::Incident(IncidentEvent::Claimed { .. }), Agent) => &["repair_started"],
+        (Event::Incident(IncidentEvent::Judged { .. }), Legacy) if waits_to_retry(after) => {
+            &["waiting"]
+        }
+        (Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. }), Agent)
+            if awaits_agent(after) =>
+        {
             &["awaiting_agent"]
         }
-        (Event::Marked { mark, .. }, Agent) => match mark {
+        (Event::Incident(IncidentEvent::Marked { mark, .. }), Agent) => match mark {
             Mark::Started => &["agent_started"],
             Mark::ReadingLog => &["agent_reading_log"],
             Mark::ApplyingFix => &["agent_applying_fix"],
             Mark::WroteFiles => &["agent_wrote_files"],
         },
-        (Event::Requested { what: Effect::Verify, .. }, _) => &["restarting"],
-        (Event::Progressed { stage: Stage::HealthCheck, .. }, _) => &["health-check"],
-        (Event::Progressed { stage: Stage::VerifyingFix, .. }, Agent) => &["verifying_fix"],
-        (Event::Sickened { .. }, _) => &["failed"],
-        (Event::Finished { report: Report::Verified { proof: Proof::Failed, .. }, .. }, _) => {
-            &["failed"]
+        (Event::Incident(IncidentEvent::Requested { what: Effect::Verify, .. }), _) => {
+            &["restarting"]
         }
+        (Event::Incident(IncidentEvent::Progressed { stage: Stage::HealthCheck, .. }), _) => {
+            &["health-check"]
+        }
+        (Event::Incident(IncidentEvent::Progressed { stage: Stage::VerifyingFix, .. }), Agent) => {
+            &["verifying_fix"]
+        }
+        (Event::Incident(IncidentEvent::Sickened { .. }), _) => &["failed"],
+        (
+            Event::Incident(IncidentEvent::Finished {
+                report: Report::Verified { proof: Proof::Failed, .. },
+                ..
+            }),
+            _,
+        ) => &["failed"],
         // The restart-only table ends here; the cooldown goes on without a name of its own.
-        (Event::Exhausted { .. }, Legacy) => &["exhausted"],
-        (Event::Exhausted { .. }, Agent) if matches!(after.phase, Phase::CoolingDown { .. }) => {
+        (Event::Incident(IncidentEvent::Exhausted { .. }), Legacy) => &["exhausted"],
+        (Event::Incident(IncidentEvent::Exhausted { .. }), Agent)
+            if matches!(after.phase, Phase::CoolingDown { .. }) =>
+        {
             &["exhausted", "cooldown"]
         }
-        (Event::Exhausted { .. }, Agent) => &["exhausted", "failed_requires_human"],
-        (Event::Finished { .. } | Event::Judged { .. } | Event::Approved { .. }, Agent)
-            if is_ready_to_restart(after) =>
-        {
-            &["ready_to_restart"]
+        (Event::Incident(IncidentEvent::Exhausted { .. }), Agent) => {
+            &["exhausted", "failed_requires_human"]
         }
-        (Event::Ended { outcome: Outcome::Aborted | Outcome::GivenUp }, _) => &["aborted"],
-        (Event::CooledDown {}, _) => &["failed_requires_human"],
+        (
+            Event::Incident(IncidentEvent::Finished { .. })
+            | Event::Incident(IncidentEvent::Judged { .. })
+            | Event::Incident(IncidentEvent::Approved { .. }),
+            Agent,
+        ) if is_ready_to_restart(after) => &["ready_to_restart"],
+        (
+            Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted | Outcome::GivenUp }),
+            _,
+        ) => &["aborted"],
+        (Event::Incident(IncidentEvent::CooledDown {}), _) => &["failed_requires_human"],
         _ => came_to(after, event),
     }
 }
@@ -55,10 +77,10 @@ pub fn phase_names(after: &Incident, event: &Event) -> &'static [&'static str] {
 fn came_to(after: &Incident, event: &Event) -> &'static [&'static str] {
     let leads = matches!(
         event,
-        Event::Finished { .. }
-            | Event::NothingLeft { .. }
-            | Event::Tripped { .. }
-            | Event::Ordered { .. }
+        Event::Incident(IncidentEvent::Finished { .. })
+            | Event::Incident(IncidentEvent::NothingLeft { .. })
+            | Event::Incident(IncidentEvent::Tripped { .. })
+            | Event::Incident(IncidentEvent::Ordered { .. })
     );
     match after.phase {
         Phase::Ending { outcome: Outcome::Recovered(_), .. } if leads => &["recovered"],

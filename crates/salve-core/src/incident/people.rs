@@ -3,8 +3,8 @@
 use super::step::Taken;
 use super::{Fate, Ignored, Incident, Phase, Then, Tried};
 use crate::event::{
-    Acted, Amounts, Authority, Breaker, Digest, Effect, Entry, Event, Order, Outcome, Question,
-    Scope,
+    Acted, Amounts, Authority, Breaker, Digest, Effect, Entry, Event, IncidentEvent, Order,
+    Outcome, Question, Scope, TeamEvent,
 };
 use crate::scrub::Scrubbed;
 
@@ -12,37 +12,55 @@ impl Incident {
     /// Takes in what a named person said.
     pub(super) fn hear_person(&mut self, name: &Scrubbed, entry: &Entry) -> Taken {
         match &entry.event {
-            Event::Approved { question, digest, .. } => {
+            Event::Incident(event) => self.take_persons_word(name, event, entry.seq),
+            // It is on record; what becomes of it is the owner's to choose.
+            Event::Team(TeamEvent::FixProposed { .. } | TeamEvent::FixWanted { .. }) => Ok(None),
+            // The rest is no part of an incident's life.
+            Event::Team(TeamEvent::IssueReported { .. } | TeamEvent::IssueSettled { .. })
+            | Event::Config(_)
+            | Event::Memory(_)
+            | Event::Server(_)
+            | Event::Session(_)
+            | Event::Loop(_)
+            | Event::Recovery(_)
+            | Event::Rule(_)
+            | Event::Note(_)
+            | Event::Other(_) => Err(Ignored::NoNews),
+        }
+    }
+
+    fn take_persons_word(&mut self, name: &Scrubbed, event: &IncidentEvent, seq: u64) -> Taken {
+        use IncidentEvent as E;
+        match event {
+            E::Approved { question, digest, .. } => {
                 let question = self.answered(*question, *digest)?;
-                self.approved(question, entry.seq)
+                self.approved(question, seq)
             }
-            Event::Rejected { question, digest, .. } => {
+            E::Rejected { question, digest, .. } => {
                 let question = self.answered(*question, *digest)?;
                 self.rejected(question)
             }
-            Event::Resolved { .. } => self.stop(Then::End(Outcome::Resolved)),
-            Event::Refilled { granted } => self.refilled(*granted),
-            Event::Ordered { order } => self.ordered(name, *order),
-            Event::Opened { .. }
-            | Event::Claimed { .. }
-            | Event::Released { .. }
-            | Event::Sickened { .. }
-            | Event::Judged { .. }
-            | Event::NothingLeft { .. }
-            | Event::Superseded { .. }
-            | Event::Requested { .. }
-            | Event::Progressed { .. }
-            | Event::AgentLaunched { .. }
-            | Event::Finished { .. }
-            | Event::Exhausted { .. }
-            | Event::CooledDown { .. }
-            | Event::Tripped { .. }
-            | Event::Charged { .. }
-            | Event::Ended { .. } => Err(Ignored::NotOwner),
-            // It is on record; what becomes of it is the owner's to choose.
-            Event::FixProposed { .. } | Event::FixWanted { .. } => Ok(None),
-            // The rest is no part of an incident's life.
-            _ => Err(Ignored::NoNews),
+            E::Resolved { .. } => self.stop(Then::End(Outcome::Resolved)),
+            E::Refilled { granted } => self.refilled(*granted),
+            E::Ordered { order } => self.ordered(name, *order),
+            E::Opened { .. }
+            | E::Claimed { .. }
+            | E::Released { .. }
+            | E::Sickened { .. }
+            | E::Judged { .. }
+            | E::NothingLeft { .. }
+            | E::Superseded { .. }
+            | E::Requested { .. }
+            | E::Progressed { .. }
+            | E::AgentLaunched { .. }
+            | E::Finished { .. }
+            | E::Exhausted { .. }
+            | E::CooledDown { .. }
+            | E::Tripped { .. }
+            | E::Charged { .. }
+            | E::Ended { .. } => Err(Ignored::NotOwner),
+            // Only told, by whoever it is.
+            E::Diagnosed { .. } | E::Marked { .. } | E::FilesChanged { .. } => Err(Ignored::NoNews),
         }
     }
 

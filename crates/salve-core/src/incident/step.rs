@@ -2,8 +2,8 @@
 
 use super::{Ignored, Incident, Marks, NotOpened, Phase, Reach, Then, Told, later};
 use crate::event::{
-    Actor, Amounts, Effect, Entry, Event, Order, Outcome, Process, Question, RemedyKind, Resource,
-    Symptom,
+    Actor, Amounts, Effect, Entry, Event, IncidentEvent, NoteEvent, Order, Outcome, Process,
+    Question, RecoveryEvent, RemedyKind, Resource, Symptom, TeamEvent,
 };
 use crate::playbook::Finding;
 
@@ -22,7 +22,8 @@ pub(super) type Taken = Result<Option<Run>, Ignored>;
 impl Incident {
     /// Begins an incident with its opening entry.
     pub(super) fn open(entry: &Entry) -> Result<Self, NotOpened> {
-        let (Event::Opened { subject, policy, symptom }, Some(id)) = (&entry.event, entry.incident)
+        let (Event::Incident(IncidentEvent::Opened { subject, policy, symptom }), Some(id)) =
+            (&entry.event, entry.incident)
         else {
             return Err(NotOpened::NoOpening);
         };
@@ -79,7 +80,9 @@ impl Incident {
         }
         self.last_seq = entry.seq;
         self.clock = self.clock.max(entry.at);
-        if let (Event::Charged { effect, spent }, Actor::Salve(_)) = (&entry.event, &entry.by) {
+        if let (Event::Incident(IncidentEvent::Charged { effect, spent }), Actor::Salve(_)) =
+            (&entry.event, &entry.by)
+        {
             // Costs are costs: whoever ran the effect, and even when all is over.
             return self.charged(*effect, *spent);
         }
@@ -93,62 +96,93 @@ impl Incident {
                 None => Err(Ignored::NotAPerson),
             },
             Actor::Agent { .. } => match &entry.event {
-                Event::Marked { attempt, mark, reported, .. } => {
+                Event::Incident(IncidentEvent::Marked { attempt, mark, reported, .. }) => {
                     self.marked(*attempt, *mark, *reported)
                 }
                 // It is on record; what becomes of it is the owner's to choose.
-                Event::FixProposed { .. } | Event::FixWanted { .. } => Ok(None),
+                Event::Team(TeamEvent::FixProposed { .. } | TeamEvent::FixWanted { .. }) => {
+                    Ok(None)
+                }
                 _ => Err(Ignored::NotAPerson),
             },
         }
     }
 
     fn hear_salve(&mut self, process: &Process, event: &Event) -> Taken {
-        if let Event::Claimed { instead_of } = event {
-            return self.claimed(process, instead_of.as_ref());
+        match event {
+            Event::Incident(event) => self.take_own_step(process, event),
+            // On record with the incident; the rest is no part of its life.
+            Event::Note(NoteEvent::Noted { .. })
+            | Event::Team(TeamEvent::FixWanted { .. })
+            | Event::Recovery(RecoveryEvent::Sought { .. } | RecoveryEvent::Proposed { .. }) => {
+                self.is_owner(process).then_some(None).ok_or(Ignored::NotOwner)
+            }
+            Event::Note(NoteEvent::StoreSalvaged { .. } | NoteEvent::Notified(_))
+            | Event::Team(
+                TeamEvent::IssueReported { .. }
+                | TeamEvent::IssueSettled { .. }
+                | TeamEvent::FixProposed { .. },
+            )
+            | Event::Recovery(RecoveryEvent::Refused { .. })
+            | Event::Config(_)
+            | Event::Memory(_)
+            | Event::Server(_)
+            | Event::Session(_)
+            | Event::Loop(_)
+            | Event::Rule(_)
+            | Event::Other(_) => match self.is_owner(process) {
+                true => Err(Ignored::NoNews),
+                false => Err(Ignored::NotOwner),
+            },
         }
-        if let (Event::Ended { outcome: Outcome::Aborted }, None) = (event, &self.owner) {
-            return self.called_off();
-        }
-        if let Event::Ordered { order: Order::Pause } = event {
-            // A breaker holds everything; only a person lets it go on.
-            self.paused = Some(self.policy.person.clone());
-            return Ok(None);
-        }
-        if self.owner.as_ref() != Some(process) {
-            return Err(Ignored::NotOwner);
+    }
+
+    fn is_owner(&self, process: &Process) -> bool {
+        self.owner.as_ref() == Some(process)
+    }
+
+    /// Takes in a step that a process of Salve wrote.
+    fn take_own_step(&mut self, process: &Process, event: &IncidentEvent) -> Taken {
+        use IncidentEvent as E;
+        match event {
+            E::Claimed { instead_of } => return self.claimed(process, instead_of.as_ref()),
+            E::Ended { outcome: Outcome::Aborted } if self.owner.is_none() => {
+                return self.called_off();
+            }
+            E::Ordered { order: Order::Pause } => {
+                // A breaker holds everything; only a person lets it go on.
+                self.paused = Some(self.policy.person.clone());
+                return Ok(None);
+            }
+            _ if !self.is_owner(process) => return Err(Ignored::NotOwner),
+            _ => {}
         }
         match event {
-            Event::Released {} => Ok(self.let_go()),
-            Event::Sickened { symptom } => self.sickened(symptom),
-            Event::Diagnosed { findings, .. } => self.diagnosed(findings),
-            Event::Judged { remedy, judgement } => self.judged(remedy, judgement),
-            Event::NothingLeft {} => self.nothing_left(),
-            Event::Superseded {} => self.superseded(),
-            Event::Requested { effect, what } => self.requested(*effect, *what),
-            Event::Progressed { effect, .. } => match self.is_running(*effect) {
-                true => Ok(None),
-                false => Err(Ignored::Stale),
-            },
-            Event::AgentLaunched { effect, limit_ms, .. } => self.launched(*effect, *limit_ms),
-            Event::Finished { effect, report } => self.finished(*effect, report),
-            Event::Exhausted { resource } => self.exhausted(*resource),
-            Event::CooledDown {} => self.cooled_down(),
-            Event::Tripped { breaker } => self.stop(Then::Ask(Question::Tripped(*breaker))),
-            Event::Ended { outcome } => self.ended(*outcome),
-            Event::Approved { .. }
-            | Event::Rejected { .. }
-            | Event::Resolved { .. }
-            | Event::Ordered { .. }
-            | Event::Refilled { .. } => Err(Ignored::NotAPerson),
-            Event::Claimed { .. } => Err(Ignored::Held),
-            Event::Noted { .. }
-            | Event::FilesChanged { .. }
-            | Event::FixWanted { .. }
-            | Event::RecoverySought { .. }
-            | Event::RecoveryProposed { .. } => Ok(None),
-            // The rest is no part of an incident's life.
-            _ => Err(Ignored::NoNews),
+            E::Released {} => Ok(self.let_go()),
+            E::Sickened { symptom } => self.sickened(symptom),
+            E::Diagnosed { findings, .. } => self.diagnosed(findings),
+            E::Judged { remedy, judgement } => self.judged(remedy, judgement),
+            E::NothingLeft {} => self.nothing_left(),
+            E::Superseded {} => self.superseded(),
+            E::Requested { effect, what } => self.requested(*effect, *what),
+            E::Progressed { effect, .. } if self.is_running(*effect) => Ok(None),
+            E::Progressed { .. } => Err(Ignored::Stale),
+            E::AgentLaunched { effect, limit_ms, .. } => self.launched(*effect, *limit_ms),
+            E::Finished { effect, report } => self.finished(*effect, report),
+            E::Charged { effect, spent } => self.charged(*effect, *spent),
+            E::Exhausted { resource } => self.exhausted(*resource),
+            E::CooledDown {} => self.cooled_down(),
+            E::Tripped { breaker } => self.stop(Then::Ask(Question::Tripped(*breaker))),
+            E::Ended { outcome } => self.ended(*outcome),
+            E::Approved { .. }
+            | E::Rejected { .. }
+            | E::Resolved { .. }
+            | E::Ordered { .. }
+            | E::Refilled { .. } => Err(Ignored::NotAPerson),
+            E::Claimed { .. } => Err(Ignored::Held),
+            E::FilesChanged { .. } => Ok(None),
+            // An agent says how far it is, never Salve; an incident opens once.
+            E::Marked { .. } | E::Opened { .. } => Err(Ignored::NoNews),
         }
     }
 

@@ -5,7 +5,8 @@ pub(crate) use super::sim::parts::{
 };
 use super::{Ignored, Incident, Move, Run};
 use crate::event::{
-    Actor, Draft, Entry, Event, Policy, RemedyKind, Repeat, Report, SubjectKind, Symptom, Verdict,
+    Actor, Draft, Entry, Event, IncidentEvent, Policy, RemedyKind, Repeat, Report, SubjectKind,
+    Symptom, Verdict,
 };
 
 /// One incident, its journal, and a clock.
@@ -25,7 +26,7 @@ impl Story {
 
     pub(crate) fn with(policy: Policy, symptom: Symptom, repeat: Repeat) -> Self {
         let mut story = Self::opened(policy, symptom, repeat);
-        story.salve(Event::Claimed { instead_of: None }).unwrap();
+        story.salve(Event::Incident(IncidentEvent::Claimed { instead_of: None })).unwrap();
         story
     }
 
@@ -35,11 +36,11 @@ impl Story {
     }
 
     fn opened(policy: Policy, symptom: Symptom, repeat: Repeat) -> Self {
-        let opened = Event::Opened {
+        let opened = Event::Incident(IncidentEvent::Opened {
             subject: subject(SubjectKind::Server, repeat),
             policy: Box::new(policy),
             symptom: Box::new(symptom),
-        };
+        });
         let by = Actor::Salve(process(1));
         let entry = Draft { at: time(0), by, incident: Some(id()), event: opened }.at_seq(1);
         let incident = Incident::replay([&entry]).unwrap();
@@ -60,8 +61,10 @@ impl Story {
     }
 
     pub(crate) fn judge(&mut self, kind: RemedyKind, name: &'static str, verdict: Verdict) {
-        let event =
-            Event::Judged { remedy: Box::new(remedy(kind, name)), judgement: judgement(verdict) };
+        let event = Event::Incident(IncidentEvent::Judged {
+            remedy: Box::new(remedy(kind, name)),
+            judgement: judgement(verdict),
+        });
         self.salve(event).unwrap();
     }
 
@@ -93,7 +96,8 @@ impl Story {
     pub(crate) fn finish(&mut self, what: crate::event::Effect, report: Report) {
         let run = self.run().expect("an effect runs");
         assert_eq!(run.what, what);
-        self.salve(Event::Finished { effect: run.effect, report }).unwrap();
+        self.salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
+            .unwrap();
     }
 
     /// Runs the remedy and lets it report.
@@ -101,7 +105,8 @@ impl Story {
     pub(crate) fn finish_apply(&mut self, report: Report) {
         let run = self.run().expect("an effect runs");
         assert!(matches!(run.what, crate::event::Effect::Apply { .. }), "{run:?}");
-        self.salve(Event::Finished { effect: run.effect, report }).unwrap();
+        self.salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
+            .unwrap();
     }
 
     /// Writes what is to be written now, without letting time pass.

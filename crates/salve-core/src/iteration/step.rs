@@ -1,8 +1,8 @@
 //! How entries change a loop.
 
 use crate::event::{
-    Actor, Amounts, Entry, Event, LoopId, LoopStep, LoopTerms, Order, Promise, RecoveryEnd,
-    RoleEnd, TestsSeen, TestsVerdict, Turn,
+    Actor, Amounts, Entry, Event, LoopEvent, LoopId, LoopStep, LoopTerms, Order, Promise,
+    RecoveryEnd, RoleEnd, TestsSeen, TestsVerdict, Turn,
 };
 use crate::scrub::Scrubbed;
 
@@ -25,7 +25,9 @@ pub(super) type Taken = Result<(), Ignored>;
 impl Loop {
     /// Begins a loop with the entry that starts it.
     pub(super) fn start(id: &LoopId, entry: &Entry) -> Option<Self> {
-        let Event::Loop { id: of, what: Turn::Started { terms, task }, .. } = &entry.event else {
+        let Event::Loop(LoopEvent::Turned { id: of, what: Turn::Started { terms, task }, .. }) =
+            &entry.event
+        else {
             return None;
         };
         if of != id || !may_start(&entry.by) {
@@ -61,7 +63,7 @@ impl Loop {
 
     /// Takes one entry in; what is refused changes nothing.
     pub fn step(&mut self, entry: &Entry) -> Taken {
-        let Event::Loop { id, iteration, what } = &entry.event else {
+        let Event::Loop(LoopEvent::Turned { id, iteration, what }) = &entry.event else {
             return Err(Ignored::NotOurs);
         };
         if *id != self.id || entry.seq <= self.last_seq {

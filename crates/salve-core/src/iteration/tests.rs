@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use super::step::Ignored;
 use super::*;
-use crate::event::{Actor, Event, Exit, Limits, Process, RecoveryEnd, RoleEnd, Turn};
+use crate::event::{Actor, Event, Exit, Limits, LoopEvent, Process, RecoveryEnd, RoleEnd, Turn};
 
 /// Whether a reviewer promises.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ fn time(seq: u64) -> Timestamp {
 
 /// Returns the entry of a turn.
 fn entry(seq: u64, iteration: u32, what: Turn) -> Entry {
-    let event = Event::Loop { id: id(), iteration, what };
+    let event = Event::Loop(LoopEvent::Turned { id: id(), iteration, what });
     Entry { seq, at: time(seq), by: salve(), incident: None, event }
 }
 
@@ -446,7 +446,11 @@ fn what_does_not_follow_changes_nothing() {
     let mut tried = of.clone();
     assert_eq!(tried.step(&entry(9, 2, begins("planner"))), Err(Ignored::Unexpected));
     assert_eq!(tried.step(&entry(2, 1, begins("planner"))), Err(Ignored::NotOurs));
-    let event = Event::Loop { id: "v2".parse().unwrap(), iteration: 1, what: begins("planner") };
+    let event = Event::Loop(LoopEvent::Turned {
+        id: "v2".parse().unwrap(),
+        iteration: 1,
+        what: begins("planner"),
+    });
     assert_eq!(tried.step(&Entry { event, ..entry(9, 1, began()) }), Err(Ignored::NotOurs));
     assert_eq!(tried, of);
 }

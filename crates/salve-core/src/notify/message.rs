@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Moment;
-use crate::event::{Entry, Event, Outcome, Proof, SubjectKind};
+use crate::event::{ConfigEvent, Entry, Event, IncidentEvent, Outcome, Proof, SubjectKind};
 use crate::id::{IncidentId, Signature};
 use crate::repair::{self, Tale};
 
@@ -170,7 +170,9 @@ fn escalation(tale: &Tale<'_>) -> Option<(String, Data)> {
 
 fn recovered(tale: &Tale<'_>, event: &Event) -> (String, Data) {
     let proof = match event {
-        Event::Ended { outcome: Outcome::Recovered(proof) } => Some(*proof),
+        Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(proof) }) => {
+            Some(*proof)
+        }
         _ => None,
     };
     let facts = facts(tale, proof);
@@ -198,13 +200,15 @@ fn exhausted(tale: &Tale<'_>) -> (String, Data) {
 
 fn settings(event: &Event) -> Option<(String, Data)> {
     let (text, changes, next) = match event {
-        Event::ConfigChanged { changes, .. } => ("the settings changed.", changes.as_slice(), None),
-        Event::ConfigPending { changes, .. } => (
+        Event::Config(ConfigEvent::Changed { changes, .. }) => {
+            ("the settings changed.", changes.as_slice(), None)
+        }
+        Event::Config(ConfigEvent::Pending { changes, .. }) => (
             "a change of the settings that lets more run unattended waits for a person.",
             changes.as_slice(),
             Some(("accepts it", "salve config accept")),
         ),
-        Event::ConfigRejected { reason } => (
+        Event::Config(ConfigEvent::Rejected { reason }) => (
             "a change of the settings was refused; what held before holds still.",
             std::slice::from_ref(reason),
             Some(("says what is wrong", "salve config check")),

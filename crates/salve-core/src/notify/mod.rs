@@ -15,7 +15,7 @@ pub use retry::{After, Answer, after};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Digest, Effect, Entry, Event, Outcome};
+use crate::event::{ConfigEvent, Digest, Effect, Entry, Event, IncidentEvent, Outcome};
 
 /// Something that somebody outside may want to hear of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -39,12 +39,16 @@ impl Moment {
     /// Returns which moment an entry is, if it is one.
     pub fn of(event: &Event) -> Option<Self> {
         match event {
-            Event::Requested { what: Effect::Ask, .. } => Some(Self::Escalation),
-            Event::Ended { outcome: Outcome::Recovered(_) } => Some(Self::Recovered),
-            Event::Exhausted { .. } => Some(Self::Exhausted),
-            Event::ConfigChanged { .. }
-            | Event::ConfigPending { .. }
-            | Event::ConfigRejected { .. } => Some(Self::ConfigChange),
+            Event::Incident(IncidentEvent::Requested { what: Effect::Ask, .. }) => {
+                Some(Self::Escalation)
+            }
+            Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(_) }) => {
+                Some(Self::Recovered)
+            }
+            Event::Incident(IncidentEvent::Exhausted { .. }) => Some(Self::Exhausted),
+            Event::Config(ConfigEvent::Changed { .. })
+            | Event::Config(ConfigEvent::Pending { .. })
+            | Event::Config(ConfigEvent::Rejected { .. }) => Some(Self::ConfigChange),
             _ => None,
         }
     }

@@ -137,10 +137,12 @@ fn quick_healing_is_told_to_targets_and_not_on_the_desktop() {
             let symptom = crate::incident::testing::symptom(1, "tree");
             let symptom = (attempt < attempts).then(|| Box::new(symptom));
             let report = Report::Verified { proof, symptom };
-            story.salve(Event::Finished { effect: run.effect, report }).unwrap();
+            story
+                .salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
+                .unwrap();
         }
         let crate::incident::Move::Write(event) = story.next() else { panic!() };
-        assert!(matches!(event, Event::Ended { .. }));
+        assert!(matches!(event, Event::Incident(IncidentEvent::Ended { .. })));
         story.salve(event).unwrap();
         story
     };
@@ -154,7 +156,7 @@ fn quick_healing_is_told_to_targets_and_not_on_the_desktop() {
 #[test]
 fn settings_are_told_line_by_line_and_not_without_end() {
     let changes = vec![crate::scrub::Scrubbed::literal("recovery.cooldown_seconds: 60 → 5"); 50];
-    let event = Event::ConfigChanged { digest: Digest::of(&[b"x"]), changes };
+    let event = Event::Config(ConfigEvent::Changed { digest: Digest::of(&[b"x"]), changes });
     let by = crate::incident::testing::person("ada");
     let at = crate::incident::testing::time(5);
     let draft = crate::event::Draft { at, by, incident: None, event };
@@ -163,5 +165,12 @@ fn settings_are_told_line_by_line_and_not_without_end() {
     assert_eq!(body.matches("cooldown_seconds").count(), 20, "{body}");
     assert_eq!(message_id(&entry), message_id(&entry.clone()));
     assert_ne!(message_id(&entry), message_id(&Entry { seq: 4, ..entry.clone() }));
-    assert!(Message::of(&Entry { event: Event::Released {}, ..entry }, None, "shop").is_none());
+    assert!(
+        Message::of(
+            &Entry { event: Event::Incident(IncidentEvent::Released {}), ..entry },
+            None,
+            "shop"
+        )
+        .is_none()
+    );
 }

@@ -8,7 +8,9 @@ use super::answer::Answer;
 use super::course::Course;
 use super::log::LogLine;
 use super::usage::{Stats, Usage};
-use crate::event::{Authority, Entry, Event, SubjectKind};
+use crate::event::{
+    Authority, ConfigEvent, Entry, Event, IncidentEvent, LoopEvent, RecoveryEvent, SubjectKind,
+};
 use crate::id::IncidentId;
 
 /// All that happened in a loop's recoveries.
@@ -56,7 +58,7 @@ impl Chronicle {
         }
         self.last = entry.seq;
         let lines = match (entry.incident, &entry.event) {
-            (Some(id), Event::Opened { subject, .. }) => {
+            (Some(id), Event::Incident(IncidentEvent::Opened { subject, .. })) => {
                 let is_ours =
                     subject.kind == SubjectKind::Iteration && subject.name == *self.loop_id;
                 if let Some(course) = Course::begin(entry).filter(|_| is_ours) {
@@ -84,22 +86,26 @@ impl Chronicle {
         let line =
             |event| LogLine { event, timestamp: entry.at, seq: entry.seq, ..LogLine::default() };
         match event {
-            Event::RecoveryRefused { name, iteration, reason } if *name == *self.loop_id => {
+            Event::Recovery(RecoveryEvent::Refused { name, iteration, reason })
+                if *name == *self.loop_id =>
+            {
                 let (iteration, reason) = (Some(*iteration), Some(reason.clone()));
                 Some(LogLine { iteration, reason, ..line("recovery_refused") })
             }
-            Event::Loop { id, iteration, what } if id.as_str() == self.loop_id => {
+            Event::Loop(LoopEvent::Turned { id, iteration, what })
+                if id.as_str() == self.loop_id =>
+            {
                 let (timestamp, seq) = (entry.at, entry.seq);
                 let iteration = Some(*iteration).filter(|number| *number > 0);
                 super::turns::line(what).map(|line| LogLine { timestamp, seq, iteration, ..line })
             }
-            Event::ConfigChanged { changes, .. } => {
+            Event::Config(ConfigEvent::Changed { changes, .. }) => {
                 Some(LogLine { changes: changes.clone(), ..line("config_reloaded") })
             }
-            Event::ConfigRejected { reason } => {
+            Event::Config(ConfigEvent::Rejected { reason }) => {
                 Some(LogLine { reason: Some(reason.clone()), ..line("config_rejected") })
             }
-            Event::ConfigPending { changes, .. } => {
+            Event::Config(ConfigEvent::Pending { changes, .. }) => {
                 Some(LogLine { changes: changes.clone(), ..line("config_pending") })
             }
             _ => None,

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use super::answer::{Answer, Fulfilment, Settled};
 use super::log::LogLine;
 use crate::event::{
-    Authority, Digest, Effect, Entry, Event, Exit, Judgement, Outcome, Proof, Proposed, Question,
-    RemedyKind, Report, SubjectKind, Verdict,
+    Authority, Digest, Effect, Entry, Event, Exit, IncidentEvent, Judgement, Outcome, Proof,
+    Proposed, Question, RecoveryEvent, RemedyKind, Report, SubjectKind, Verdict,
 };
 use crate::id::IncidentId;
 use crate::incident::{Incident, Phase};
@@ -151,12 +151,12 @@ impl Course {
     fn said(&mut self, entry: &Entry, before: &Incident) -> Vec<LogLine> {
         let line = |event| LogLine { event, ..LogLine::default() };
         match &entry.event {
-            Event::RecoverySought { iteration, .. } => {
+            Event::Recovery(RecoveryEvent::Sought { iteration, .. }) => {
                 self.iteration = *iteration;
                 Vec::new()
             }
-            Event::RecoveryProposed { proposal } => vec![self.proposed(proposal)],
-            Event::Judged { remedy, judgement } => {
+            Event::Recovery(RecoveryEvent::Proposed { proposal }) => vec![self.proposed(proposal)],
+            Event::Incident(IncidentEvent::Judged { remedy, judgement }) => {
                 self.judgement = Some(judgement.clone());
                 let command = Some(remedy.text.clone());
                 match judgement.verdict {
@@ -171,28 +171,31 @@ impl Course {
                     Verdict::Allow | Verdict::Ask => Vec::new(),
                 }
             }
-            Event::Approved { note, .. } => {
+            Event::Incident(IncidentEvent::Approved { note, .. }) => {
                 self.answer(Settled::Approved, entry, note.as_ref());
                 self.execution(Fulfilment::NotRun);
                 let command = before.trial().map(|trial| trial.remedy.text.clone());
                 let (source, note) = (Some("human"), note.clone());
                 vec![LogLine { source, command, note, ..line("recovery_approved") }]
             }
-            Event::Rejected { note, .. } => {
+            Event::Incident(IncidentEvent::Rejected { note, .. }) => {
                 self.answer(Settled::Rejected, entry, note.as_ref());
                 let (by, method, note) = (Some("human"), Some("reject"), note.clone());
                 vec![LogLine { by, method, note, ..line("recovery_resolved") }]
             }
-            Event::Resolved { note } => {
+            Event::Incident(IncidentEvent::Resolved { note }) => {
                 self.answer(Settled::Resolved, entry, note.as_ref());
                 let (by, method, note) = (Some("human"), Some("manual"), note.clone());
                 vec![LogLine { by, method, note, ..line("recovery_resolved") }]
             }
-            Event::Superseded {} => {
+            Event::Incident(IncidentEvent::Superseded {}) => {
                 self.settle(Settled::Superseded, entry.at);
                 Vec::new()
             }
-            Event::Requested { effect, what: Effect::Apply { on, .. } } => {
+            Event::Incident(IncidentEvent::Requested {
+                effect,
+                what: Effect::Apply { on, .. },
+            }) => {
                 let Some(trial) = before.trial() else { return Vec::new() };
                 let (command, on) = (trial.remedy.text.clone(), *on);
                 let ran = Ran { command, on, at: entry.at, seq: entry.seq, helped: false };
@@ -203,8 +206,10 @@ impl Course {
                 self.running = Some((*effect, ran));
                 Vec::new()
             }
-            Event::Claimed { .. } => self.interrupted(),
-            Event::Finished { effect, report } => self.finished(*effect, report, entry.at),
+            Event::Incident(IncidentEvent::Claimed { .. }) => self.interrupted(),
+            Event::Incident(IncidentEvent::Finished { effect, report }) => {
+                self.finished(*effect, report, entry.at)
+            }
             _ => Vec::new(),
         }
     }
@@ -337,7 +342,8 @@ impl Course {
             // Whatever else ended the wait, an order for example, a person did it.
             self.settle(Settled::Resolved, entry.at);
         }
-        if let Event::Ended { outcome: Outcome::Recovered(_) } = entry.event
+        if let Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(_) }) =
+            entry.event
             && self.settled.iter().any(|(how, _)| *how == Settled::Approved)
         {
             let (by, method) = (Some("human"), Some("approve"));

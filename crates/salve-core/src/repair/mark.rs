@@ -1,7 +1,7 @@
 //! What `canvas_mark_repair_step` takes.
 
 use super::{Standing, Tale, standing};
-use crate::event::{Change, Event, Mark, Outcome};
+use crate::event::{Change, Event, IncidentEvent, Mark, Outcome};
 use crate::id::IncidentId;
 use crate::incident::is_small;
 use crate::scrub::Scrubbed;
@@ -133,11 +133,13 @@ impl Tale<'_> {
     pub fn engage(&self) -> Option<Event> {
         let attempt = self.incident().attempt();
         let engaged = self.work(attempt).is_some_and(|work| work.mark.is_some());
-        (!engaged && standing(self.incident()) == Standing::Awaited).then(|| Event::Marked {
-            attempt,
-            mark: Mark::Started,
-            reported: Change::default(),
-            message: None,
+        (!engaged && standing(self.incident()) == Standing::Awaited).then(|| {
+            Event::Incident(IncidentEvent::Marked {
+                attempt,
+                mark: Mark::Started,
+                reported: Change::default(),
+                message: None,
+            })
         })
     }
 }
@@ -176,7 +178,8 @@ pub fn mark(tale: &Tale<'_>, reported: Reported<'_>) -> Result<Step, Refusal> {
         }
     }
     let next_step = next_step(tale, mark, change);
-    let event = Event::Marked { attempt: now, mark, reported: change, message };
+    let event =
+        Event::Incident(IncidentEvent::Marked { attempt: now, mark, reported: change, message });
     Ok(Step { event, phase, next_step })
 }
 

@@ -6,7 +6,8 @@ use super::question::ask;
 use super::tale::Line;
 use super::{Tale, Work};
 use crate::event::{
-    Change, Event, Exit, Mark, Mode, Outcome, RemedyKind, Report, Resource, SubjectKind, Symptom,
+    Change, Event, Exit, IncidentEvent, Mark, Mode, Outcome, RecoveryEvent, RemedyKind, Report,
+    Resource, SubjectKind, Symptom,
 };
 use crate::incident::{Phase, phase_names};
 use crate::scrub::Scrubbed;
@@ -203,7 +204,8 @@ fn ready(tale: &Tale<'_>, attempt: u32) -> String {
 }
 
 fn recovered(tale: &Tale<'_>, attempt: u32) -> String {
-    let sought = |line: &Line<'_>| matches!(line.entry.event, Event::RecoverySought { .. });
+    let sought =
+        |line: &Line<'_>| matches!(line.entry.event, Event::Recovery(RecoveryEvent::Sought { .. }));
     if tale.lines().iter().any(sought) {
         return format!("The tests of loop {} execute again", tale.subject().name);
     }
@@ -225,8 +227,11 @@ fn recovered(tale: &Tale<'_>, attempt: u32) -> String {
 
 fn failure(event: &Event, last: &Symptom) -> String {
     let symptom = match event {
-        Event::Sickened { symptom } => symptom,
-        Event::Finished { report: Report::Verified { symptom: Some(symptom), .. }, .. } => symptom,
+        Event::Incident(IncidentEvent::Sickened { symptom }) => symptom,
+        Event::Incident(IncidentEvent::Finished {
+            report: Report::Verified { symptom: Some(symptom), .. },
+            ..
+        }) => symptom,
         _ => last,
     };
     match (symptom.key_line.as_str().trim(), &symptom.exit) {
@@ -238,10 +243,12 @@ fn failure(event: &Event, last: &Symptom) -> String {
 
 fn exhausted(tale: &Tale<'_>, event: &Event) -> String {
     match event {
-        Event::Exhausted { resource: Resource::Attempts } => {
+        Event::Incident(IncidentEvent::Exhausted { resource: Resource::Attempts }) => {
             format!("All {} repair attempts failed.", tale.max_attempts())
         }
-        Event::Exhausted { resource } => format!("{} used up.", resource_text(*resource)),
+        Event::Incident(IncidentEvent::Exhausted { resource }) => {
+            format!("{} used up.", resource_text(*resource))
+        }
         _ => "The repair's budget is used up.".into(),
     }
 }
@@ -266,7 +273,9 @@ fn needs_human(tale: &Tale<'_>) -> String {
 
 fn aborted(tale: &Tale<'_>, event: &Event) -> String {
     match event {
-        Event::Ended { outcome: Outcome::GivenUp } => "A person declined what was left.".into(),
+        Event::Incident(IncidentEvent::Ended { outcome: Outcome::GivenUp }) => {
+            "A person declined what was left.".into()
+        }
         _ if tale.ended_by_itself() => {
             "The server ended by itself before it was proven well: it is not called healed.".into()
         }

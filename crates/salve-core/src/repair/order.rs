@@ -2,7 +2,7 @@
 
 use super::{Tale, evidence_path};
 use crate::agent::{Earlier, Repair};
-use crate::event::{Event, Mark, Proof, Report, SubjectKind};
+use crate::event::{Event, IncidentEvent, Mark, Proof, Report, SubjectKind};
 use crate::scrub::Scrubbed;
 
 /// Returns the order for the present attempt; `command` starts the server.
@@ -34,20 +34,22 @@ pub fn earlier(tale: &Tale<'_>) -> impl Iterator<Item = Earlier> {
 fn earlier_one(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
     let events = || tale.lines().iter().filter(|l| l.attempt == attempt).map(|l| &l.entry.event);
     let seen = events().find_map(|event| match event {
-        Event::Finished {
+        Event::Incident(IncidentEvent::Finished {
             report: Report::Verified { proof: Proof::Failed, symptom: Some(symptom) },
             ..
-        }
-        | Event::Sickened { symptom } => Some(symptom.key_line.clone()),
+        })
+        | Event::Incident(IncidentEvent::Sickened { symptom }) => Some(symptom.key_line.clone()),
         _ => None,
     })?;
     let chosen = events().find_map(|event| match event {
-        Event::Judged { remedy, .. } => Some(remedy.text.clone()),
+        Event::Incident(IncidentEvent::Judged { remedy, .. }) => Some(remedy.text.clone()),
         _ => None,
     });
     let work = tale.work(attempt);
     let said = events().find_map(|event| match event {
-        Event::Marked { mark: Mark::WroteFiles, message, .. } => message.clone(),
+        Event::Incident(IncidentEvent::Marked { mark: Mark::WroteFiles, message, .. }) => {
+            message.clone()
+        }
         _ => None,
     });
     let idle = work.is_some_and(|work| work.measured.and_then(|change| change.files) == Some(0));

@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use super::Tale;
 use super::notice::{resource_text, size};
-use crate::event::{Breaker, Digest, Event, Question, Report, Resource, SubjectKind};
+use crate::event::{
+    Breaker, Digest, Event, IncidentEvent, Question, Report, Resource, SubjectKind,
+};
 use crate::incident::{Phase, larger};
 
 /// A question to a person, and what an answer is bound to.
@@ -107,9 +109,12 @@ fn words(tale: &Tale<'_>, question: Question) -> (String, Option<String>, &'stat
 /// Returns that nothing is left, and why what was tried last could not even be done.
 fn nothing_left(tale: &Tale<'_>) -> String {
     let recent = tale.lines().iter().rev().map(|line| &line.entry.event);
-    let mut tried = recent.take_while(|event| !matches!(event, Event::Judged { .. }));
+    let mut tried =
+        recent.take_while(|event| !matches!(event, Event::Incident(IncidentEvent::Judged { .. })));
     let why = tried.find_map(|event| match event {
-        Event::Finished { report: Report::Failed { reason, .. }, .. } => Some(reason),
+        Event::Incident(IncidentEvent::Finished {
+            report: Report::Failed { reason, .. }, ..
+        }) => Some(reason),
         _ => None,
     });
     let why = why.map_or_else(String::new, |why| format!(": {why}"));

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::exit_text;
-use crate::event::{Entry, Event, Process};
+use crate::event::{Entry, Event, Process, ServerEvent};
 
 /// A server under care.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -51,7 +51,7 @@ pub fn servers<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Server> 
     let mut servers: Vec<Server> = Vec::new();
     for Entry { at, event, .. } in entries {
         match event {
-            Event::ServerStarted { server, process, command, .. } => {
+            Event::Server(ServerEvent::Started { server, process, command, .. }) => {
                 let url = take(&mut servers, server.as_str()).and_then(|known| known.url);
                 servers.push(Server {
                     server: server.to_string(),
@@ -64,13 +64,13 @@ pub fn servers<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Server> 
                     since: *at,
                 });
             }
-            Event::ServerUp { server, url } => {
+            Event::Server(ServerEvent::Up { server, url }) => {
                 let Some(mut known) = take(&mut servers, server.as_str()) else { continue };
                 known.state = ServerState::Up;
                 known.url = url.as_ref().map(ToString::to_string).or(known.url);
                 servers.push(Server { since: *at, ..known });
             }
-            Event::ServerStopped { server, exit } => {
+            Event::Server(ServerEvent::Stopped { server, exit }) => {
                 let Some(known) = take(&mut servers, server.as_str()) else { continue };
                 servers.push(Server {
                     state: ServerState::Stopped,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::task::{Scene, exit_numbers, tried};
 use super::{Ask, LAST_EVENTS, Server, Standing, Tale, VERSION, ask, evidence_path, standing};
 use crate::class::Class;
-use crate::event::{Change, Event, Mode, Outcome, Proof};
+use crate::event::{Change, Event, IncidentEvent, Mode, Outcome, Proof};
 use crate::id::{IncidentId, Signature};
 use crate::incident::Phase;
 use crate::playbook::Finding;
@@ -42,7 +42,9 @@ pub(super) fn last_events(tale: &Tale<'_>) -> Vec<PhaseEvent> {
             attempt: line.attempt,
             message: notice.message.clone(),
             said: match &line.entry.event {
-                Event::Marked { message, .. } => message.as_ref().map(ToString::to_string),
+                Event::Incident(IncidentEvent::Marked { message, .. }) => {
+                    message.as_ref().map(ToString::to_string)
+                }
                 _ => None,
             },
         })

@@ -7,8 +7,9 @@ use super::notice::{resource_text, size};
 use super::task::Scene;
 use super::{Line, Notice, RepairState, Tale, VERSION, agent_title, exit_text};
 use crate::event::{
-    Actor, Amounts, ChangedFile, Effect, Encoded, Event, Limits, Mark, Order, Outcome, Proof,
-    Proposed, Report, Scope, Source, Stage, SubjectKind, Symptom, Verdict,
+    Actor, Amounts, ChangedFile, Effect, Encoded, Event, IncidentEvent, Limits, Mark, NoteEvent,
+    Order, Outcome, Proof, Proposed, RecoveryEvent, Report, Scope, Source, Stage, SubjectKind,
+    Symptom, TeamEvent, Verdict,
 };
 use crate::playbook::Finding;
 use crate::scrub::Scrubbed;
@@ -100,14 +101,16 @@ pub fn who(actor: &Actor) -> String {
 /// Returns what an event says, in words.
 fn words(event: &Event) -> String {
     match event {
-        Event::Opened { subject, symptom, .. } => format!("{} {}", subject.name, failure(symptom)),
-        Event::Claimed { instead_of: None } => "took it up".into(),
-        Event::Claimed { instead_of: Some(gone) } => {
+        Event::Incident(IncidentEvent::Opened { subject, symptom, .. }) => {
+            format!("{} {}", subject.name, failure(symptom))
+        }
+        Event::Incident(IncidentEvent::Claimed { instead_of: None }) => "took it up".into(),
+        Event::Incident(IncidentEvent::Claimed { instead_of: Some(gone) }) => {
             format!("took it over from process {}, which is gone", gone.pid)
         }
-        Event::Released {} => "let go of it".into(),
-        Event::Sickened { symptom } => format!("it {}", failure(symptom)),
-        Event::Judged { remedy, judgement } => {
+        Event::Incident(IncidentEvent::Released {}) => "let go of it".into(),
+        Event::Incident(IncidentEvent::Sickened { symptom }) => format!("it {}", failure(symptom)),
+        Event::Incident(IncidentEvent::Judged { remedy, judgement }) => {
             let verdict = match judgement.verdict {
                 Verdict::Allow => "allowed",
                 Verdict::Ask => "a person is asked",
@@ -115,20 +118,28 @@ fn words(event: &Event) -> String {
             };
             format!("chose `{}`: {verdict} ({})", remedy.text, judgement.reason)
         }
-        Event::Diagnosed { rule, findings, .. } => diagnosed(rule, findings),
-        Event::NothingLeft {} => "knows nothing further to try".into(),
-        Event::Superseded {} => "asks anew: something else is proposed by now".into(),
-        Event::RecoverySought { iteration, changed } => sought(*iteration, changed),
-        Event::RecoveryProposed { proposal } => proposed(proposal),
-        Event::Requested { what, .. } => doing(*what).into(),
-        Event::Progressed { stage: Stage::HealthCheck, .. } => "is probing it".into(),
-        Event::Progressed { stage: Stage::VerifyingFix, .. } => {
+        Event::Incident(IncidentEvent::Diagnosed { rule, findings, .. }) => {
+            diagnosed(rule, findings)
+        }
+        Event::Incident(IncidentEvent::NothingLeft {}) => "knows nothing further to try".into(),
+        Event::Incident(IncidentEvent::Superseded {}) => {
+            "asks anew: something else is proposed by now".into()
+        }
+        Event::Recovery(RecoveryEvent::Sought { iteration, changed }) => {
+            sought(*iteration, changed)
+        }
+        Event::Recovery(RecoveryEvent::Proposed { proposal }) => proposed(proposal),
+        Event::Incident(IncidentEvent::Requested { what, .. }) => doing(*what).into(),
+        Event::Incident(IncidentEvent::Progressed { stage: Stage::HealthCheck, .. }) => {
+            "is probing it".into()
+        }
+        Event::Incident(IncidentEvent::Progressed { stage: Stage::VerifyingFix, .. }) => {
             "is watching that it stays up".into()
         }
-        Event::Finished { report, .. } => reported(report),
-        Event::Marked { .. } => marked(event),
-        Event::AgentLaunched { agent, .. } => format!("started {agent}"),
-        Event::FilesChanged { files, more, .. } => changed(files, *more),
+        Event::Incident(IncidentEvent::Finished { report, .. }) => reported(report),
+        Event::Incident(IncidentEvent::Marked { .. }) => marked(event),
+        Event::Incident(IncidentEvent::AgentLaunched { agent, .. }) => format!("started {agent}"),
+        Event::Incident(IncidentEvent::FilesChanged { files, more, .. }) => changed(files, *more),
         other => of_people_and_ends(other),
     }
 }
@@ -160,7 +171,9 @@ fn changed(files: &[ChangedFile], more: u32) -> String {
 }
 
 fn marked(event: &Event) -> String {
-    let Event::Marked { mark, reported, message, .. } = event else { return String::new() };
+    let Event::Incident(IncidentEvent::Marked { mark, reported, message, .. }) = event else {
+        return String::new();
+    };
     let text = match mark {
         Mark::Started => "took up the repair",
         Mark::ReadingLog => "is reading the crash log",
@@ -181,23 +194,35 @@ fn noted(what: &str, note: Option<&Scrubbed>) -> String {
 /// Returns what the rest of the events says, in words.
 fn of_people_and_ends(event: &Event) -> String {
     match event {
-        Event::Charged { spent, .. } => format!("it took {} so far", cost(*spent)),
-        Event::Refilled { granted } => format!("granted {} more attempts", granted.attempts),
-        Event::Exhausted { resource } => format!("{} used up", resource_text(*resource)),
-        Event::CooledDown {} => "the cooldown is over".into(),
-        Event::Tripped { breaker } => super::question::tripped(*breaker).into(),
-        Event::Approved { question, note, .. } => {
+        Event::Incident(IncidentEvent::Charged { spent, .. }) => {
+            format!("it took {} so far", cost(*spent))
+        }
+        Event::Incident(IncidentEvent::Refilled { granted }) => {
+            format!("granted {} more attempts", granted.attempts)
+        }
+        Event::Incident(IncidentEvent::Exhausted { resource }) => {
+            format!("{} used up", resource_text(*resource))
+        }
+        Event::Incident(IncidentEvent::CooledDown {}) => "the cooldown is over".into(),
+        Event::Incident(IncidentEvent::Tripped { breaker }) => {
+            super::question::tripped(*breaker).into()
+        }
+        Event::Incident(IncidentEvent::Approved { question, note, .. }) => {
             noted(&format!("said yes to question {question}"), note.as_ref())
         }
-        Event::Rejected { question, note, .. } => {
+        Event::Incident(IncidentEvent::Rejected { question, note, .. }) => {
             noted(&format!("said no to question {question}"), note.as_ref())
         }
-        Event::Resolved { note } => noted("settled it", note.as_ref()),
-        Event::Ordered { order } => ordered(*order).into(),
-        Event::Ended { outcome } => ended(*outcome).into(),
-        Event::Noted { text } => text.to_string(),
-        Event::FixWanted { note, .. } => noted("asks everybody for proposals", note.as_ref()),
-        Event::FixProposed { fix, why, .. } => noted(&crate::team::proposed(fix), why.as_ref()),
+        Event::Incident(IncidentEvent::Resolved { note }) => noted("settled it", note.as_ref()),
+        Event::Incident(IncidentEvent::Ordered { order }) => ordered(*order).into(),
+        Event::Incident(IncidentEvent::Ended { outcome }) => ended(*outcome).into(),
+        Event::Note(NoteEvent::Noted { text }) => text.to_string(),
+        Event::Team(TeamEvent::FixWanted { note, .. }) => {
+            noted("asks everybody for proposals", note.as_ref())
+        }
+        Event::Team(TeamEvent::FixProposed { fix, why, .. }) => {
+            noted(&crate::team::proposed(fix), why.as_ref())
+        }
         other => other.kind().replace('_', " "),
     }
 }

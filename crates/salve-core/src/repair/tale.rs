@@ -6,7 +6,9 @@ use jiff::Timestamp;
 
 use super::Notice;
 use super::notice::notices;
-use crate::event::{Actor, Change, Effect, Entry, Event, Mark, Mode, Report, Resource, Subject};
+use crate::event::{
+    Actor, Change, Effect, Entry, Event, IncidentEvent, Mark, Mode, Report, Resource, Subject,
+};
 use crate::id::IncidentId;
 use crate::incident::{Ignored, Incident, NotOpened};
 use crate::scrub::Scrubbed;
@@ -108,7 +110,7 @@ impl<'e> Tale<'e> {
     /// Takes in what an entry says about an agent's part.
     fn learn(&mut self, entry: &Entry, attempt: u32) {
         match &entry.event {
-            Event::Marked { attempt, mark, reported, .. } => {
+            Event::Incident(IncidentEvent::Marked { attempt, mark, reported, .. }) => {
                 let work = self.work_mut(*attempt);
                 if let Actor::Agent { name } = &entry.by {
                     work.agent = Some(name.clone());
@@ -120,13 +122,15 @@ impl<'e> Tale<'e> {
                     lines: work.reported.lines.max(reported.lines),
                 };
             }
-            Event::AgentLaunched { agent, .. } => {
+            Event::Incident(IncidentEvent::AgentLaunched { agent, .. }) => {
                 self.work_mut(attempt).agent = Some(agent.clone());
             }
-            Event::Finished { report: Report::NoAgent, .. } => {
+            Event::Incident(IncidentEvent::Finished { report: Report::NoAgent, .. }) => {
                 self.work_mut(attempt).overdue = true;
             }
-            Event::Finished { report: Report::Measured(change), .. } => {
+            Event::Incident(IncidentEvent::Finished {
+                report: Report::Measured(change), ..
+            }) => {
                 self.work_mut(attempt).measured = Some(*change);
             }
             _ => {}
@@ -188,12 +192,15 @@ impl<'e> Tale<'e> {
     pub fn ended_by_itself(&self) -> bool {
         let mut events = self.lines.iter().rev().map(|line| &line.entry.event);
         let Some(verify) = events.find_map(|event| match event {
-            Event::Requested { effect, what: Effect::Verify } => Some(*effect),
+            Event::Incident(IncidentEvent::Requested { effect, what: Effect::Verify }) => {
+                Some(*effect)
+            }
             _ => None,
         }) else {
             return false;
         };
-        let ended = Event::Finished { effect: verify, report: Report::Done };
+        let ended =
+            Event::Incident(IncidentEvent::Finished { effect: verify, report: Report::Done });
         self.lines.iter().rev().any(|line| line.entry.event == ended)
     }
 

@@ -8,7 +8,9 @@ use super::status::{PhaseEvent, last_events};
 use super::{Server, Tale, VERSION, ask, crash_log_name, crash_log_uri, incident_uri};
 use crate::agent::Earlier;
 use crate::class::Class;
-use crate::event::{Effect, Event, Exit, Mark, Mode, Outcome, RemedyKind, SubjectKind};
+use crate::event::{
+    Effect, Event, Exit, IncidentEvent, Mark, Mode, Outcome, RemedyKind, SubjectKind,
+};
 use crate::id::{IncidentId, Signature};
 use crate::incident::{Fate, Incident, Phase};
 use crate::playbook::Finding;
@@ -300,7 +302,9 @@ pub(super) fn exit_numbers(exit: Option<&Exit>) -> (Option<i32>, Option<i32>) {
 pub(super) fn tried(tale: &Tale<'_>) -> Vec<String> {
     let text = |digest| {
         tale.lines().iter().find_map(|line| match &line.entry.event {
-            Event::Judged { remedy, .. } if remedy.digest == digest => Some(&remedy.text),
+            Event::Incident(IncidentEvent::Judged { remedy, .. }) if remedy.digest == digest => {
+                Some(&remedy.text)
+            }
             _ => None,
         })
     };

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use super::task::Scene;
 use super::{Story as WholeStory, *};
 use crate::event::{
-    Actor, Change, Effect, Entry, Event, Exit, Limits, Mark, Mode, Order, Policy, Proof,
-    RemedyKind, Report, Stage, Symptom, Verdict,
+    Actor, Change, Effect, Entry, Event, Exit, IncidentEvent, Limits, Mark, Mode, Order, Policy,
+    Proof, RemedyKind, Report, ServerEvent, Stage, Symptom, Verdict,
 };
 use crate::incident::testing::{Story, agent, id, person, policy, process, symptom, time};
 use crate::scrub::Scrubbed;
@@ -36,7 +36,9 @@ fn await_agent(story: &mut Story) {
 fn say(story: &mut Story, mark: Mark, reported: Change) {
     let attempt = story.incident.attempt();
     let message = Some(Scrubbed::literal("fixed the import"));
-    story.by(agent(), Event::Marked { attempt, mark, reported, message }).unwrap();
+    story
+        .by(agent(), Event::Incident(IncidentEvent::Marked { attempt, mark, reported, message }))
+        .unwrap();
 }
 
 /// Lets the agent's change be measured and the server fail again.
@@ -72,10 +74,15 @@ fn up() -> Vec<Server> {
     servers(&[
         entry(
             1,
-            Event::ServerStarted { server: server.clone(), process: process(7), command, run },
+            Event::Server(ServerEvent::Started {
+                server: server.clone(),
+                process: process(7),
+                command,
+                run,
+            }),
         ),
-        entry(2, Event::ServerUp { server: server.clone(), url }),
-        entry(3, Event::ServerStopped { server, exit: Exit::Code(1) }),
+        entry(2, Event::Server(ServerEvent::Up { server: server.clone(), url })),
+        entry(3, Event::Server(ServerEvent::Stopped { server, exit: Exit::Code(1) })),
     ])
 }
 
@@ -150,7 +157,8 @@ fn when_nothing_waits_the_answer_says_why_and_what_to_do() {
     not_pending(&asks, &here, "`rm -rf dist`", "salve show 00000000");
 
     let mut over = crash(agent_policy());
-    over.by(person("ada"), Event::Ordered { order: Order::Abort }).unwrap();
+    over.by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: Order::Abort }))
+        .unwrap();
     not_pending(&over, &here, "called off", "Nothing");
 
     let story = awaiting(agent_policy());
@@ -181,7 +189,13 @@ fn taking_up_a_task_is_said_once_per_attempt() {
     let mut story = awaiting(agent_policy());
     let engage = |story: &Story| Tale::of(&story.journal).unwrap().engage();
     let event = engage(&story).unwrap();
-    assert!(matches!(event, Event::Marked { attempt: 1, mark: Mark::Started, .. }), "{event:?}");
+    assert!(
+        matches!(
+            event,
+            Event::Incident(IncidentEvent::Marked { attempt: 1, mark: Mark::Started, .. })
+        ),
+        "{event:?}"
+    );
     story.by(agent(), event).unwrap();
     assert_eq!(engage(&story), None);
     say(&mut story, Mark::WroteFiles, size(1, 3));
@@ -189,7 +203,10 @@ fn taking_up_a_task_is_said_once_per_attempt() {
     assert_eq!(engage(&story), None, "nothing waits yet");
     await_agent(&mut story);
     let event = engage(&story).unwrap();
-    assert!(matches!(event, Event::Marked { attempt: 2, .. }), "{event:?}");
+    assert!(
+        matches!(event, Event::Incident(IncidentEvent::Marked { attempt: 2, .. })),
+        "{event:?}"
+    );
 }
 
 /// Judges a report and compares the phase that is taken or the refusal's text.
@@ -226,7 +243,7 @@ fn reports_go_forward_and_not_back() {
     await_agent(&mut story);
     report(&story, "agent_wrote_files", Some(1), Err("attempt 1 is over"));
     report(&story, "agent_wrote_files", Some(2), Ok("agent_wrote_files"));
-    story.by(person("ada"), Event::Resolved { note: None }).unwrap();
+    story.by(person("ada"), Event::Incident(IncidentEvent::Resolved { note: None })).unwrap();
     story.run_until_waiting();
 }
 
@@ -240,9 +257,10 @@ fn a_report_that_nobody_waits_for_is_refused() {
     report(&busy, "agent_wrote_files", None, Err("no agent is waited for"));
     let mut late = awaiting(agent_policy());
     let effect = 2;
-    late.salve(Event::Finished { effect, report: Report::NoAgent }).unwrap();
+    late.salve(Event::Incident(IncidentEvent::Finished { effect, report: Report::NoAgent }))
+        .unwrap();
     report(&late, "agent_wrote_files", Some(1), Err("no agent is waited for"));
-    late.by(person("ada"), Event::Resolved { note: None }).unwrap();
+    late.by(person("ada"), Event::Incident(IncidentEvent::Resolved { note: None })).unwrap();
     report(&late, "agent_wrote_files", None, Err("is over: a person settled it"));
 }
 
@@ -275,10 +293,12 @@ fn the_notices_of_an_agents_repair_have_the_specs_words() {
     story.finish(Effect::Measure, Report::Measured(size(1, 3)));
     let run = story.run().unwrap();
     for stage in [Stage::HealthCheck, Stage::VerifyingFix] {
-        story.salve(Event::Progressed { effect: run.effect, stage }).unwrap();
+        story
+            .salve(Event::Incident(IncidentEvent::Progressed { effect: run.effect, stage }))
+            .unwrap();
     }
     let report = Report::Verified { proof: Proof::Proven, symptom: None };
-    story.salve(Event::Finished { effect: run.effect, report }).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report })).unwrap();
     let want = [
         "crash_detected: Dev server crashed (exit 1)",
         "repair_started: Repair session started — waiting for Claude Code",
@@ -304,7 +324,9 @@ fn the_notices_of_a_hopeless_repair_have_the_specs_words() {
         let run = story.run().unwrap();
         assert_eq!(run.what, Effect::Measure, "the wait for an agent is over");
         let report = Report::Measured(size(0, 0));
-        story.salve(Event::Finished { effect: run.effect, report }).unwrap();
+        story
+            .salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
+            .unwrap();
         let again = Symptom { exit: Some(Exit::Code(1)), ..symptom(attempt, "tree") };
         let report = Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
         story.finish(Effect::Verify, report);
@@ -365,8 +387,12 @@ fn the_status_has_active_and_recent_repairs_and_the_servers() {
     assert!(none.active_repairs.is_empty() && none.servers.is_empty() && !none.active);
 
     let mut over = story.clone();
-    over.by(person("ada"), Event::Resolved { note: None }).unwrap();
-    over.by(Actor::Salve(process(1)), Event::Finished { effect: 2, report: Report::Done }).unwrap();
+    over.by(person("ada"), Event::Incident(IncidentEvent::Resolved { note: None })).unwrap();
+    over.by(
+        Actor::Salve(process(1)),
+        Event::Incident(IncidentEvent::Finished { effect: 2, report: Report::Done }),
+    )
+    .unwrap();
     let tales = [Tale::of(&over.journal).unwrap()];
     let got = status(&tales, &scene);
     assert_eq!((got.active, got.recent_repairs[0].state), (false, State::Resolved));
@@ -376,7 +402,8 @@ fn the_status_has_active_and_recent_repairs_and_the_servers() {
 fn errors_are_open_crashes_first_with_the_way_to_the_repair() {
     let story = awaiting(agent_policy());
     let mut over = crash(agent_policy());
-    over.by(person("ada"), Event::Ordered { order: Order::Abort }).unwrap();
+    over.by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: Order::Abort }))
+        .unwrap();
     let tales = [Tale::of(&over.journal).unwrap(), Tale::of(&story.journal).unwrap()];
     let got = serde_json::to_value(errors(&tales, &Scene::default())).unwrap();
     assert_eq!(got["open"], 1);
@@ -395,8 +422,11 @@ fn errors_are_open_crashes_first_with_the_way_to_the_repair() {
 #[test]
 fn what_was_ignored_is_told_as_such_and_brings_about_no_phase() {
     let mut story = awaiting(agent_policy());
-    let event =
-        Event::Approved { question: 1, digest: crate::event::Digest::of(&[b"x"]), note: None };
+    let event = Event::Incident(IncidentEvent::Approved {
+        question: 1,
+        digest: crate::event::Digest::of(&[b"x"]),
+        note: None,
+    });
     story.by(agent(), event).unwrap_err();
     let tale = Tale::of(&story.journal).unwrap();
     let line = tale.lines().last().unwrap();
@@ -410,7 +440,7 @@ fn a_refill_adds_to_the_attempts_there_may_be() {
     let mut story = crash(Policy { limits, ..agent_policy() });
     assert_eq!(Tale::of(&story.journal).unwrap().max_attempts(), 1);
     let granted = crate::event::Amounts { attempts: 2, ..Default::default() };
-    story.by(person("ada"), Event::Refilled { granted }).unwrap();
+    story.by(person("ada"), Event::Incident(IncidentEvent::Refilled { granted })).unwrap();
     assert_eq!(Tale::of(&story.journal).unwrap().max_attempts(), 3);
 }
 
@@ -432,8 +462,10 @@ fn the_whole_story_tells_who_did_what_and_what_was_ignored() {
     let mut story = awaiting(agent_policy());
     say(&mut story, Mark::WroteFiles, size(1, 3));
     story.finish(Effect::Measure, Report::Measured(size(2, 4)));
-    story.by(agent(), Event::Resolved { note: None }).unwrap_err();
-    story.by(person("ada"), Event::Ordered { order: Order::Pause }).unwrap();
+    story.by(agent(), Event::Incident(IncidentEvent::Resolved { note: None })).unwrap_err();
+    story
+        .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: Order::Pause }))
+        .unwrap();
     let whole = WholeStory::of(&Tale::of(&story.journal).unwrap(), &Scene::default());
     let told: Vec<_> = whole.timeline.iter().map(|at| format!("{} {}", at.by, at.text)).collect();
     let want = [
@@ -461,7 +493,9 @@ fn an_agent_that_salve_starts_is_told_what_failed_before() {
     say(&mut story, Mark::WroteFiles, size(1, 3));
     fail(&mut story);
     await_agent(&mut story);
-    story.salve(Event::Finished { effect: 7, report: Report::NoAgent }).unwrap();
+    story
+        .salve(Event::Incident(IncidentEvent::Finished { effect: 7, report: Report::NoAgent }))
+        .unwrap();
     story.finish(Effect::Measure, Report::Measured(size(0, 0)));
     let again = Report::Verified {
         proof: Proof::Failed,
@@ -484,15 +518,17 @@ fn edits_without_a_word_are_an_agents_repair_too() {
         [(2, "Dev server recovered after agent repair!"), (0, "Dev server recovered!")]
     {
         let mut story = awaiting(agent_policy());
-        let launched = Event::AgentLaunched {
+        let launched = Event::Incident(IncidentEvent::AgentLaunched {
             effect: 2,
             process: process(7),
             agent: Scrubbed::literal("codex"),
             model: None,
             limit_ms: 1_000,
-        };
+        });
         story.salve(launched).unwrap();
-        story.salve(Event::Finished { effect: 2, report: Report::Done }).unwrap();
+        story
+            .salve(Event::Incident(IncidentEvent::Finished { effect: 2, report: Report::Done }))
+            .unwrap();
         story.finish(Effect::Measure, Report::Measured(size(files, files)));
         let well = Report::Verified { proof: Proof::Proven, symptom: None };
         story.finish(Effect::Verify, well);

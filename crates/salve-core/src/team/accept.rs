@@ -1,6 +1,6 @@
 //! What may be reported and proposed: the same for people and agents.
 
-use crate::event::{Event, Fix, FixKind};
+use crate::event::{Event, Fix, FixKind, TeamEvent};
 use crate::id::IssueId;
 use crate::scrub::{Scrubbed, Scrubber};
 
@@ -123,13 +123,13 @@ pub fn issue(
         return Err(Refused::TooManyFiles);
     }
     let files = raw.files.iter().map(|file| path(file, scrubber));
-    Ok(Event::IssueReported {
+    Ok(Event::Team(TeamEvent::IssueReported {
         issue: id,
         text: scrubber.scrub(text),
         check,
         files: files.collect::<Result<_, _>>()?,
         auto_fix: raw.auto_fix,
-    })
+    }))
 }
 
 /// Returns the fix that is proposed, and why.

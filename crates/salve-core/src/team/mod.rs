@@ -12,7 +12,7 @@ pub use accept::{RawFix, RawIssue, Refused};
 
 use jiff::Timestamp;
 
-use crate::event::{Actor, Entry, Event, Fix, FixKind, Settled};
+use crate::event::{Actor, Entry, Event, Fix, FixKind, Settled, TeamEvent};
 use crate::id::{IncidentId, IssueId};
 use crate::scrub::Scrubbed;
 
@@ -108,7 +108,7 @@ impl Team {
             (None, None) => None,
         };
         match &entry.event {
-            Event::IssueReported { issue: id, text, check, files, auto_fix } => {
+            Event::Team(TeamEvent::IssueReported { issue: id, text, check, files, auto_fix }) => {
                 let is_known = self.issues.iter().any(|issue| issue.id == *id);
                 let (at, by) = (entry.at, entry.by.clone());
                 let (text, check, files) = (text.clone(), check.clone(), files.clone());
@@ -116,15 +116,17 @@ impl Team {
                 let issue = Issue { id, at, by, text, check, files, auto_fix, settled };
                 self.issues.extend((!is_known).then_some(issue));
             }
-            Event::IssueSettled { issue: id, how } if may_settle(&entry.by, how) => {
+            Event::Team(TeamEvent::IssueSettled { issue: id, how })
+                if may_settle(&entry.by, how) =>
+            {
                 if let Some(issue) = self.issues.iter_mut().find(|issue| issue.id == *id) {
                     issue.settled.get_or_insert_with(|| how.clone());
                 }
             }
-            Event::FixWanted { issue, .. } => {
+            Event::Team(TeamEvent::FixWanted { issue, .. }) => {
                 self.wanted.extend(about(*issue).map(|about| (entry.seq, about)));
             }
-            Event::FixProposed { issue, fix, why } => {
+            Event::Team(TeamEvent::FixProposed { issue, fix, why }) => {
                 let Some(about) = about(*issue) else { return };
                 let (by, fix, why) = (entry.by.clone(), fix.clone(), why.clone());
                 self.proposals.push(Proposal { seq: entry.seq, at: entry.at, by, about, fix, why });

@@ -73,7 +73,7 @@ fn an_issue_is_taken_only_if_it_can_be_read_and_kept() {
 fn an_issue_is_kept_without_its_secrets() {
     let given = RawIssue { text: format!("the token {SECRET} fails"), ..RawIssue::default() };
     let event = accept::issue(issue_id(1), &given, &[], &scrubber()).unwrap();
-    let Event::IssueReported { text, .. } = event else { panic!() };
+    let Event::Team(TeamEvent::IssueReported { text, .. }) = event else { panic!() };
     assert!(text.as_str().contains("fails") && !text.as_str().contains(SECRET), "{text}");
 }
 
@@ -135,7 +135,11 @@ impl Journal {
     fn issue(&mut self, by: &Actor, id: u128, check: Option<&'static str>, auto_fix: bool) {
         let (text, check) = (Scrubbed::literal("broken"), check.map(Scrubbed::literal));
         let (issue, files) = (issue_id(id), Vec::new());
-        self.say(by, None, Event::IssueReported { issue, text, check, files, auto_fix });
+        self.say(
+            by,
+            None,
+            Event::Team(TeamEvent::IssueReported { issue, text, check, files, auto_fix }),
+        );
     }
 
     fn fix(&mut self, by: &Actor, about: About, kind: FixKind, text: &'static str) {
@@ -144,11 +148,11 @@ impl Journal {
             About::Incident(id) => (None, Some(id)),
             About::Issue(id) => (Some(id), None),
         };
-        self.say(by, incident, Event::FixProposed { issue, fix, why: None });
+        self.say(by, incident, Event::Team(TeamEvent::FixProposed { issue, fix, why: None }));
     }
 
     fn settle(&mut self, by: &Actor, id: u128, how: Settled) {
-        self.say(by, None, Event::IssueSettled { issue: issue_id(id), how });
+        self.say(by, None, Event::Team(TeamEvent::IssueSettled { issue: issue_id(id), how }));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Rules, strictest, widens};
-use crate::event::{Actor, Digest, Entry, Event, Process};
+use crate::event::{Actor, ConfigEvent, Digest, Entry, Event, Process};
 
 /// A running agent, for whose time the rules are held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,23 +58,23 @@ impl Standing {
     pub fn take(&mut self, entry: &Entry) {
         self.seen = self.seen.max(entry.seq);
         match (&entry.event, &entry.by) {
-            (Event::ConfigGuarded { rules, .. }, Actor::Salve(process)) => {
+            (Event::Config(ConfigEvent::Guarded { rules, .. }), Actor::Salve(process)) => {
                 if self.guards.is_empty() && self.waiting.is_none() {
                     self.held = Some(rules.clone());
                 }
                 self.guards.insert(entry.seq, Guard { process: process.clone() });
             }
-            (Event::ConfigReleased { guard }, Actor::Salve(_)) => {
+            (Event::Config(ConfigEvent::Released { guard }), Actor::Salve(_)) => {
                 self.guards.remove(guard);
             }
-            (Event::ConfigPending { digest, rules, .. }, Actor::Salve(_)) => {
+            (Event::Config(ConfigEvent::Pending { digest, rules, .. }), Actor::Salve(_)) => {
                 self.waiting = Some(Waiting { digest: *digest, rules: rules.clone() });
             }
-            (Event::ConfigChanged { digest, .. }, Actor::Salve(_)) => {
+            (Event::Config(ConfigEvent::Changed { digest, .. }), Actor::Salve(_)) => {
                 self.applied = Some(*digest);
                 self.waiting = None;
             }
-            (Event::ConfigAccepted { digest }, by) if by.person().is_some() => {
+            (Event::Config(ConfigEvent::Accepted { digest }), by) if by.person().is_some() => {
                 if self.waiting.as_ref().is_some_and(|waiting| waiting.digest == *digest) {
                     self.held = self.waiting.take().map(|waiting| waiting.rules);
                 }

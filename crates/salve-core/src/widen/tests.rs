@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{Actor, Digest, Entry, Event, Process};
+use crate::event::{Actor, ConfigEvent, Digest, Entry, Event, Process};
 use crate::gate::{self, Case, Place, Policy, Request, State, Verdict};
 use crate::scrub::{Key, Scrubber};
 
@@ -209,20 +209,20 @@ fn standing(events: &[(Actor, Event)]) -> Standing {
 }
 
 fn guarded(seconds: u64) -> (Actor, Event) {
-    (salve(), Event::ConfigGuarded { rules: cooldown(seconds) })
+    (salve(), Event::Config(ConfigEvent::Guarded { rules: cooldown(seconds) }))
 }
 
 fn pending(name: &str, seconds: u64) -> (Actor, Event) {
     let (digest, changes) = (Digest::of(&[name.as_bytes()]), vec![]);
-    (salve(), Event::ConfigPending { digest, changes, rules: cooldown(seconds) })
+    (salve(), Event::Config(ConfigEvent::Pending { digest, changes, rules: cooldown(seconds) }))
 }
 
 fn accepted(by: Actor, name: &str) -> (Actor, Event) {
-    (by, Event::ConfigAccepted { digest: Digest::of(&[name.as_bytes()]) })
+    (by, Event::Config(ConfigEvent::Accepted { digest: Digest::of(&[name.as_bytes()]) }))
 }
 
 fn released(guard: u64) -> (Actor, Event) {
-    (salve(), Event::ConfigReleased { guard })
+    (salve(), Event::Config(ConfigEvent::Released { guard }))
 }
 
 #[test]
@@ -262,8 +262,11 @@ fn only_a_person_accepts_and_only_what_waits() {
         accepted(Actor::Person { name: Scrubbed::literal(" ") }, "wide"),
         accepted(person(), "other"),
         pending("wider still", 1),
-        (agent(), Event::ConfigReleased { guard: 1 }),
-        (agent(), Event::ConfigChanged { digest: Digest::of(&[b"wide"]), changes: vec![] }),
+        (agent(), Event::Config(ConfigEvent::Released { guard: 1 })),
+        (
+            agent(),
+            Event::Config(ConfigEvent::Changed { digest: Digest::of(&[b"wide"]), changes: vec![] }),
+        ),
     ] {
         let after = with(wrong.clone());
         assert_eq!(after.rule(&cooldown(5)), Ruling::Wait(cooldown(60)), "{wrong:?}");

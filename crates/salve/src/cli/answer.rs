@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
-use salve_core::event::{Actor, Amounts, Draft, Entry, Event, Order, SubjectKind};
+use salve_core::event::{Actor, Amounts, Draft, Entry, Event, IncidentEvent, Order, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Ignored, Incident};
 use salve_core::repair::{self, Ask, Tale};
@@ -189,7 +189,9 @@ fn tell(telling: &Telling<'_>, out: &Output) -> Result<Exit, CliError> {
     let find = |journal: Journal<'_>| telling.target.find(journal, telling.word);
     say(find, telling.by, out, |tale| {
         let ask = match telling.word {
-            Word::Resolve => return Ok(Event::Resolved { note: note.clone() }),
+            Word::Resolve => {
+                return Ok(Event::Incident(IncidentEvent::Resolved { note: note.clone() }));
+            }
             Word::Approve | Word::Reject => repair::ask(tale).ok_or_else(|| nothing_asked(tale))?,
         };
         let wanted = shown.as_ref().map(|ask| ask.number).or(telling.question);
@@ -202,8 +204,10 @@ fn tell(telling: &Telling<'_>, out: &Output) -> Result<Exit, CliError> {
         let (question, digest, note) = (ask.number, ask.digest, note.clone());
         shown = Some(ask);
         Ok(match telling.word {
-            Word::Reject => Event::Rejected { question, digest, note },
-            Word::Approve | Word::Resolve => Event::Approved { question, digest, note },
+            Word::Reject => Event::Incident(IncidentEvent::Rejected { question, digest, note }),
+            Word::Approve | Word::Resolve => {
+                Event::Incident(IncidentEvent::Approved { question, digest, note })
+            }
         })
     })
 }
@@ -217,7 +221,7 @@ pub(super) fn nothing_asked(tale: &Tale<'_>) -> CliError {
 /// Gives an order.
 pub(super) fn order(to: To, order: Order, out: &Output) -> Result<Exit, CliError> {
     let find = |journal: Journal<'_>| events::find(journal, &to.id);
-    say(find, &to.by, out, |_| Ok(Event::Ordered { order }))
+    say(find, &to.by, out, |_| Ok(Event::Incident(IncidentEvent::Ordered { order })))
 }
 
 /// Grants more.
@@ -232,7 +236,7 @@ pub(super) fn refill(args: Refill, out: &Output) -> Result<Exit, CliError> {
         return Err(CliError::usage("nothing is granted").hint("say how much: --attempts 3"));
     }
     let find = |journal: Journal<'_>| events::find(journal, &args.to.id);
-    say(find, &args.to.by, out, |_| Ok(Event::Refilled { granted }))
+    say(find, &args.to.by, out, |_| Ok(Event::Incident(IncidentEvent::Refilled { granted })))
 }
 
 fn note(note: Option<&str>) -> Option<Scrubbed> {

@@ -344,7 +344,12 @@ fn end_strays(store: &Store) -> Result<(), CliError> {
     let mut runs = Vec::new();
     let mut processes = Vec::new();
     for entry in &started {
-        let salve_core::event::Event::ServerStarted { process, run, .. } = &entry.event else {
+        let salve_core::event::Event::Server(salve_core::event::ServerEvent::Started {
+            process,
+            run,
+            ..
+        }) = &entry.event
+        else {
             continue;
         };
         let owner_lives = entry

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
-use salve_core::event::{Draft, Entry, Event};
+use salve_core::event::{Draft, Entry, Event, NoteEvent};
 use salve_core::id::IncidentId;
 
 use super::{CliError, Exit, Output, project};
@@ -80,7 +80,7 @@ fn note(text: &str, incident: Option<&str>, out: &Output) -> Result<Exit, CliErr
     let incident = incident.map(|prefix| find(journal, prefix)).transpose()?;
     let scrubber = project::scrubber();
     let by = project::speaker(&scrubber);
-    let event = Event::Noted { text: scrubber.scrub(text) };
+    let event = Event::Note(NoteEvent::Noted { text: scrubber.scrub(text) });
     let entry = journal.append(Draft { at: Timestamp::now(), by, incident, event })?;
     print(&[entry], out)?;
     Ok(Exit::Well)

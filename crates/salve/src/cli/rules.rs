@@ -6,7 +6,7 @@ use std::io::Write;
 
 use jiff::Timestamp;
 use salve_core::earned::{Earned, Rule, Standing, Terms};
-use salve_core::event::{Actor, Draft, Event};
+use salve_core::event::{Actor, Draft, Event, RuleEvent};
 
 use super::answer::{refuse_agents, speaker};
 use super::events::visible;
@@ -71,7 +71,7 @@ fn accept(which: &Which, out: &Output) -> Result<Exit, CliError> {
     if !out.json() {
         evidence(&mut out.stdout(), rule)?;
     }
-    say(which, &store, Event::RuleAccepted(rule.key))?;
+    say(which, &store, Event::Rule(RuleEvent::Accepted(rule.key)))?;
     told(
         rule,
         out,
@@ -88,7 +88,7 @@ fn withdraw(which: &Which, out: &Output) -> Result<Exit, CliError> {
         let id = rule.key.short();
         return Err(CliError::failed(format!("rule {id} is not accepted")).hint("salve rules"));
     }
-    say(which, &store, Event::RuleWithdrawn(rule.key))?;
+    say(which, &store, Event::Rule(RuleEvent::Withdrawn(rule.key)))?;
     told(rule, out, "withdrawn; the command asks again".to_owned())
 }
 

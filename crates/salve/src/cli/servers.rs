@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::event::{Draft, Event, ServerOrder};
+use salve_core::event::{Draft, Event, ServerEvent, ServerOrder};
 use salve_core::repair::{Server, ServerState, servers};
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args, order: ServerOrder, out: &Output) -> Result<Exit,
         }
         (ServerOrder::Start | ServerOrder::Stop | ServerOrder::Restart, _) => {}
     }
-    let event = Event::ServerOrdered { server: scrubber.scrub(&name), order };
+    let event = Event::Server(ServerEvent::Ordered { server: scrubber.scrub(&name), order });
     let by = project::speaker(&scrubber);
     let draft = Draft { at: Timestamp::now(), by, incident: None, event };
     let after = journal.append(draft)?.seq;
@@ -113,13 +113,19 @@ fn wait(
         }
         for entry in follower.next(left)? {
             match (order, &entry.event) {
-                (ServerOrder::Stop, Event::ServerStopped { server, .. }) if *server == name => {
+                (ServerOrder::Stop, Event::Server(ServerEvent::Stopped { server, .. }))
+                    if *server == name =>
+                {
                     return Ok(Some("stopped"));
                 }
-                (ServerOrder::Start, Event::ServerStarted { server, .. }) if *server == name => {
+                (ServerOrder::Start, Event::Server(ServerEvent::Started { server, .. }))
+                    if *server == name =>
+                {
                     return Ok(Some("started"));
                 }
-                (ServerOrder::Restart, Event::ServerStarted { server, .. }) if *server == name => {
+                (ServerOrder::Restart, Event::Server(ServerEvent::Started { server, .. }))
+                    if *server == name =>
+                {
                     return Ok(Some("restarted"));
                 }
                 _ => {}

@@ -252,8 +252,8 @@ mod tests {
     use jiff::ToSpan;
     use salve_core::class::Class;
     use salve_core::event::{
-        Acted, Actor, AtALoss, Draft, Event, Limits, Mode, OnFailure, Policy, Process, Repeat,
-        Subject, Symptom,
+        Acted, Actor, AtALoss, Draft, Event, IncidentEvent, Limits, Mode, OnFailure, Policy,
+        Process, Repeat, Subject, Symptom,
     };
     use salve_core::id::{IncidentId, Signature};
     use salve_core::incident::{Awaited, Move};
@@ -293,7 +293,11 @@ mod tests {
             tree: None,
             acted: Acted::No,
         };
-        Event::Opened { subject, policy: Box::new(policy), symptom: Box::new(symptom) }
+        Event::Incident(IncidentEvent::Opened {
+            subject,
+            policy: Box::new(policy),
+            symptom: Box::new(symptom),
+        })
     }
 
     /// Opens an incident and lets its owner run until a person is waited for.
@@ -305,14 +309,17 @@ mod tests {
             store.journal().append(Draft { at, by, incident: Some(id), event }).unwrap();
         };
         write(opening());
-        write(Event::Claimed { instead_of: None });
+        write(Event::Incident(IncidentEvent::Claimed { instead_of: None }));
         loop {
             let entries = store.journal().read(0, &Filter::incident(id), usize::MAX).unwrap();
             match Incident::replay(&entries).unwrap().next(&me, at + 1.hour()) {
                 Move::Write(event) => write(event),
-                Move::Choose => write(Event::NothingLeft {}),
+                Move::Choose => write(Event::Incident(IncidentEvent::NothingLeft {})),
                 Move::Wait { on: Awaited::Effect(effect), .. } => {
-                    write(Event::Finished { effect, report: salve_core::event::Report::Done });
+                    write(Event::Incident(IncidentEvent::Finished {
+                        effect,
+                        report: salve_core::event::Report::Done,
+                    }));
                 }
                 Move::Wait { on: Awaited::Person(_), .. } => return id,
                 other => panic!("{other:?}"),

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use jiff::Timestamp;
-use salve_core::event::{Draft, Event};
+use salve_core::event::{Draft, Event, NoteEvent};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase};
 use serde::Serialize;
@@ -122,7 +122,7 @@ fn note(store: &Store, id: IncidentId, args: &Args, done: &Restored) -> Result<(
         at: Timestamp::now(),
         by: speaker(&scrubber),
         incident: Some(id),
-        event: Event::Noted { text: scrubber.scrub(&text) },
+        event: Event::Note(NoteEvent::Noted { text: scrubber.scrub(&text) }),
     })?;
     Ok(())
 }
@@ -236,7 +236,9 @@ mod tests {
         note(&store, id, &args(None, false, false), &done).unwrap();
         let entries = store.journal().tail(&Filter::incident(id), 1).unwrap();
         assert!(matches!(&entries[0].by, Actor::Person { .. } | Actor::Agent { .. }));
-        let Event::Noted { text } = &entries[0].event else { panic!("{entries:?}") };
+        let Event::Note(NoteEvent::Noted { text }) = &entries[0].event else {
+            panic!("{entries:?}")
+        };
         let want = format!("undid the repair: 1 file; the state before is in {}", name.to_ref());
         assert_eq!(text.as_str(), want);
     }

@@ -11,7 +11,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, Digest, Draft, Event, Process};
+use salve_core::event::{Actor, ConfigEvent, Digest, Draft, Event, Process};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::widen::{Ruling, Standing};
 
@@ -199,7 +199,7 @@ impl<'s> Live<'s> {
         loop {
             self.reload(at)?;
             let rules = rules::rules(&self.current.files, &self.scrubber);
-            if let Some(number) = self.append(Event::ConfigGuarded { rules }, at)? {
+            if let Some(number) = self.append(Event::Config(ConfigEvent::Guarded { rules }), at)? {
                 return Ok(number);
             }
         }
@@ -217,7 +217,7 @@ impl<'s> Live<'s> {
     /// Lets go of the guards whose agents have ended; tells whether nobody came in between.
     fn release(&mut self, at: Timestamp) -> Result<bool, StoreError> {
         while let Some(&guard) = self.ended.last() {
-            if self.append(Event::ConfigReleased { guard }, at)?.is_none() {
+            if self.append(Event::Config(ConfigEvent::Released { guard }), at)?.is_none() {
                 return Ok(false);
             }
             self.ended.pop();
@@ -242,7 +242,7 @@ impl<'s> Live<'s> {
                 Reload::Unchanged | Reload::Changed(_) => return Err(LiveError::NothingWaits),
             }
             let by = Actor::Person { name: person.clone() };
-            let event = Event::ConfigAccepted { digest };
+            let event = Event::Config(ConfigEvent::Accepted { digest });
             if self.append_by(by, event, at)?.is_some() {
                 return Ok(self.reload(at)?);
             }
@@ -255,7 +255,7 @@ impl<'s> Live<'s> {
         let settled = self.standing.waiting().is_none() && (known || changes.is_empty());
         if !settled {
             let (digest, changes) = (new.content, changes.clone());
-            let event = Event::ConfigChanged { digest, changes };
+            let event = Event::Config(ConfigEvent::Changed { digest, changes });
             if self.append(event, at)?.is_none() {
                 return Ok(None);
             }
@@ -278,7 +278,7 @@ impl<'s> Live<'s> {
             let stricter = stricter.iter().map(|line| format!("holds now: {line}"));
             let stricter = stricter.map(|line| self.scrubber.scrub(&line));
             let changes = changes.iter().cloned().chain(stricter).collect();
-            let event = Event::ConfigPending { digest, changes, rules };
+            let event = Event::Config(ConfigEvent::Pending { digest, changes, rules });
             if self.append(event, at)?.is_none() {
                 return Ok(None);
             }
@@ -290,7 +290,8 @@ impl<'s> Live<'s> {
     fn reject(&mut self, error: LoadError, at: Timestamp) -> Result<Reload, StoreError> {
         let reason = error.to_string();
         if self.refused.as_ref() != Some(&reason) {
-            let event = Event::ConfigRejected { reason: self.scrubber.scrub(&reason) };
+            let event =
+                Event::Config(ConfigEvent::Rejected { reason: self.scrubber.scrub(&reason) });
             let by = Actor::Salve(self.process.clone());
             self.journal.append(Draft { at, by, incident: None, event })?;
             self.refused = Some(reason);

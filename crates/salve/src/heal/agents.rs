@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::class::Class;
-use salve_core::event::{Actor, Amounts, Event, Process, Resource};
+use salve_core::event::{Actor, Amounts, Event, IncidentEvent, Process, Resource, SessionEvent};
 use salve_core::id::IncidentId;
 use salve_core::incident::Run as Effecting;
 use salve_core::repair::agent_title;
@@ -155,13 +155,13 @@ impl Agents<'_> {
         let held = (&mut self.live, &self.project);
         match hire(held, care, (profile, task, now), scrubber, on)? {
             Ok(hired) => {
-                let launched = Event::AgentLaunched {
+                let launched = Event::Incident(IncidentEvent::AgentLaunched {
                     effect: effect.effect,
                     process: hired.process().clone(),
                     agent: scrubber.scrub(&task.agent),
                     model: task.model.as_ref().map(|model| scrubber.scrub(model)),
                     limit_ms: millis(task.bounds.wall.saturating_add(ENDING)),
-                };
+                });
                 let (name, guard) = (task.agent.clone(), hired.guard);
                 let minder = Minder { hired, name, incident, effect, guard };
                 Ok(Launched::Works(Box::new(minder), launched))
@@ -205,8 +205,10 @@ fn sessions(store: &Store, scrubber: &Scrubber) -> Result<Vec<(Process, Actor)>,
     let mut there: Vec<(&Process, &Actor)> = Vec::new();
     for entry in &told {
         match &entry.event {
-            Event::AgentAttached { process } => there.push((process, &entry.by)),
-            Event::AgentDetached { process } => there.retain(|(known, _)| *known != process),
+            Event::Session(SessionEvent::Attached { process }) => there.push((process, &entry.by)),
+            Event::Session(SessionEvent::Detached { process }) => {
+                there.retain(|(known, _)| *known != process)
+            }
             _ => {}
         }
     }

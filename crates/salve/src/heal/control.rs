@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::control::{self, Below, Control, News, Said, Word};
-use salve_core::event::{Actor, Draft, Entry, Event, Order};
+use salve_core::event::{Actor, ConfigEvent, Draft, Entry, Event, IncidentEvent, Order};
 use salve_core::incident::{Incident, Phase};
 use salve_core::repair::{Tale, who};
 use salve_core::scrub::{Scrubbed, Scrubber};
@@ -213,8 +213,12 @@ impl Watch {
     /// Gives an order to the project and to every incident and loop that takes it.
     fn order(&self, store: &Store, order: Order, by: &Actor) -> Result<(), ControlError> {
         let at = Timestamp::now();
-        let draft =
-            |incident| Draft { at, by: by.clone(), incident, event: Event::Ordered { order } };
+        let draft = |incident| Draft {
+            at,
+            by: by.clone(),
+            incident,
+            event: Event::Incident(IncidentEvent::Ordered { order }),
+        };
         let mut drafts = vec![draft(None)];
         for entries in open(store)? {
             let Ok(mut incident) = Incident::replay(&entries) else { continue };
@@ -282,8 +286,12 @@ pub fn pause(store: &Store) -> Result<Option<Actor>, StoreError> {
     let told = store.journal().tail(&Filter::default().kind("ordered"), LOOKED_BACK)?;
     for entry in told.into_iter().rev().filter(|entry| entry.incident.is_none()) {
         match entry.event {
-            Event::Ordered { order: Order::Pause } => return Ok(Some(entry.by)),
-            Event::Ordered { order: Order::Resume } if entry.by.person().is_some() => {
+            Event::Incident(IncidentEvent::Ordered { order: Order::Pause }) => {
+                return Ok(Some(entry.by));
+            }
+            Event::Incident(IncidentEvent::Ordered { order: Order::Resume })
+                if entry.by.person().is_some() =>
+            {
                 return Ok(None);
             }
             _ => {}
@@ -318,10 +326,12 @@ fn may_be_agents(store: &Store, (from, to): (Timestamp, Timestamp)) -> Result<bo
     let kinds = ["config_guarded", "config_released"].map(str::to_owned).to_vec();
     let told = store.journal().tail(&Filter { kinds, ..Filter::default() }, LOOKED_BACK)?;
     let end_of = |guard: u64| {
-        let ended = |entry: &&Entry| entry.event == Event::ConfigReleased { guard };
+        let ended = |entry: &&Entry| entry.event == Event::Config(ConfigEvent::Released { guard });
         told.iter().find(ended).map(|entry| entry.at)
     };
-    let guards = told.iter().filter(|entry| matches!(entry.event, Event::ConfigGuarded { .. }));
+    let guards = told
+        .iter()
+        .filter(|entry| matches!(entry.event, Event::Config(ConfigEvent::Guarded { .. })));
     Ok(guards.into_iter().any(|guard| {
         // One that died with its Salve may have worked until the next one found out.
         let end = end_of(guard.seq).and_then(|end| end.saturating_add(SLACK).ok());

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use salve_core::earned::{Earned, Rule, Standing, Terms};
-use salve_core::event::{Entry, Event, RemedyKind, RuleKey, Verdict};
+use salve_core::event::{Entry, Event, IncidentEvent, RemedyKind, RuleKey, Verdict};
 use salve_core::gate::{self, Case, DEFAULT_TIMEOUT_SECONDS, Place, Request};
 use salve_core::id::{IncidentId, Signature};
 use salve_core::scrub::{Scrubbed, Scrubber};
@@ -47,7 +47,9 @@ pub fn load(journal: Journal<'_>) -> Result<Earned, StoreError> {
 /// Returns the command that an entry is about, with its incident.
 fn command(entry: &Entry) -> Option<(IncidentId, salve_core::event::Digest)> {
     match &entry.event {
-        Event::Judged { remedy, .. } if remedy.kind == RemedyKind::Command => {
+        Event::Incident(IncidentEvent::Judged { remedy, .. })
+            if remedy.kind == RemedyKind::Command =>
+        {
             Some((entry.incident?, remedy.digest))
         }
         _ => None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Actor, Draft, Entry, Event, LoopId, Order, Repeat, Subject, SubjectKind, Turn,
+    Actor, Draft, Entry, Event, LoopEvent, LoopId, Order, Repeat, Subject, SubjectKind, Turn,
 };
 use salve_core::iteration::Loop;
 use salve_core::scrub::Scrubber;
@@ -60,7 +60,7 @@ pub struct Recovery {
 pub fn known(store: &Store) -> Result<Vec<Loop>, StoreError> {
     let entries = store.journal().read(0, &Filter::default().kind("loop"), usize::MAX)?;
     let name = |entry: &Entry| match &entry.event {
-        Event::Loop { id, .. } => Some(id.clone()),
+        Event::Loop(LoopEvent::Turned { id, .. }) => Some(id.clone()),
         _ => None,
     };
     let ids: BTreeSet<LoopId> = entries.iter().filter_map(name).collect();
@@ -70,7 +70,8 @@ pub fn known(store: &Store) -> Result<Vec<Loop>, StoreError> {
 /// Returns an order to a loop as an entry of the journal, if the loop takes it.
 pub fn ordered(of: &Loop, order: Order, by: &Actor) -> Option<Draft> {
     let what = Turn::Ordered { order };
-    let event = Event::Loop { id: of.id().clone(), iteration: of.iteration(), what };
+    let event =
+        Event::Loop(LoopEvent::Turned { id: of.id().clone(), iteration: of.iteration(), what });
     let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: None, event };
     let tried = of.clone().step(&draft.clone().at_seq(of.last_seq().saturating_add(1)));
     tried.is_ok().then_some(draft)

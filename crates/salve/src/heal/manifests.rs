@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use salve_core::event::{Digest, Event, SeenFile};
+use salve_core::event::{Digest, Event, LoopEvent, SeenFile};
 use salve_core::recovery::is_manifest;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
@@ -43,7 +43,7 @@ pub fn changed(
     let now = look(root, &desk.scrubber);
     let kept = desk.store.journal().read(since, &Filter::default().kind("manifests_seen"), MANY)?;
     let before = kept.into_iter().find_map(|entry| match entry.event {
-        Event::ManifestsSeen { name: of, files } if of == *name => Some(files),
+        Event::Loop(LoopEvent::ManifestsSeen { name: of, files }) if of == *name => Some(files),
         _ => None,
     });
     match before {
@@ -51,7 +51,7 @@ pub fn changed(
         None => {
             let file = |(path, digest)| SeenFile { path, digest };
             let files = now.into_iter().map(file).collect();
-            desk.note(vec![Event::ManifestsSeen { name: name.clone(), files }])?;
+            desk.note(vec![Event::Loop(LoopEvent::ManifestsSeen { name: name.clone(), files })])?;
             Ok(Vec::new())
         }
     }

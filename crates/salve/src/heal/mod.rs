@@ -37,7 +37,8 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{
-    Actor, Digest, Draft, Entry, Event, Order, Outcome, Policy, Process, Proof, Subject, Symptom,
+    Actor, Digest, Draft, Entry, Event, IncidentEvent, MemoryEvent, Order, Outcome, Policy,
+    Process, Proof, Subject, Symptom,
 };
 use salve_core::fingerprint::Fingerprint;
 use salve_core::id::IncidentId;
@@ -132,7 +133,12 @@ impl<'s> Desk<'s> {
         opening: Opening,
         before: Vec<Event>,
     ) -> Result<(Incident, Vec<Entry>), DeskError> {
-        self.begin(id, opening, before, Event::Claimed { instead_of: None })
+        self.begin(
+            id,
+            opening,
+            before,
+            Event::Incident(IncidentEvent::Claimed { instead_of: None }),
+        )
     }
 
     /// Puts an incident on record that nobody will work on.
@@ -142,7 +148,12 @@ impl<'s> Desk<'s> {
         opening: Opening,
         before: Vec<Event>,
     ) -> Result<(Incident, Vec<Entry>), DeskError> {
-        self.begin(id, opening, before, Event::Ended { outcome: Outcome::Aborted })
+        self.begin(
+            id,
+            opening,
+            before,
+            Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted }),
+        )
     }
 
     fn begin(
@@ -152,19 +163,22 @@ impl<'s> Desk<'s> {
         before: Vec<Event>,
         then: Event,
     ) -> Result<(Incident, Vec<Entry>), DeskError> {
-        let opened =
-            Event::Opened { subject, policy: Box::new(policy), symptom: Box::new(symptom) };
+        let opened = Event::Incident(IncidentEvent::Opened {
+            subject,
+            policy: Box::new(policy),
+            symptom: Box::new(symptom),
+        });
         let mut drafts: Vec<Draft> =
             before.into_iter().map(|event| self.draft(None, event)).collect();
         let pause = match &then {
-            Event::Claimed { .. } => control::pause(self.store)?,
+            Event::Incident(IncidentEvent::Claimed { .. }) => control::pause(self.store)?,
             // Nobody will work on it.
             _ => None,
         };
         drafts.extend([opened, then].map(|event| self.draft(Some(id), event)));
         drafts.extend(pause.map(|by| Draft {
             by,
-            ..self.draft(Some(id), Event::Ordered { order: Order::Pause })
+            ..self.draft(Some(id), Event::Incident(IncidentEvent::Ordered { order: Order::Pause }))
         }));
         let entries = self.store.journal().append_all(drafts)?;
         let own: Vec<Entry> =
@@ -228,7 +242,10 @@ impl<'s> Desk<'s> {
 
     /// Returns what the incident has us write once these drafts stand in the journal.
     fn follows(&self, incident: &Incident, drafts: &[Draft]) -> Option<Draft> {
-        if drafts.iter().any(|draft| matches!(draft.event, Event::Claimed { .. })) {
+        if drafts
+            .iter()
+            .any(|draft| matches!(draft.event, Event::Incident(IncidentEvent::Claimed { .. })))
+        {
             // Whoever takes it over looks first at what was due: this may be another machine.
             return None;
         }
@@ -289,7 +306,11 @@ impl<'s> Desk<'s> {
             user.memory().learn(&failure, &known, &outcome)?;
         }
         let signature = failure.signature;
-        let learned = Event::Learned { signature, remedy: lesson.digest, proof: lesson.proof };
+        let learned = Event::Memory(MemoryEvent::Learned {
+            signature,
+            remedy: lesson.digest,
+            proof: lesson.proof,
+        });
         self.note(vec![learned]).map(drop)
     }
 
@@ -305,7 +326,9 @@ pub fn unfinished(store: &Store, subject: &Subject) -> Result<Vec<Incident>, Sto
     let openings = journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)?;
     let mut open = Vec::new();
     for opening in openings {
-        let Event::Opened { subject: of, .. } = &opening.event else { continue };
+        let Event::Incident(IncidentEvent::Opened { subject: of, .. }) = &opening.event else {
+            continue;
+        };
         let Some(id) = opening.incident.filter(|_| of == subject) else { continue };
         let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
         match Incident::replay(&entries) {
@@ -393,7 +416,8 @@ pub struct Opening {
 mod tests {
     use salve_core::class::Class;
     use salve_core::event::{
-        Acted, AtALoss, Effect, Exit, Limits, Mode, OnFailure, Repeat, Report, SubjectKind,
+        Acted, AtALoss, Effect, Exit, Limits, Mode, OnFailure, Repeat, Report, ServerEvent,
+        SubjectKind,
     };
     use salve_core::id::Signature;
     use salve_core::scrub::Key;
@@ -456,7 +480,7 @@ mod tests {
 
     fn judged() -> Event {
         let Offer { candidate, judgement, .. } = shelf::resort(shelf::What::Again, "restart");
-        Event::Judged { remedy: Box::new(candidate.remedy), judgement }
+        Event::Incident(IncidentEvent::Judged { remedy: Box::new(candidate.remedy), judgement })
     }
 
     #[test]
@@ -471,9 +495,12 @@ mod tests {
             panic!("{first:?}")
         };
         let failed = Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom())) };
-        let stopped =
-            Event::ServerStopped { server: Scrubbed::literal("web"), exit: Exit::Code(1) };
-        let crash = [stopped, Event::Finished { effect: 1, report: failed }];
+        let stopped = Event::Server(ServerEvent::Stopped {
+            server: Scrubbed::literal("web"),
+            exit: Exit::Code(1),
+        });
+        let crash =
+            [stopped, Event::Incident(IncidentEvent::Finished { effect: 1, report: failed })];
         assert!(desk.will_choose(&incident, &[]).is_none(), "it is being verified");
         assert!(desk.will_choose(&incident, &crash).is_some());
         assert!(matches!(incident.phase(), Phase::Doing { .. }), "nothing has happened yet");

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use salve_core::earned::Terms;
 use salve_core::event::{
-    Authority, Digest, Effect, Event, Judgement, Mode, Origin, Remedy, RemedyKind, Repeat, Undo,
-    Verdict,
+    Authority, Digest, Effect, Event, IncidentEvent, Judgement, Mode, Origin, Remedy, RemedyKind,
+    Repeat, Undo, Verdict,
 };
 use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, Policy, Request, State};
 use salve_core::id::Signature;
@@ -310,7 +310,9 @@ impl<'a> Shelf<'a> {
         };
         let judgement = self.unless_held(allowed, commands.iter().map(String::as_str));
         let is_back = judgement.verdict != Verdict::Allow;
-        is_back.then(|| Event::Judged { remedy: Box::new(remedy.clone()), judgement })
+        is_back.then(|| {
+            Event::Incident(IncidentEvent::Judged { remedy: Box::new(remedy.clone()), judgement })
+        })
     }
 
     /// Returns a judgement as it is where the sandbox can hold these commands; where it cannot, a

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use salve_core::event::{Entry, Event};
+use salve_core::event::{Entry, Event, IncidentEvent, TeamEvent};
 use salve_core::id::IncidentId;
 use salve_core::team::KINDS;
 
@@ -64,7 +64,9 @@ fn news(entries: &[Entry]) -> Option<News> {
     let opened = entries.iter().any(|entry| {
         matches!(
             entry.event,
-            Event::Opened { .. } | Event::IssueReported { .. } | Event::FixWanted { .. }
+            Event::Incident(IncidentEvent::Opened { .. })
+                | Event::Team(TeamEvent::IssueReported { .. })
+                | Event::Team(TeamEvent::FixWanted { .. })
         )
     });
     let is_teams = |entry: &Entry| KINDS.contains(&entry.event.kind());

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, Draft, Entry, Event, Process, SubjectKind};
+use salve_core::event::{
+    Actor, Draft, Entry, Event, IncidentEvent, Process, SessionEvent, SubjectKind,
+};
 use salve_core::id::IncidentId;
 use salve_core::repair::{self, NoTask, Reported, Scene, Server, Story, Tale, Task};
 use salve_core::scrub::{Scrubbed, Scrubber};
@@ -163,9 +165,9 @@ impl Room {
         let (event, name, attached) = match (present, self.attached.take()) {
             (true, None) => {
                 let name = self.client.clone().unwrap_or_default();
-                (Event::AgentAttached { process }, name.clone(), Some(name))
+                (Event::Session(SessionEvent::Attached { process }), name.clone(), Some(name))
             }
-            (false, Some(name)) => (Event::AgentDetached { process }, name, None),
+            (false, Some(name)) => (Event::Session(SessionEvent::Detached { process }), name, None),
             (_, attached) => {
                 self.attached = attached;
                 return;
@@ -288,7 +290,7 @@ impl Room {
         let Some(store) = self.store()? else { return Ok(Vec::new()) };
         let opened = store.journal().tail(&Filter::default().kind("opened"), RECENT)?;
         let found = opened.iter().rev().filter_map(|entry| match (&entry.event, entry.incident) {
-            (Event::Opened { subject, .. }, Some(id)) => {
+            (Event::Incident(IncidentEvent::Opened { subject, .. }), Some(id)) => {
                 Some((id, subject.kind, subject.name.to_string()))
             }
             (_, _) => None,
@@ -329,7 +331,9 @@ impl Room {
         let journal = store.journal();
         let mut view = View::default();
         for opened in journal.tail(&Filter::default().kind("opened"), RECENT)?.iter().rev() {
-            let (Event::Opened { subject, .. }, Some(id)) = (&opened.event, opened.incident) else {
+            let (Event::Incident(IncidentEvent::Opened { subject, .. }), Some(id)) =
+                (&opened.event, opened.incident)
+            else {
                 continue;
             };
             if subject.kind != SubjectKind::Server {

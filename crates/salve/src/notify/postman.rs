@@ -6,7 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Actor, Channel, Delivery, Draft, Entry, Event, Notified, Process};
+use salve_core::event::{
+    Actor, Channel, Delivery, Draft, Entry, Event, NoteEvent, Notified, Process,
+};
 use salve_core::notify::{After, Answer, Message, Moment, after, banner, message_id};
 use salve_core::repair::{self, Tale};
 use salve_core::scrub::Scrubber;
@@ -123,7 +125,11 @@ impl Postman {
         let Ok(records) = self.store.journal().read(0, &filter, usize::MAX) else { return };
         let mut last = BTreeMap::new();
         for record in &records {
-            if let Event::Notified(Notified { entry, via: Channel::Webhook, state }) = &record.event
+            if let Event::Note(NoteEvent::Notified(Notified {
+                entry,
+                via: Channel::Webhook,
+                state,
+            })) = &record.event
             {
                 last.insert(*entry, (state, &record.by));
             }
@@ -236,7 +242,9 @@ impl Postman {
         let journal = self.store.journal();
         let records = journal.read(0, &filter, usize::MAX).unwrap_or_default();
         let shown = records.iter().filter_map(|record| match &record.event {
-            Event::Notified(Notified { entry, via: Channel::Desktop, .. }) => Some(*entry),
+            Event::Note(NoteEvent::Notified(Notified { entry, via: Channel::Desktop, .. })) => {
+                Some(*entry)
+            }
             _ => None,
         });
         let is_like = |number: u64| {
@@ -345,7 +353,7 @@ impl Postman {
     }
 
     fn write(&self, entry: u64, via: Channel, state: Delivery) {
-        let event = Event::Notified(Notified { entry, via, state });
+        let event = Event::Note(NoteEvent::Notified(Notified { entry, via, state }));
         let by = Actor::Salve(self.me.clone());
         let draft = Draft { at: Timestamp::now(), by, incident: None, event };
         // What cannot be kept is at worst told twice, under the same id.

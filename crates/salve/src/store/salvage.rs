@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use salve_core::event::{Actor, Draft, Entry, Event};
+use salve_core::event::{Actor, Draft, Entry, Event, NoteEvent};
 use salve_core::scrub::Scrubbed;
 
 use super::error::StoreError;
@@ -134,7 +134,7 @@ fn build(
         let last = last_seq(&tx)?;
         let lost = last.saturating_sub(kept);
         let name = aside.file_name().unwrap_or_default().to_string_lossy();
-        let event = Event::StoreSalvaged { kept, aside: scrubber().scrub(&name) };
+        let event = Event::Note(NoteEvent::StoreSalvaged { kept, aside: scrubber().scrub(&name) });
         sign(&tx, last + 1, event)?;
         tx.commit()?;
         Ok(Mended { kept, lost, aside: Some(aside.to_path_buf()) })
@@ -158,7 +158,7 @@ pub(super) fn restore(conn: &Connection, project: &Project) -> rusqlite::Result<
     }
     let text = Scrubbed::literal("entries missing from the store were restored from events.jsonl");
     let next = last_seq(&tx)? + 1;
-    sign(&tx, next, Event::Noted { text })?;
+    sign(&tx, next, Event::Note(NoteEvent::Noted { text }))?;
     tx.commit()?;
     Ok(Some(Mended { kept, lost: 0, aside: None }))
 }
@@ -170,7 +170,7 @@ pub(super) fn write_out(conn: &Connection, to: &Path) -> rusqlite::Result<()> {
     let tx = Transaction::new_unchecked(&fresh, TransactionBehavior::Immediate)?;
     let text = Scrubbed::literal("the store was removed while it was in use, and is back");
     let next = last_seq(&tx)? + 1;
-    sign(&tx, next, Event::Noted { text })?;
+    sign(&tx, next, Event::Note(NoteEvent::Noted { text }))?;
     tx.commit()
 }
 

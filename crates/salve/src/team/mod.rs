@@ -10,7 +10,7 @@ mod view;
 pub use view::{Open, OpenIncident, OpenIssue, OpenProposal, open};
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, Draft, Entry, Event, Settled, SubjectKind};
+use salve_core::event::{Actor, Draft, Entry, Event, Settled, SubjectKind, TeamEvent};
 use salve_core::id::{IncidentId, IssueId};
 use salve_core::incident::{Incident, Phase};
 use salve_core::scrub::Scrubber;
@@ -122,7 +122,7 @@ pub fn report(
     let event = accept::issue(id, raw, checks, scrubber)?;
     say(store, by, |team| {
         let alike = team.open().find(|known| {
-            matches!(&event, Event::IssueReported { text, check, files, auto_fix, .. }
+            matches!(&event, Event::Team(TeamEvent::IssueReported { text, check, files, auto_fix, .. })
                 if (text, check, files, *auto_fix)
                     == (&known.text, &known.check, &known.files, known.auto_fix))
         });
@@ -155,7 +155,8 @@ pub fn propose(
             return Err(Refused::TooMany(made).into());
         }
         let (incident, issue) = address(about);
-        let event = Event::FixProposed { issue, fix: fix.clone(), why: why.clone() };
+        let event =
+            Event::Team(TeamEvent::FixProposed { issue, fix: fix.clone(), why: why.clone() });
         Ok((about, Some((incident, event))))
     })
 }
@@ -175,7 +176,10 @@ pub fn want(
             return Err(Refused::TooMany(asked).into());
         }
         let (incident, issue) = address(about);
-        Ok((about, Some((incident, Event::FixWanted { issue, note: note.clone() }))))
+        Ok((
+            about,
+            Some((incident, Event::Team(TeamEvent::FixWanted { issue, note: note.clone() }))),
+        ))
     })
 }
 
@@ -193,7 +197,7 @@ pub fn settle(
     say(store, by, |team| match find(store, team, given, scrubber)? {
         About::Issue(issue) => {
             let how = Settled::Said { note: note.clone() };
-            Ok((issue, Some((None, Event::IssueSettled { issue, how }))))
+            Ok((issue, Some((None, Event::Team(TeamEvent::IssueSettled { issue, how })))))
         }
         About::Incident(_) => Err(unknown(given, scrubber)),
     })

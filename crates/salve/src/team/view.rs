@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use salve_core::class::Class;
-use salve_core::event::{Event, FixKind};
+use salve_core::event::{Event, FixKind, IncidentEvent};
 use salve_core::id::{IncidentId, IssueId};
 use salve_core::repair::{self, Tale, evidence_path, who};
 use salve_core::scrub::Scrubbed;
@@ -105,7 +105,11 @@ pub fn open(store: &Store) -> Result<Open, StoreError> {
     let journal = store.journal();
     let mut incidents = Vec::new();
     for opened in journal.tail(&Filter::default().kind("opened"), RECENT)?.iter().rev() {
-        let (Event::Opened { .. }, Some(id)) = (&opened.event, opened.incident) else { continue };
+        let (Event::Incident(IncidentEvent::Opened { .. }), Some(id)) =
+            (&opened.event, opened.incident)
+        else {
+            continue;
+        };
         let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
         // An incident that a newer Salve opened is that Salve's to tell about.
         let Ok(tale) = Tale::of(&entries) else { continue };

@@ -1,6 +1,6 @@
 //! Agents that listen through `salve mcp` repair servers under the care of `salve dev`.
 
-use salve_core::event::{Event, Outcome, Proof, Question};
+use salve_core::event::{Event, IncidentEvent, Outcome, Proof, Question};
 use salve_core::incident::Phase;
 use serde_json::{Value, json};
 
@@ -313,7 +313,7 @@ fn a_person_calls_a_repair_off_while_an_agent_is_waited_for() {
     run.until("aborted");
     assert_eq!(bench.read("app.sh"), BROKEN, "what was unproven is undone");
     let ordered = bench.kind("ordered");
-    assert!(matches!(ordered[0].event, Event::Ordered { .. }));
+    assert!(matches!(ordered[0].event, Event::Incident(IncidentEvent::Ordered { .. })));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Agents that `salve dev` starts itself, played by scripts that print what the real ones print.
 
-use salve_core::event::{Amounts, Event, Outcome, Proof, Report, Resource};
+use salve_core::event::{Amounts, Event, IncidentEvent, Outcome, Proof, Report, Resource};
 use salve_core::incident::Phase;
 use serde_json::json;
 
@@ -290,11 +290,12 @@ fn an_agent_that_cannot_work_or_is_not_there_says_why_and_the_server_is_restarte
     assert!(said.contains("Not logged in") && said.contains("log the agent in"), "{said}");
     run.until("failed_requires_human");
     let reports = bench.kind("finished");
-    assert!(
-        reports.iter().any(|entry| {
-            matches!(entry.event, Event::Finished { report: Report::NoAgent, .. })
-        })
-    );
+    assert!(reports.iter().any(|entry| {
+        matches!(
+            entry.event,
+            Event::Incident(IncidentEvent::Finished { report: Report::NoAgent, .. })
+        )
+    }));
 
     let bench = Bench::with_own("command", "");
     bench.project.write(

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
 use salve::store::{Filter, Store};
-use salve_core::event::{Entry, Event};
+use salve_core::event::{Entry, Event, IncidentEvent};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
 use serde_json::Value;
@@ -168,7 +168,9 @@ impl Bench {
     /// Returns the agents that were started.
     pub(crate) fn launched(&self) -> Vec<u32> {
         let launched = self.kind("agent_launched").into_iter().filter_map(|entry| {
-            let Event::AgentLaunched { process, .. } = entry.event else { return None };
+            let Event::Incident(IncidentEvent::AgentLaunched { process, .. }) = entry.event else {
+                return None;
+            };
             Some(process.pid)
         });
         launched.collect()

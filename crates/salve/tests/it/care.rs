@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use salve::store::{Filter, Store};
 use salve_core::class::Class;
 use salve_core::event::{
-    Acted, Actor, Digest, Draft, Effect, Entry, Event, Exit, Judgement, Mode, Origin, Policy,
-    Process, Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind, Symptom, Undo, Verdict,
+    Acted, Actor, Digest, Draft, Effect, Entry, Event, Exit, IncidentEvent, Judgement, Mode,
+    Origin, Policy, Process, Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind, Symptom,
+    Undo, Verdict,
 };
 use salve_core::id::{IncidentId, Signature};
 use salve_core::incident::{Incident, Move};
@@ -39,7 +40,7 @@ impl Care {
         let me = Process { pid: 1, started: 1, host: Scrubbed::literal("elsewhere") };
         let care = Self { store, id, me };
         care.write(opening(subject));
-        care.write(Event::Claimed { instead_of: None });
+        care.write(Event::Incident(IncidentEvent::Claimed { instead_of: None }));
         care
     }
 
@@ -77,7 +78,7 @@ impl Care {
         };
         let (rule, reason) = (Scrubbed::literal("rule"), Scrubbed::literal("it is listed"));
         let judgement = Judgement { verdict, rule, reason };
-        self.write(Event::Judged { remedy: Box::new(remedy), judgement });
+        self.write(Event::Incident(IncidentEvent::Judged { remedy: Box::new(remedy), judgement }));
     }
 
     /// Lets the incident wait for an agent.
@@ -93,7 +94,9 @@ impl Care {
         let Move::Write(event) = self.incident().next(&self.me, Timestamp::now()) else {
             panic!("nothing is due: {:?}", self.incident().phase());
         };
-        let Event::Requested { effect, what } = event else { panic!("{event:?}") };
+        let Event::Incident(IncidentEvent::Requested { effect, what }) = event else {
+            panic!("{event:?}")
+        };
         self.write(event);
         match what {
             Effect::Apply { .. } | Effect::Measure | Effect::Verify => {}
@@ -101,7 +104,8 @@ impl Care {
             | Effect::RollBack(_)
             | Effect::Ask
             | Effect::Record
-            | Effect::Release => self.write(Event::Finished { effect, report: Report::Done }),
+            | Effect::Release => self
+                .write(Event::Incident(IncidentEvent::Finished { effect, report: Report::Done })),
         }
         what
     }
@@ -119,5 +123,9 @@ fn opening((kind, name): (SubjectKind, &'static str)) -> Event {
         tree: None,
         acted: Acted::No,
     };
-    Event::Opened { subject, policy: Box::new(policy), symptom: Box::new(symptom) }
+    Event::Incident(IncidentEvent::Opened {
+        subject,
+        policy: Box::new(policy),
+        symptom: Box::new(symptom),
+    })
 }

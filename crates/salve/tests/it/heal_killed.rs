@@ -2,7 +2,7 @@
 
 use std::process::Child;
 
-use salve_core::event::{Entry, Event, Outcome};
+use salve_core::event::{Entry, Event, IncidentEvent, Outcome};
 use salve_core::incident::{Incident, Phase};
 
 use crate::heal::Ward;
@@ -39,7 +39,9 @@ fn phases(ward: &Ward) -> Vec<Phase> {
     let store = salve::store::Store::open(&project).unwrap();
     let entries: Vec<Entry> =
         store.journal().read(0, &salve::store::Filter::default(), usize::MAX).unwrap();
-    let opened = entries.iter().filter(|entry| matches!(entry.event, Event::Opened { .. }));
+    let opened = entries
+        .iter()
+        .filter(|entry| matches!(entry.event, Event::Incident(IncidentEvent::Opened { .. })));
     let ids: Vec<_> = opened.filter_map(|entry| entry.incident).collect();
     let of = |id| entries.iter().filter(move |entry| entry.incident == Some(id));
     ids.into_iter().map(|id| Incident::replay(of(id)).unwrap().phase()).collect()

@@ -8,8 +8,9 @@ use salve::project::Project as Root;
 use salve::store::{Appended, Filter, Store, Unless};
 use salve_core::class::Class;
 use salve_core::event::{
-    Acted, Actor, Digest, Draft, Effect, Event, Judgement, Mode, Origin, Outcome, Process, Proof,
-    Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind, Symptom, Undo, Verdict,
+    Acted, Actor, Digest, Draft, Effect, Event, IncidentEvent, Judgement, Mode, Origin, Outcome,
+    Process, Proof, Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind, Symptom, Undo,
+    Verdict,
 };
 use salve_core::id::{IncidentId, Signature};
 use salve_core::incident::{Holder, Incident, Move, Phase, Run};
@@ -68,7 +69,11 @@ fn opening() -> Event {
         tree: None,
         acted: Acted::No,
     };
-    Event::Opened { subject, policy: Box::new(policy), symptom: Box::new(symptom) }
+    Event::Incident(IncidentEvent::Opened {
+        subject,
+        policy: Box::new(policy),
+        symptom: Box::new(symptom),
+    })
 }
 
 /// One process of Salve: it drives the incident until that is over, or until it dies.
@@ -92,7 +97,7 @@ impl Salve<'_> {
                     let rule = Scrubbed::literal("npm ci");
                     let reason = Scrubbed::literal("listed");
                     let judgement = Judgement { verdict: Verdict::Allow, rule, reason };
-                    Event::Judged { remedy: Box::new(remedy()), judgement }
+                    Event::Incident(IncidentEvent::Judged { remedy: Box::new(remedy()), judgement })
                 }
                 Move::NotMine => match incident.claim(&self.me, self.holder(&incident)) {
                     Ok(claim) => claim,
@@ -163,7 +168,10 @@ impl Salve<'_> {
             return false;
         }
         let incident = Incident::replay(&self.read()).unwrap();
-        self.write(incident, Event::Finished { effect: run.effect, report });
+        self.write(
+            incident,
+            Event::Incident(IncidentEvent::Finished { effect: run.effect, report }),
+        );
         true
     }
 }

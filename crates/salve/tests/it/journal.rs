@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use salve::project::Project as Root;
 use salve::store::{Filter, Store, parse_line};
-use salve_core::event::{Actor, Draft, Entry, Event};
+use salve_core::event::{Actor, Draft, Entry, Event, NoteEvent};
 use salve_core::scrub::Scrubbed;
 
 use crate::support::Project;
@@ -21,7 +21,12 @@ const DEADLINE: Duration = Duration::from_secs(60);
 fn draft(text: &str) -> Draft {
     let text = serde_json::from_value(text.into()).unwrap();
     let by = Actor::Person { name: Scrubbed::literal("ann") };
-    Draft { at: Timestamp::now(), by, incident: None, event: Event::Noted { text } }
+    Draft {
+        at: Timestamp::now(),
+        by,
+        incident: None,
+        event: Event::Note(NoteEvent::Noted { text }),
+    }
 }
 
 fn open(project: &Project) -> Store {
@@ -34,7 +39,7 @@ fn all(project: &Project) -> Vec<Entry> {
 
 fn text(entry: &Entry) -> String {
     match &entry.event {
-        Event::Noted { text } => text.to_string(),
+        Event::Note(NoteEvent::Noted { text }) => text.to_string(),
         other => panic!("{other:?} is no note"),
     }
 }

@@ -2,7 +2,7 @@
 //! ever nor forget its limits.
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Amounts, Entry, Event, Promise, RoleEnd, Turn};
+use salve_core::event::{Amounts, Entry, Event, LoopEvent, Promise, RoleEnd, Turn};
 use salve_core::scrub::Scrubber;
 
 use crate::loops::{PROMISE, Rounds};
@@ -14,9 +14,10 @@ fn ahead(entries: &[Entry], by: SignedDuration) -> Vec<Entry> {
     let later = |at: Timestamp| at.saturating_add(by).unwrap();
     let moved = |entry: &Entry| {
         let mut entry = Entry { at: later(entry.at), ..entry.clone() };
-        if let Event::Loop {
-            what: Turn::RoleEnded { end: RoleEnd::Away { until, .. }, .. }, ..
-        } = &mut entry.event
+        if let Event::Loop(LoopEvent::Turned {
+            what: Turn::RoleEnded { end: RoleEnd::Away { until, .. }, .. },
+            ..
+        }) = &mut entry.event
         {
             *until = later(*until);
         }
@@ -38,7 +39,7 @@ fn a_loop_that_was_parked_by_a_clock_ahead_goes_on_in_its_time() {
     rounds.project.write("salve.toml", "");
     let mut entries = journal(&rounds.project);
     let last = entries.last_mut().unwrap();
-    let Event::Loop { what, .. } = &mut last.event else { panic!("{last:?}") };
+    let Event::Loop(LoopEvent::Turned { what, .. }) = &mut last.event else { panic!("{last:?}") };
     let Turn::RoleEnded { role, .. } = what.clone() else { panic!("{what:?}") };
     let until = last.at + SignedDuration::from_millis(300);
     let reason = Scrubber::new(salve_core::scrub::Key::new([1; 32])).scrub("no quota");
@@ -51,7 +52,7 @@ fn a_loop_that_was_parked_by_a_clock_ahead_goes_on_in_its_time() {
         // The journal goes on where it was, and time never ran backwards in it.
         let times: Vec<Timestamp> = journal(&rounds.project)
             .iter()
-            .filter(|entry| matches!(entry.event, Event::Loop { .. }))
+            .filter(|entry| matches!(entry.event, Event::Loop(LoopEvent::Turned { .. })))
             .map(|entry| entry.at)
             .collect();
         assert!(times.is_sorted(), "{times:?}");

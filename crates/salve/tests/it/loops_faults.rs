@@ -83,15 +83,17 @@ fn what_a_role_throws_away_of_the_users_work_is_given_back() {
 
 /// Returns the roles that the journal says are done, each with its iteration.
 fn finished(rounds: &Rounds) -> Vec<String> {
-    use salve_core::event::{Event, RoleEnd, Turn};
+    use salve_core::event::{Event, LoopEvent, RoleEnd, Turn};
     let project = salve::project::Project::at(&rounds.project.dir()).unwrap();
     let store = salve::store::Store::open(&project).unwrap();
     let filter = salve::store::Filter::default().kind("loop");
     let entries = store.journal().read(0, &filter, usize::MAX).unwrap();
     let done = entries.iter().filter_map(|entry| match &entry.event {
-        Event::Loop {
-            iteration, what: Turn::RoleEnded { role, end: RoleEnd::Done, .. }, ..
-        } => Some(format!("{role} {iteration}")),
+        Event::Loop(LoopEvent::Turned {
+            iteration,
+            what: Turn::RoleEnded { role, end: RoleEnd::Done, .. },
+            ..
+        }) => Some(format!("{role} {iteration}")),
         _ => None,
     });
     done.collect()

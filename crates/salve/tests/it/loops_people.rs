@@ -3,7 +3,7 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Entry, Event, RecoveryEnd, Turn};
+use salve_core::event::{Entry, Event, IncidentEvent, LoopEvent, RecoveryEnd, Turn};
 use serde_json::Value;
 
 use crate::heal::Visit;
@@ -261,9 +261,12 @@ fn wherever_salve_was_killed_a_loops_approved_command_runs_once_at_most() {
     rounds.salve(&["approve-recovery", "--loop", "v1"]).expect(0, &[]);
     rounds.run(&["--no-wait"]).expect(0, &["completed"]);
     let all = journal(&rounds.project);
-    let approved = all.iter().position(|one| matches!(one.event, Event::Approved { .. })).unwrap();
+    let approved = all
+        .iter()
+        .position(|one| matches!(one.event, Event::Incident(IncidentEvent::Approved { .. })))
+        .unwrap();
     let is_over = |entry: &Entry| {
-        matches!(&entry.event, Event::Loop { what: Turn::RecoveryEnded { how, .. }, .. }
+        matches!(&entry.event, Event::Loop(LoopEvent::Turned { what: Turn::RecoveryEnded { how, .. }, .. })
             if *how == RecoveryEnd::Well)
     };
     let over = all.iter().position(is_over).unwrap();

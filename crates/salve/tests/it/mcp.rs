@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
-use salve_core::event::{Actor, Event, Mark};
+use salve_core::event::{Actor, Event, IncidentEvent, Mark};
 use serde_json::{Value, json};
 
 use crate::care::{Care, SECRET};
@@ -134,7 +134,9 @@ impl Drop for Client {
 
 fn marks(care: &Care) -> Vec<(Mark, String)> {
     let marks = care.entries().into_iter().filter_map(|entry| match (entry.event, entry.by) {
-        (Event::Marked { mark, .. }, Actor::Agent { name }) => Some((mark, name.to_string())),
+        (Event::Incident(IncidentEvent::Marked { mark, .. }), Actor::Agent { name }) => {
+            Some((mark, name.to_string()))
+        }
         _ => None,
     });
     marks.collect()
@@ -251,7 +253,9 @@ fn what_an_agent_says_is_scrubbed_and_cut() {
     let wrong = client.call("canvas_get_errors", json!({ "server": [SECRET] }));
     assert!(!wrong.to_string().contains(SECRET), "{wrong}");
     let entry = care.kind("marked").pop().unwrap();
-    let Event::Marked { message: Some(said), .. } = entry.event else { panic!() };
+    let Event::Incident(IncidentEvent::Marked { message: Some(said), .. }) = entry.event else {
+        panic!()
+    };
     assert!(said.as_str().len() <= 2_000);
     client.leave();
     let journal = std::fs::read_to_string(project.dir().join(".salve/events.jsonl")).unwrap();
@@ -361,7 +365,7 @@ fn a_report_is_bound_to_the_attempt_whose_task_the_session_got() {
     assert_eq!(slow.call("canvas_get_repair_task", json!({}))["attempt"], 1);
     let reason = salve_core::scrub::Scrubbed::literal("the agent was stopped");
     let report = salve_core::event::Report::failed(reason);
-    care.write(Event::Finished { effect: 2, report });
+    care.write(Event::Incident(IncidentEvent::Finished { effect: 2, report }));
     care.act();
     care.await_agent();
     let step = json!({ "repairId": id, "phase": "agent_wrote_files" });

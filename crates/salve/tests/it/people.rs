@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use salve_core::event::{Actor, Event, Order, RemedyKind, SubjectKind, Verdict};
+use salve_core::event::{Actor, Event, IncidentEvent, Order, RemedyKind, SubjectKind, Verdict};
 use salve_core::incident::Phase;
 use serde_json::Value;
 
@@ -50,7 +50,10 @@ fn a_persons_yes_is_for_the_question_that_was_shown_and_counts_once() {
     assert!(said.contains("kim said yes to question 1") && !said.contains(SECRET), "{said}");
     let entry = care.entries().pop().unwrap();
     assert!(matches!(entry.by, Actor::Person { ref name } if *name == "kim"), "{entry:?}");
-    assert!(matches!(entry.event, Event::Approved { question: 1, .. }), "{entry:?}");
+    assert!(
+        matches!(entry.event, Event::Incident(IncidentEvent::Approved { question: 1, .. })),
+        "{entry:?}"
+    );
     assert!(matches!(care.incident().phase(), Phase::Due { .. }));
     let (code, _, told) = run(&project, &["approve", "7f3a"]);
     assert_eq!(code, 1);
@@ -80,7 +83,7 @@ fn orders_and_refills_reach_the_incident() {
     for (command, order) in [("pause", Order::Pause), ("resume", Order::Resume)] {
         assert_eq!(run(&project, &[command, "7f3a"]).0, 0);
         let last = care.entries().pop().unwrap().event;
-        assert_eq!(last, Event::Ordered { order });
+        assert_eq!(last, Event::Incident(IncidentEvent::Ordered { order }));
     }
     let (code, _, told) = run(&project, &["retry", "7f3a"]);
     assert_eq!(code, 1, "nothing is there to try again");
@@ -180,14 +183,23 @@ fn the_specs_spellings_answer_for_a_loop() {
         run(&project, &[&[&*word, "--loop", "pinpoint-v1"], args].concat())
     };
     assert_eq!(recovery("approve", &["--note", "fine"]).0, 0);
-    assert!(matches!(one.entries().pop().unwrap().event, Event::Approved { .. }));
+    assert!(matches!(
+        one.entries().pop().unwrap().event,
+        Event::Incident(IncidentEvent::Approved { .. })
+    ));
     let (code, _, told) = recovery("reject", &[]);
     assert_eq!(code, 1, "it asks nothing any more: {told}");
     assert!(told.contains("loop `pinpoint-v1` asks nothing"), "{told}");
     assert_eq!(recovery("resolve", &["--note", "Fixed manually"]).0, 0);
-    assert!(matches!(one.entries().pop().unwrap().event, Event::Resolved { note: Some(_) }));
+    assert!(matches!(
+        one.entries().pop().unwrap().event,
+        Event::Incident(IncidentEvent::Resolved { note: Some(_) })
+    ));
     let last = other.entries().pop().unwrap().event;
-    assert!(matches!(last, Event::Judged { .. }), "another loop's question stays: {last:?}");
+    assert!(
+        matches!(last, Event::Incident(IncidentEvent::Judged { .. })),
+        "another loop's question stays: {last:?}"
+    );
 }
 
 /// Returns a project whose red check waits for a person's word about a command.

@@ -3,7 +3,7 @@
 
 use salve::project::Project;
 use salve::store::{Filter, Store};
-use salve_core::event::{Draft, Effect, Entry, Event};
+use salve_core::event::{Draft, Effect, Entry, Event, IncidentEvent};
 use salve_core::incident::{Incident, Phase};
 use serde_json::json;
 
@@ -35,15 +35,21 @@ pub(crate) fn rewrite(project: &crate::support::Project, entries: &[Entry]) {
 
 /// Returns how far a recovery's approved command came, and whether its incident is over.
 pub(crate) fn reach(entries: &[Entry]) -> (Reach, Phase) {
-    let id = entries.iter().find(|one| matches!(one.event, Event::Approved { .. }));
+    let id = entries
+        .iter()
+        .find(|one| matches!(one.event, Event::Incident(IncidentEvent::Approved { .. })));
     let id = id.and_then(|entry| entry.incident).unwrap();
     let its: Vec<&Entry> = entries.iter().filter(|one| one.incident == Some(id)).collect();
     let applied = its.iter().find_map(|one| match one.event {
-        Event::Requested { effect, what: Effect::Apply { .. } } => Some(effect),
+        Event::Incident(IncidentEvent::Requested { effect, what: Effect::Apply { .. } }) => {
+            Some(effect)
+        }
         _ => None,
     });
     let is_back = |one: &&&Entry| match (&one.event, applied) {
-        (Event::Finished { effect, .. }, Some(applied)) => *effect == applied,
+        (Event::Incident(IncidentEvent::Finished { effect, .. }), Some(applied)) => {
+            *effect == applied
+        }
         _ => false,
     };
     let reach = match (applied, its.iter().find(is_back)) {
@@ -107,7 +113,10 @@ fn wherever_salve_was_killed_what_was_approved_runs_once_at_most_and_the_state_s
     site.salve(&["approve-recovery", "--loop", "shop"]).expect(0, &[]);
     site.once(&["--no-wait"]).expect(0, &["healed"]);
     let all = journal(&site.project);
-    let approved = all.iter().position(|one| matches!(one.event, Event::Approved { .. })).unwrap();
+    let approved = all
+        .iter()
+        .position(|one| matches!(one.event, Event::Incident(IncidentEvent::Approved { .. })))
+        .unwrap();
     let mut seen = Vec::new();
     for entries in approved + 1..all.len() {
         let entries = &all[..entries];

@@ -16,25 +16,31 @@ fn agent_works(story: &mut Story, tokens: u64) {
     story.judge(RemedyKind::Agent, "agent", Verdict::Allow);
     story.finish(Effect::Snapshot, Report::Done);
     let apply = story.run().unwrap().effect;
-    let launched = Event::AgentLaunched {
+    let launched = Event::Incident(IncidentEvent::AgentLaunched {
         effect: apply,
         process: crate::incident::testing::process(9),
         agent: Scrubbed::literal("claude"),
         model: Some(Scrubbed::literal("haiku")),
         limit_ms: 1_000,
-    };
+    });
     story.salve(launched).unwrap();
     for so_far in [tokens / 2, tokens] {
         let spent = Amounts { tokens: so_far, money_micros: so_far * 10, ..Amounts::default() };
         // What says nothing new is refused.
-        let _ = story.salve(Event::Charged { effect: apply, spent });
+        let _ = story.salve(Event::Incident(IncidentEvent::Charged { effect: apply, spent }));
     }
-    story.salve(Event::Finished { effect: apply, report: Report::Done }).unwrap();
+    story
+        .salve(Event::Incident(IncidentEvent::Finished { effect: apply, report: Report::Done }))
+        .unwrap();
     let measure = story.run().unwrap().effect;
     let files = vec![ChangedFile { path: Scrubbed::literal("src/a.rs"), lines: Some(3) }];
-    story.salve(Event::FilesChanged { effect: measure, files, more: 0 }).unwrap();
+    story
+        .salve(Event::Incident(IncidentEvent::FilesChanged { effect: measure, files, more: 0 }))
+        .unwrap();
     let small = Report::Measured(Change { files: Some(1), lines: Some(3) });
-    story.salve(Event::Finished { effect: measure, report: small }).unwrap();
+    story
+        .salve(Event::Incident(IncidentEvent::Finished { effect: measure, report: small }))
+        .unwrap();
 }
 
 fn verified(story: &mut Story, proof: Proof, signature: u64) {
@@ -100,6 +106,8 @@ fn a_catastrophe_undoes_all_attempts_and_an_order_stops_the_present_one() {
     assert_eq!(back, [Some(Scope::Incident); 3]);
     agent_works(&mut story, 1);
     assert_eq!(read(&story)[3].result, Ended::Running);
-    story.by(person("ada"), Event::Ordered { order: Order::Skip }).unwrap();
+    story
+        .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: Order::Skip }))
+        .unwrap();
     assert_eq!(read(&story)[3].result, Ended::Stopped);
 }

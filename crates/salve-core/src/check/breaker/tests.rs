@@ -12,7 +12,9 @@ fn opened() -> Story {
     let limits = Limits { attempts: Some(5), ..Limits::default() };
     let policy = Policy { mode: Mode::Agent, limits, cooldown_ms: 0, ..policy() };
     let mut story = Story::new(policy);
-    let Event::Opened { subject, .. } = &mut story.journal[0].event else { panic!() };
+    let Event::Incident(IncidentEvent::Opened { subject, .. }) = &mut story.journal[0].event else {
+        panic!()
+    };
     *subject =
         Subject { kind: SubjectKind::Check, name: Scrubbed::literal("sum"), repeat: Repeat::Safe };
     story
@@ -25,8 +27,15 @@ fn healed(path: &'static str, proof: Proof) -> Vec<Entry> {
     story.finish(Effect::Snapshot, Report::Done);
     let run = story.run().unwrap();
     let files = vec![file(path)];
-    story.salve(Event::FilesChanged { effect: run.effect, files, more: 0 }).unwrap();
-    story.salve(Event::Finished { effect: run.effect, report: Report::Done }).unwrap();
+    story
+        .salve(Event::Incident(IncidentEvent::FilesChanged { effect: run.effect, files, more: 0 }))
+        .unwrap();
+    story
+        .salve(Event::Incident(IncidentEvent::Finished {
+            effect: run.effect,
+            report: Report::Done,
+        }))
+        .unwrap();
     story.finish(Effect::Verify, Report::Verified { proof, symptom: None });
     close(&mut story);
     story.journal
@@ -45,13 +54,13 @@ fn asking() -> Story {
     story.finish(Effect::Snapshot, Report::Done);
     let run = story.run().unwrap();
     let report = Report::failed(Scrubbed::literal("no"));
-    story.salve(Event::Finished { effect: run.effect, report }).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report })).unwrap();
     story.finish(Effect::RollBack(Scope::Attempt), Report::Done);
     nothing_left(story)
 }
 
 fn nothing_left(mut story: Story) -> Story {
-    story.salve(Event::NothingLeft {}).unwrap();
+    story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap();
     story.finish(Effect::Ask, Report::Done);
     story
 }
@@ -59,7 +68,7 @@ fn nothing_left(mut story: Story) -> Story {
 fn resolved(note: Option<&'static str>) -> Vec<Entry> {
     let mut story = asking();
     let note = note.map(Scrubbed::literal);
-    story.by(person("ada"), Event::Resolved { note }).unwrap();
+    story.by(person("ada"), Event::Incident(IncidentEvent::Resolved { note })).unwrap();
     close(&mut story);
     story.journal
 }
@@ -67,7 +76,7 @@ fn resolved(note: Option<&'static str>) -> Vec<Entry> {
 /// Adds the remark that the check was green after all.
 fn and_green(mut entries: Vec<Entry>) -> Vec<Entry> {
     let seq = entries.len() as u64 + 1;
-    let event = Event::Noted { text: Scrubbed::literal(GREEN) };
+    let event = Event::Note(NoteEvent::Noted { text: Scrubbed::literal(GREEN) });
     let by = Actor::Salve(process(1));
     entries.push(Draft { at: time(0), by, incident: Some(id()), event }.at_seq(seq));
     entries
@@ -75,7 +84,9 @@ fn and_green(mut entries: Vec<Entry>) -> Vec<Entry> {
 
 fn aborted() -> Vec<Entry> {
     let mut story = asking();
-    story.by(person("ada"), Event::Ordered { order: Order::Abort }).unwrap();
+    story
+        .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: Order::Abort }))
+        .unwrap();
     close(&mut story);
     story.journal
 }

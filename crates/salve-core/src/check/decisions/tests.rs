@@ -32,7 +32,7 @@ fn each_decision_is_told_with_its_reason() {
     let reason = Scrubbed::literal("disk full");
     story.finish(Effect::RollBack(Scope::Incident), Report::failed(reason));
     story.finish(Effect::Ask, Report::Done);
-    story.by(person("kim"), Event::Resolved { note: None }).unwrap();
+    story.by(person("kim"), Event::Incident(IncidentEvent::Resolved { note: None })).unwrap();
     story.run();
     let want = [
         "OPENED web: it broke (0000000000000001, build_error)",
@@ -57,10 +57,10 @@ fn a_breaker_that_undoes_everything_is_no_catastrophe() {
     story.finish(Effect::Snapshot, Report::Done);
     story.finish_apply(Report::Done);
     let verify = story.run().unwrap().effect;
-    story.salve(Event::Tripped { breaker: Breaker::NewErrors }).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Tripped { breaker: Breaker::NewErrors })).unwrap();
     let symptom = Some(Box::new(symptom(2, "other")));
     let report = Report::Verified { proof: Proof::Failed, symptom };
-    story.salve(Event::Finished { effect: verify, report }).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Finished { effect: verify, report })).unwrap();
     story.finish(Effect::RollBack(Scope::Incident), Report::Done);
     let told = texts(&story);
     let breaker = "BREAKER new errors: everything is rolled back and flagged";

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 
 use super::super::{Awaited, Ignored, Incident, Ledger, Move, Phase, Reach, Run, Then, Trial};
 use super::judge::Invariant;
-use crate::event::{Authority, Effect, Entry, Event, Outcome, Process, Proof, Report, Verdict};
+use crate::event::{
+    Authority, Effect, Entry, Event, IncidentEvent, Outcome, Process, Proof, Report, Verdict,
+};
 use crate::scrub::Scrubbed;
 
 /// A way in which a machine can be wrong.
@@ -73,13 +75,17 @@ impl Fault {
         self.distort(incident, &mut entry);
         let taken = incident.step(&entry);
         match (self, &entry.event) {
-            (Self::RepeatsBlindly, Event::Claimed { .. }) if taken.is_ok() => {
+            (Self::RepeatsBlindly, Event::Incident(IncidentEvent::Claimed { .. }))
+                if taken.is_ok() =>
+            {
                 if let Phase::Doing { what: what @ Effect::Apply { .. }, .. } = before.phase {
                     incident.due(what, 0);
                 }
             }
-            (Self::ReusesApprovals, Event::Finished { .. }) => reuse(incident, &before),
-            (Self::RefundsFailures, Event::Finished { .. })
+            (Self::ReusesApprovals, Event::Incident(IncidentEvent::Finished { .. })) => {
+                reuse(incident, &before)
+            }
+            (Self::RefundsFailures, Event::Incident(IncidentEvent::Finished { .. }))
                 if incident.tried.len() > before.tried.len() =>
             {
                 incident.ledger = Ledger::new(incident.policy.limits);
@@ -94,7 +100,10 @@ impl Fault {
                     incident.proceed(incident.then);
                 }
             }
-            (Self::SkipsTheProof, Event::Finished { report: Report::Done, .. }) => {
+            (
+                Self::SkipsTheProof,
+                Event::Incident(IncidentEvent::Finished { report: Report::Done, .. }),
+            ) => {
                 if let Phase::Due { what: Effect::Verify, .. } = incident.phase {
                     incident.proceed(Then::End(Outcome::Recovered(Proof::Proven)));
                 }
@@ -107,13 +116,16 @@ impl Fault {
     /// Reads an entry wrongly.
     fn distort(self, incident: &Incident, entry: &mut Entry) {
         match (self, &mut entry.event) {
-            (Self::SkipsTheGate, Event::Judged { judgement, .. }) => {
+            (Self::SkipsTheGate, Event::Incident(IncidentEvent::Judged { judgement, .. })) => {
                 judgement.verdict = Verdict::Allow;
             }
-            (Self::ClaimsFreely, Event::Claimed { instead_of }) => {
+            (Self::ClaimsFreely, Event::Incident(IncidentEvent::Claimed { instead_of })) => {
                 *instead_of = incident.owner.clone();
             }
-            (Self::IgnoresDigests, Event::Approved { question, digest, .. }) => {
+            (
+                Self::IgnoresDigests,
+                Event::Incident(IncidentEvent::Approved { question, digest, .. }),
+            ) => {
                 if let Phase::Asking { number, digest: asked, .. } = incident.phase {
                     (*question, *digest) = (number, asked);
                 }
@@ -126,7 +138,7 @@ impl Fault {
     pub(super) fn next(self, incident: &Incident, me: &Process, now: Timestamp) -> Move {
         let next = incident.next(me, now);
         match (self, next, incident.phase) {
-            (Self::CoolsForEver, Move::Write(Event::CooledDown {}), _) => {
+            (Self::CoolsForEver, Move::Write(Event::Incident(IncidentEvent::CooledDown {})), _) => {
                 Move::Wait { on: Awaited::Time, until: None }
             }
             (Self::AsksNobody, Move::Wait { until: None, .. }, Phase::Asking { .. }) => {
@@ -139,7 +151,7 @@ impl Fault {
 
     /// Tells which entries survive a power failure, perhaps wrongly.
     pub(super) fn is_durable(self, event: &Event) -> bool {
-        let requested = matches!(event, Event::Requested { .. });
+        let requested = matches!(event, Event::Incident(IncidentEvent::Requested { .. }));
         event.is_durable() && !(self == Self::WritesLoosely && requested)
     }
 
@@ -153,7 +165,8 @@ impl Fault {
     /// Tells whether a claim is written although the owner is alive.
     pub(super) fn claim(self, incident: &Incident) -> Option<Event> {
         let instead_of = incident.owner.clone();
-        (self == Self::ClaimsFreely).then_some(Event::Claimed { instead_of })
+        (self == Self::ClaimsFreely)
+            .then_some(Event::Incident(IncidentEvent::Claimed { instead_of }))
     }
 }
 

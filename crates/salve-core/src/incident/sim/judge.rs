@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use super::super::{Incident, Run};
 use crate::event::{
-    Actor, Authority, Digest, Effect, Entry, Event, Outcome, Process, Proof, Report, Resource,
-    Verdict,
+    Actor, Authority, Digest, Effect, Entry, Event, IncidentEvent, Outcome, Process, Proof, Report,
+    Resource, Verdict,
 };
 
 /// What must never be otherwise.
@@ -92,22 +92,25 @@ impl Judge {
         gone: impl Fn(&Process) -> bool,
     ) -> Result<(), Broken> {
         match (&entry.event, &entry.by) {
-            (Event::Claimed { instead_of }, Actor::Salve(process))
+            (Event::Incident(IncidentEvent::Claimed { instead_of }), Actor::Salve(process))
                 if self.owner == *instead_of && self.owner.as_ref() != Some(process) =>
             {
                 let fair = instead_of.as_ref().is_none_or(gone);
                 hold(Invariant::OneOwner, fair, "taken from a process that is alive")?;
                 self.owner = Some(process.clone());
             }
-            (Event::Released {}, Actor::Salve(process)) if self.owner.as_ref() == Some(process) => {
+            (Event::Incident(IncidentEvent::Released {}), Actor::Salve(process))
+                if self.owner.as_ref() == Some(process) =>
+            {
                 self.owner = None;
             }
-            (Event::Judged { remedy, judgement }, Actor::Salve(process))
-                if self.owner.as_ref() == Some(process) && judgement.verdict == Verdict::Allow =>
-            {
+            (
+                Event::Incident(IncidentEvent::Judged { remedy, judgement }),
+                Actor::Salve(process),
+            ) if self.owner.as_ref() == Some(process) && judgement.verdict == Verdict::Allow => {
                 self.allowed.push(remedy.digest);
             }
-            (Event::Refilled { granted }, by) if by.person().is_some() => {
+            (Event::Incident(IncidentEvent::Refilled { granted }), by) if by.person().is_some() => {
                 self.granted = self.granted.saturating_add(granted.attempts);
             }
             _ => {}
@@ -121,7 +124,7 @@ impl Judge {
     pub(super) fn lost_power(&mut self, journal: &[Entry]) -> Result<(), Broken> {
         let requests = || {
             journal.iter().filter_map(|entry| match entry.event {
-                Event::Requested { effect, what } => Some((effect, what)),
+                Event::Incident(IncidentEvent::Requested { effect, what }) => Some((effect, what)),
                 _ => None,
             })
         };
@@ -137,8 +140,10 @@ impl Judge {
         let mut spent = BTreeSet::new();
         for entry in journal {
             self.wrote(entry, |_| true)?;
-            if let Event::Requested { effect, what: Effect::Apply { remedy, on: Authority::Gate } } =
-                entry.event
+            if let Event::Incident(IncidentEvent::Requested {
+                effect,
+                what: Effect::Apply { remedy, on: Authority::Gate },
+            }) = entry.event
                 && self.applied.contains(&effect)
                 && spent.insert(effect)
             {
@@ -158,7 +163,8 @@ impl Judge {
         attempts: u64,
     ) -> Result<(), Broken> {
         hold(Invariant::OneOwner, self.owner.as_ref() == Some(by), "somebody else acts")?;
-        let intention = Event::Requested { effect: run.effect, what: run.what };
+        let intention =
+            Event::Incident(IncidentEvent::Requested { effect: run.effect, what: run.what });
         let written = |entry: &Entry| entry.event == intention && entry.by.process() == Some(by);
         let known = journal.iter().any(written);
         hold(Invariant::JournalFirst, known, "an effect that nobody wrote down")?;
@@ -198,7 +204,7 @@ impl Judge {
                 let approval = journal.iter().find(|entry| entry.seq == seq);
                 let fits = approval.is_some_and(|entry| {
                     let about =
-                        matches!(entry.event, Event::Approved { digest, .. } if digest == remedy);
+                        matches!(entry.event, Event::Incident(IncidentEvent::Approved { digest, .. }) if digest == remedy);
                     about && entry.by.person().is_some()
                 });
                 hold(Invariant::Gated, fits, "no person approved exactly this")?;
@@ -234,12 +240,13 @@ impl Judge {
         before: &Incident,
         after: &Incident,
     ) -> Result<(), Broken> {
-        let refill = matches!(entry.event, Event::Refilled { .. }) && entry.by.person().is_some();
+        let refill = matches!(entry.event, Event::Incident(IncidentEvent::Refilled { .. }))
+            && entry.by.person().is_some();
         for resource in Resource::ALL {
             let falls = refill || after.ledger().left(resource) <= before.ledger().left(resource);
             hold(Invariant::BudgetFalls, falls, "a budget rose without a refill")?;
         }
-        if let Event::Ended { outcome } = entry.event {
+        if let Event::Incident(IncidentEvent::Ended { outcome }) = entry.event {
             let recovered = matches!(outcome, Outcome::Recovered(_));
             hold(Invariant::Verified, !recovered || self.well, "not verified after all")?;
             let may_stay = recovered || outcome == Outcome::Resolved || self.undo_failed;

@@ -4,7 +4,8 @@ use super::super::{Candidate, Incident, choose};
 use super::parts;
 use super::rng::Rng;
 use crate::event::{
-    Acted, AtALoss, Change, Effect, Event, Policy, Proof, RemedyKind, Report, Symptom, Verdict,
+    Acted, AtALoss, Change, Effect, Event, IncidentEvent, Policy, Proof, RemedyKind, Report,
+    Symptom, Verdict,
 };
 use crate::scrub::Scrubbed;
 
@@ -55,11 +56,14 @@ pub(super) fn choice(rng: &mut Rng, view: &Incident) -> Event {
     let open = rng.index(candidates.len().max(1));
     let some = candidates.into_iter().skip(open).collect();
     match choose(view, some) {
-        None => Event::NothingLeft {},
+        None => Event::Incident(IncidentEvent::NothingLeft {}),
         Some(Candidate { remedy, .. }) => {
             use Verdict::{Allow, Ask, Deny};
             let verdict = rng.pick([Allow, Allow, Allow, Ask, Ask, Deny]);
-            Event::Judged { remedy: Box::new(remedy), judgement: parts::judgement(verdict) }
+            Event::Incident(IncidentEvent::Judged {
+                remedy: Box::new(remedy),
+                judgement: parts::judgement(verdict),
+            })
         }
     }
 }

@@ -3,7 +3,9 @@
 use super::judge::Broken;
 use super::parts;
 use super::world::World;
-use crate::event::{Actor, Amounts, Breaker, Change, Digest, Event, Mark, Order, Outcome};
+use crate::event::{
+    Actor, Amounts, Breaker, Change, Digest, Event, IncidentEvent, Mark, Order, Outcome,
+};
 use crate::incident::Phase;
 
 impl World {
@@ -17,14 +19,14 @@ impl World {
                 let order = self.rng.pick([Pause, Resume, Resume, Skip, Retry, Abort, Escalate]);
                 // Calling it off ends the life, so it must not be too common.
                 let order = if order == Abort && self.rng.chance(70) { Retry } else { order };
-                self.append(person, Event::Ordered { order })
+                self.append(person, Event::Incident(IncidentEvent::Ordered { order }))
             }
             55..=62 => {
                 let granted =
                     Amounts { attempts: self.rng.below(3), tokens: 300, ..Amounts::default() };
-                self.append(person, Event::Refilled { granted })
+                self.append(person, Event::Incident(IncidentEvent::Refilled { granted }))
             }
-            63 => self.append(person, Event::Resolved { note: None }),
+            63 => self.append(person, Event::Incident(IncidentEvent::Resolved { note: None })),
             64..=84 => self.mark(),
             85..=94 => self.charge(),
             _ => self.relapse(),
@@ -46,8 +48,14 @@ impl World {
         let nobody = self.rng.chance(10);
         let by = if nobody { parts::agent() } else { person };
         match self.rng.chance(70) {
-            true => self.append(by, Event::Approved { question: number, digest, note: None }),
-            false => self.append(by, Event::Rejected { question: number, digest, note: None }),
+            true => self.append(
+                by,
+                Event::Incident(IncidentEvent::Approved { question: number, digest, note: None }),
+            ),
+            false => self.append(
+                by,
+                Event::Incident(IncidentEvent::Rejected { question: number, digest, note: None }),
+            ),
         }
     }
 
@@ -61,7 +69,10 @@ impl World {
         };
         let files = self.rng.pick([None, Some(1), Some(20)]);
         let reported = Change { files, lines: None };
-        self.append(parts::agent(), Event::Marked { attempt, mark, reported, message: None })
+        self.append(
+            parts::agent(),
+            Event::Incident(IncidentEvent::Marked { attempt, mark, reported, message: None }),
+        )
     }
 
     /// States a cost: perhaps late, perhaps twice, perhaps by a process that is gone.
@@ -70,7 +81,7 @@ impl World {
         let spent =
             Amounts { tokens: self.rng.pick([0, 100, 400, u64::MAX]), ..Amounts::default() };
         let by = Actor::Salve(parts::process(self.rng.pick([1, 2, 3])));
-        self.append(by, Event::Charged { effect, spent })
+        self.append(by, Event::Incident(IncidentEvent::Charged { effect, spent }))
     }
 
     /// Lets a subject that was found well fall ill again.
@@ -82,12 +93,16 @@ impl World {
         match recovered {
             true => {
                 let symptom = Box::new(parts::symptom(1, "a"));
-                self.append(Actor::Salve(owner), Event::Sickened { symptom })
+                self.append(
+                    Actor::Salve(owner),
+                    Event::Incident(IncidentEvent::Sickened { symptom }),
+                )
             }
-            false if self.rng.chance(20) => {
-                self.append(Actor::Salve(owner), Event::Tripped { breaker })
+            false if self.rng.chance(20) => self
+                .append(Actor::Salve(owner), Event::Incident(IncidentEvent::Tripped { breaker })),
+            false if self.rng.chance(10) => {
+                self.append(Actor::Salve(owner), Event::Incident(IncidentEvent::Superseded {}))
             }
-            false if self.rng.chance(10) => self.append(Actor::Salve(owner), Event::Superseded {}),
             false => Ok(()),
         }
     }
@@ -102,11 +117,14 @@ impl World {
         };
         match (&entry.event, self.rng.chance(50)) {
             // Saying again that an effect is to run is what a stuck writer would do.
-            (Event::Requested { .. } | Event::Approved { .. } | Event::Finished { .. }, true) => {
-                self.append(entry.by, entry.event)
-            }
+            (
+                Event::Incident(IncidentEvent::Requested { .. })
+                | Event::Incident(IncidentEvent::Approved { .. })
+                | Event::Incident(IncidentEvent::Finished { .. }),
+                true,
+            ) => self.append(entry.by, entry.event),
             // A stranger may claim what nobody owns; that is no noise.
-            (Event::Claimed { .. }, _) => Ok(()),
+            (Event::Incident(IncidentEvent::Claimed { .. }), _) => Ok(()),
             (_, _) => self.append(by, entry.event),
         }
     }

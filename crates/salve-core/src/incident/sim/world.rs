@@ -6,7 +6,8 @@ use super::judge::{Broken, Invariant, Judge, hold};
 use super::rng::Rng;
 use super::{Fault, Instant, Summary, luck, parts};
 use crate::event::{
-    Actor, Draft, Effect, Entry, Event, Process, RemedyKind, Repeat, Report, SubjectKind, Undo,
+    Actor, Draft, Effect, Entry, Event, IncidentEvent, Process, RemedyKind, Repeat, Report,
+    SubjectKind, Undo,
 };
 
 /// A process of Salve and what it knows.
@@ -46,7 +47,7 @@ impl World {
         let subject = parts::subject(SubjectKind::Check, repeat);
         let (policy, symptom) =
             (Box::new(luck::policy(&mut rng)), Box::new(luck::symptom(&mut rng)));
-        let event = Event::Opened { subject, policy, symptom };
+        let event = Event::Incident(IncidentEvent::Opened { subject, policy, symptom });
         let by = Actor::Salve(parts::process(1));
         let at = parts::time(0);
         let opened = Draft { at, by, incident: Some(parts::id()), event }.at_seq(1);
@@ -235,7 +236,8 @@ impl World {
         self.counts.entries += 1;
         match taken {
             Ok(_) => {
-                if let Event::Claimed { instead_of: Some(_) } = entry.event {
+                if let Event::Incident(IncidentEvent::Claimed { instead_of: Some(_) }) = entry.event
+                {
                     self.counts.takeovers += 1;
                 }
                 self.judge.took(&entry, &before, &self.truth)?;
@@ -285,7 +287,9 @@ impl World {
                 Some(event) => event,
                 None => return Ok(()),
             },
-            Move::Wait { .. } if self.chaos && self.rng.chance(3) => Event::Released {},
+            Move::Wait { .. } if self.chaos && self.rng.chance(3) => {
+                Event::Incident(IncidentEvent::Released {})
+            }
             Move::Wait { .. } | Move::Over => return Ok(()),
         };
         if let Some(fault) = self.fault {
@@ -303,7 +307,11 @@ impl World {
         if self.processes[who].view.last_seq() != self.entries() {
             return Ok(());
         }
-        if let (Some(Fault::ActsFirst), Event::Requested { effect, what }) = (self.fault, &event) {
+        if let (
+            Some(Fault::ActsFirst),
+            Event::Incident(IncidentEvent::Requested { effect, what }),
+        ) = (self.fault, &event)
+        {
             self.act(who, Run { effect: *effect, what: *what })?;
         }
         self.append(Actor::Salve(me), event)?;
@@ -360,7 +368,7 @@ impl World {
             return Ok(());
         }
         let by = Actor::Salve(self.processes[to].process.clone());
-        self.append(by, Event::Finished { effect, report })
+        self.append(by, Event::Incident(IncidentEvent::Finished { effect, report }))
     }
 
     fn claim(&mut self, who: usize) -> Option<Event> {

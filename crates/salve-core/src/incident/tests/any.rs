@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::event::{Authority, Draft, Entry, Scope};
+use crate::event::{Authority, Draft, Entry, NoteEvent, Scope};
 use crate::incident::sim::parts;
 
 fn actors() -> impl Strategy<Value = Actor> {
@@ -49,9 +49,11 @@ fn reports() -> impl Strategy<Value = Report> {
 }
 
 fn said() -> impl Strategy<Value = Event> {
-    let judged = |(kind, verdict)| Event::Judged {
-        remedy: Box::new(remedy(kind, "a")),
-        judgement: judgement(verdict),
+    let judged = |(kind, verdict)| {
+        Event::Incident(IncidentEvent::Judged {
+            remedy: Box::new(remedy(kind, "a")),
+            judgement: judgement(verdict),
+        })
     };
     let kinds = select(vec![Retry, Command, Patch, Agent, HardReset]);
     let verdicts = select(vec![Allow, Ask, Deny]);
@@ -63,44 +65,60 @@ fn said() -> impl Strategy<Value = Event> {
     let amounts = |n| Amounts { attempts: n, tokens: n, money_micros: n, wall_ms: n, resets: n };
     prop_oneof![
         select(vec![None, Some(process(1)), Some(process(2))])
-            .prop_map(|instead_of| Event::Claimed { instead_of }),
+            .prop_map(|instead_of| Event::Incident(IncidentEvent::Claimed { instead_of })),
         (kinds, verdicts).prop_map(judged),
-        (number(), effects()).prop_map(|(effect, what)| Event::Requested { effect, what }),
-        (number(), reports()).prop_map(|(effect, report)| Event::Finished { effect, report }),
-        number().prop_map(move |question| Event::Approved { question, digest, note: None }),
-        number().prop_map(move |question| Event::Rejected { question, digest, note: None }),
-        (number(), marks).prop_map(|(attempt, mark)| Event::Marked {
+        (number(), effects())
+            .prop_map(|(effect, what)| Event::Incident(IncidentEvent::Requested { effect, what })),
+        (number(), reports()).prop_map(|(effect, report)| Event::Incident(
+            IncidentEvent::Finished { effect, report }
+        )),
+        number().prop_map(move |question| Event::Incident(IncidentEvent::Approved {
+            question,
+            digest,
+            note: None
+        })),
+        number().prop_map(move |question| Event::Incident(IncidentEvent::Rejected {
+            question,
+            digest,
+            note: None
+        })),
+        (number(), marks).prop_map(|(attempt, mark)| Event::Incident(IncidentEvent::Marked {
             attempt,
             mark,
             reported: Change::default(),
             message: None
-        }),
-        (number(), amount())
-            .prop_map(move |(effect, n)| Event::Charged { effect, spent: amounts(n) }),
-        (number(), amount()).prop_map(|(effect, limit_ms)| Event::AgentLaunched {
+        })),
+        (number(), amount()).prop_map(move |(effect, n)| Event::Incident(IncidentEvent::Charged {
             effect,
-            process: process(7),
-            agent: Scrubbed::literal("claude"),
-            model: None,
-            limit_ms,
-        }),
-        amount().prop_map(move |n| Event::Refilled { granted: amounts(n) }),
-        select(orders.to_vec()).prop_map(|order| Event::Ordered { order }),
+            spent: amounts(n)
+        })),
+        (number(), amount()).prop_map(|(effect, limit_ms)| Event::Incident(
+            IncidentEvent::AgentLaunched {
+                effect,
+                process: process(7),
+                agent: Scrubbed::literal("claude"),
+                model: None,
+                limit_ms,
+            }
+        )),
+        amount()
+            .prop_map(move |n| Event::Incident(IncidentEvent::Refilled { granted: amounts(n) })),
+        select(orders.to_vec()).prop_map(|order| Event::Incident(IncidentEvent::Ordered { order })),
         select(vec![
-            Event::Released {},
-            Event::NothingLeft {},
-            Event::Superseded {},
-            Event::CooledDown {},
-            Event::Resolved { note: None },
-            Event::Exhausted { resource: Resource::Attempts },
-            Event::Tripped { breaker: Breaker::NewErrors },
-            Event::Ended { outcome: Outcome::Recovered(Proof::Proven) },
-            Event::Diagnosed {
+            Event::Incident(IncidentEvent::Released {}),
+            Event::Incident(IncidentEvent::NothingLeft {}),
+            Event::Incident(IncidentEvent::Superseded {}),
+            Event::Incident(IncidentEvent::CooledDown {}),
+            Event::Incident(IncidentEvent::Resolved { note: None }),
+            Event::Incident(IncidentEvent::Exhausted { resource: Resource::Attempts }),
+            Event::Incident(IncidentEvent::Tripped { breaker: Breaker::NewErrors }),
+            Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(Proof::Proven) }),
+            Event::Incident(IncidentEvent::Diagnosed {
                 nature: Nature::Transient,
                 rule: Scrubbed::literal("service.down"),
                 findings: Vec::new(),
-            },
-            Event::Noted { text: Scrubbed::literal("hm") },
+            }),
+            Event::Note(NoteEvent::Noted { text: Scrubbed::literal("hm") }),
         ]),
     ]
 }
@@ -130,7 +148,7 @@ proptest! {
                 let same = Incident { last_seq: seq, clock: after.clock(), ..before.clone() };
                 prop_assert_eq!(after, &same, "{:?} was refused", entry.event);
             }
-            let refilled = matches!(entry.event, Event::Refilled { .. });
+            let refilled = matches!(entry.event, Event::Incident(IncidentEvent::Refilled { .. }));
             for resource in Resource::ALL {
                 let (was, is) = (before.ledger().left(resource), after.ledger().left(resource));
                 prop_assert!(is <= was || refilled && entry.by.person().is_some());

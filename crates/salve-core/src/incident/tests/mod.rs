@@ -12,9 +12,9 @@ use super::{
     Awaited, Holder, Ignored, Incident, Move, NotClaimed, NotOpened, Phase, Run, phase_names,
 };
 use crate::event::{
-    Acted, Actor, Amounts, AtALoss, Breaker, Change, Effect, Event, Limits, Mark, Mode, OnFailure,
-    Order, Outcome, Policy, Proof, Question, RemedyKind, Repeat, Report, Resource, Stage, Symptom,
-    Verdict,
+    Acted, Actor, Amounts, AtALoss, Breaker, Change, Effect, Event, IncidentEvent, Limits, Mark,
+    Mode, OnFailure, Order, Outcome, Policy, Proof, Question, RemedyKind, Repeat, Report, Resource,
+    Stage, Symptom, Verdict,
 };
 use crate::playbook::{Finding, Nature};
 use crate::scrub::Scrubbed;
@@ -79,7 +79,10 @@ fn check_story(mut story: Story, plan: &[(RemedyKind, Verdict)], acts: &[Act], w
                 if let Phase::Asking { question, .. } = story.incident.phase() {
                     log.push(word(&question));
                 }
-                let event = Event::Finished { effect: run.effect, report: Report::Done };
+                let event = Event::Incident(IncidentEvent::Finished {
+                    effect: run.effect,
+                    report: Report::Done,
+                });
                 story.salve(event).unwrap();
                 continue;
             }
@@ -87,7 +90,7 @@ fn check_story(mut story: Story, plan: &[(RemedyKind, Verdict)], acts: &[Act], w
         } else if story.next() == Move::Choose {
             match plan.next() {
                 Some((&(kind, verdict), name)) => story.judge(kind, name, verdict),
-                None => drop(story.salve(Event::NothingLeft {}).unwrap()),
+                None => drop(story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap()),
             }
             continue;
         }
@@ -132,7 +135,7 @@ fn attempt(story: &mut Story, act: &Act) -> Result<Option<Run>, Ignored> {
         Phase::Doing { effect, .. } => effect,
         _ => 0,
     };
-    let finished = |report| Event::Finished { effect, report };
+    let finished = |report| Event::Incident(IncidentEvent::Finished { effect, report });
     let failed = |symptom: Symptom| Report::Verified {
         proof: Proof::Failed,
         symptom: Some(Box::new(symptom)),
@@ -148,31 +151,46 @@ fn attempt(story: &mut Story, act: &Act) -> Result<Option<Run>, Ignored> {
         Found(proof) => finished(Report::Verified { proof: *proof, symptom: None }),
         Breaks(signature, tree) => finished(failed(symptom(*signature, tree))),
         Acts => finished(failed(Symptom { acted: Acted::Maybe, ..symptom(9, "t") })),
-        Relapses => Event::Sickened { symptom: Box::new(symptom(1, "tree")) },
+        Relapses => {
+            Event::Incident(IncidentEvent::Sickened { symptom: Box::new(symptom(1, "tree")) })
+        }
         Says(yes) => {
             by = person("ada");
             let Phase::Asking { number, digest, .. } = story.incident.phase() else {
                 return Err(Ignored::Stale);
             };
             match yes {
-                true => Event::Approved { question: number, digest, note: None },
-                false => Event::Rejected { question: number, digest, note: None },
+                true => Event::Incident(IncidentEvent::Approved {
+                    question: number,
+                    digest,
+                    note: None,
+                }),
+                false => Event::Incident(IncidentEvent::Rejected {
+                    question: number,
+                    digest,
+                    note: None,
+                }),
             }
         }
         Resolves | Orders(_) | Grants(_) => {
             by = person("ada");
             match act {
-                Orders(order) => Event::Ordered { order: *order },
-                Grants(attempts) => Event::Refilled {
+                Orders(order) => Event::Incident(IncidentEvent::Ordered { order: *order }),
+                Grants(attempts) => Event::Incident(IncidentEvent::Refilled {
                     granted: Amounts { attempts: *attempts, ..Amounts::default() },
-                },
-                _ => Event::Resolved { note: None },
+                }),
+                _ => Event::Incident(IncidentEvent::Resolved { note: None }),
             }
         }
         Marks(mark) => {
             by = agent();
             let attempt = story.incident.attempt();
-            Event::Marked { attempt, mark: *mark, reported: Change::default(), message: None }
+            Event::Incident(IncidentEvent::Marked {
+                attempt,
+                mark: *mark,
+                reported: Change::default(),
+                message: None,
+            })
         }
         Dies => {
             let heir = process(story.me + 1);
@@ -181,8 +199,8 @@ fn attempt(story: &mut Story, act: &Act) -> Result<Option<Run>, Ignored> {
             by = Actor::Salve(heir);
             claim
         }
-        Trips(breaker) => Event::Tripped { breaker: *breaker },
-        Supersedes => Event::Superseded {},
+        Trips(breaker) => Event::Incident(IncidentEvent::Tripped { breaker: *breaker }),
+        Supersedes => Event::Incident(IncidentEvent::Superseded {}),
     };
     story.by(by, event)
 }
@@ -282,14 +300,19 @@ fn a_yes_does_not_refill_a_budget() {
     let policy = Policy { limits: Limits { attempts: Some(0), ..Limits::default() }, ..policy() };
     let mut story = Story::new(policy);
     while let Some(run) = story.run() {
-        story.salve(Event::Finished { effect: run.effect, report: Report::Done }).unwrap();
+        story
+            .salve(Event::Incident(IncidentEvent::Finished {
+                effect: run.effect,
+                report: Report::Done,
+            }))
+            .unwrap();
     }
     let Phase::Asking { number, digest, question, .. } = story.incident.phase() else { panic!() };
     assert_eq!(question, Question::Exhausted(Resource::Attempts));
     assert_eq!(story.now, 600_000, "after the whole cooldown");
-    let yes = Event::Approved { question: number, digest, note: None };
+    let yes = Event::Incident(IncidentEvent::Approved { question: number, digest, note: None });
     assert_eq!(story.by(person("ada"), yes), Err(Ignored::Exhausted));
-    let retry = Event::Ordered { order: Order::Retry };
+    let retry = Event::Incident(IncidentEvent::Ordered { order: Order::Retry });
     assert_eq!(story.by(person("ada"), retry), Err(Ignored::Exhausted));
 }
 
@@ -310,7 +333,7 @@ fn where_nobody_is_asked_an_incident_at_a_loss_closes() {
 
 #[test]
 fn the_owner_may_call_off_what_has_not_begun() {
-    let off = Event::Ended { outcome: Outcome::Aborted };
+    let off = Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted });
     let mut story = Story::new(policy());
     story.salve(off.clone()).unwrap();
     assert_eq!(story.run().unwrap().what, Effect::Record);
@@ -330,19 +353,23 @@ fn back_off_doubles_and_the_cooldown_is_served_in_full() {
         let run = story.run().unwrap();
         began.push(story.now);
         let report = Report::Verified { proof: Proof::Failed, symptom: None };
-        story.salve(Event::Finished { effect: run.effect, report }).unwrap();
+        story
+            .salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
+            .unwrap();
     }
     assert_eq!(began, [2_000, 6_000, 14_000]);
-    story.salve(Event::Exhausted { resource: Resource::Attempts }).unwrap();
+    story
+        .salve(Event::Incident(IncidentEvent::Exhausted { resource: Resource::Attempts }))
+        .unwrap();
     story.now += 599_999;
-    assert_eq!(story.salve(Event::CooledDown {}), Err(Ignored::TooEarly));
-    let crash = Event::Sickened { symptom: Box::new(symptom(1, "tree")) };
+    assert_eq!(story.salve(Event::Incident(IncidentEvent::CooledDown {})), Err(Ignored::TooEarly));
+    let crash = Event::Incident(IncidentEvent::Sickened { symptom: Box::new(symptom(1, "tree")) });
     assert_eq!(story.salve(crash), Err(Ignored::Stale), "a crash meanwhile changes nothing");
     // The cooldown outlives the process that began it.
     let again = Incident::replay(&story.journal).unwrap();
     assert_eq!(again.phase(), story.incident.phase());
     story.now += 1;
-    story.salve(Event::CooledDown {}).unwrap();
+    story.salve(Event::Incident(IncidentEvent::CooledDown {})).unwrap();
 }
 
 #[test]
@@ -353,7 +380,8 @@ fn an_agent_that_never_comes_is_not_waited_for() {
     let apply = story.run().unwrap();
     assert_eq!(story.run().unwrap().what, Effect::Measure);
     assert_eq!(story.now, 30_000);
-    let late = Event::Finished { effect: apply.effect, report: Report::Done };
+    let late =
+        Event::Incident(IncidentEvent::Finished { effect: apply.effect, report: Report::Done });
     assert_eq!(story.salve(late), Err(Ignored::Stale));
 }
 
@@ -364,8 +392,14 @@ fn an_agent_that_came_has_its_time_and_its_last_mark_ends_the_wait() {
     story.finish(Effect::Snapshot, Report::Done);
     story.run_until_waiting();
     story.now += 29_000;
-    let mark =
-        |mark| Event::Marked { attempt: 1, mark, reported: Change::default(), message: None };
+    let mark = |mark| {
+        Event::Incident(IncidentEvent::Marked {
+            attempt: 1,
+            mark,
+            reported: Change::default(),
+            message: None,
+        })
+    };
     story.by(agent(), mark(Mark::Started)).unwrap();
     let on = Awaited::Effect(2);
     let until = Some(super::testing::time(149_000));
@@ -380,24 +414,26 @@ fn an_agent_that_salve_started_has_its_own_time() {
     let mut story = Story::new(policy());
     story.judge(Agent, "a", Allow);
     story.finish(Effect::Snapshot, Report::Done);
-    let launched = |effect| Event::AgentLaunched {
-        effect,
-        process: process(7),
-        agent: Scrubbed::literal("claude"),
-        model: None,
-        limit_ms: 600_000,
+    let launched = |effect| {
+        Event::Incident(IncidentEvent::AgentLaunched {
+            effect,
+            process: process(7),
+            agent: Scrubbed::literal("claude"),
+            model: None,
+            limit_ms: 600_000,
+        })
     };
     assert_eq!(story.salve(launched(1)), Err(Ignored::Stale), "nothing is applied yet");
     let apply = story.run().unwrap();
     assert_eq!(story.by(agent(), launched(apply.effect)), Err(Ignored::NotAPerson));
     story.salve(launched(apply.effect)).unwrap();
     assert_eq!(story.salve(launched(apply.effect)), Err(Ignored::NoNews));
-    let mark = Event::Marked {
+    let mark = Event::Incident(IncidentEvent::Marked {
         attempt: 1,
         mark: Mark::Started,
         reported: Change::default(),
         message: None,
-    };
+    });
     story.by(agent(), mark).unwrap();
     assert_eq!(story.run().unwrap().what, Effect::Measure);
     assert_eq!(story.now, 600_000, "neither the time to begin nor the time to write cut it short");
@@ -408,7 +444,12 @@ fn a_mark_that_came_before_the_wait_counts() {
     let mut story = Story::new(policy());
     story.judge(Agent, "a", Allow);
     let reported = Change { files: Some(20), lines: Some(1) };
-    let mark = Event::Marked { attempt: 1, mark: Mark::WroteFiles, reported, message: None };
+    let mark = Event::Incident(IncidentEvent::Marked {
+        attempt: 1,
+        mark: Mark::WroteFiles,
+        reported,
+        message: None,
+    });
     story.by(agent(), mark).unwrap();
     story.finish(Effect::Snapshot, Report::Done);
     let small = Report::Measured(Change { files: Some(1), lines: Some(1) });
@@ -423,8 +464,12 @@ fn a_mark_for_another_attempt_is_refused() {
     story.judge(Agent, "a", Allow);
     for attempt in [0, 2] {
         let change = Change::default();
-        let mark =
-            Event::Marked { attempt, mark: Mark::WroteFiles, reported: change, message: None };
+        let mark = Event::Incident(IncidentEvent::Marked {
+            attempt,
+            mark: Mark::WroteFiles,
+            reported: change,
+            message: None,
+        });
         assert_eq!(story.by(agent(), mark), Err(Ignored::Stale));
     }
 }
@@ -519,20 +564,24 @@ fn no_progress_leaves_only_a_hard_reset() {
         Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom(1, "tree"))) },
     );
     assert!(story.incident.is_stuck());
-    let retry =
-        Event::Judged { remedy: Box::new(remedy(Retry, "again")), judgement: judgement(Allow) };
+    let retry = Event::Incident(IncidentEvent::Judged {
+        remedy: Box::new(remedy(Retry, "again")),
+        judgement: judgement(Allow),
+    });
     assert_eq!(story.salve(retry.clone()), Err(Ignored::NoProgress));
     story.judge(HardReset, "anew", Allow);
     story.finish_apply(Report::Done);
     assert!(!story.incident.is_stuck());
-    let reset =
-        Event::Judged { remedy: Box::new(remedy(HardReset, "anew")), judgement: judgement(Allow) };
+    let reset = Event::Incident(IncidentEvent::Judged {
+        remedy: Box::new(remedy(HardReset, "anew")),
+        judgement: judgement(Allow),
+    });
     story.finish(
         Effect::Verify,
         Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom(1, "tree"))) },
     );
     assert_eq!(story.salve(reset), Err(Ignored::Exhausted), "the one reset is used");
-    story.salve(Event::NothingLeft {}).unwrap();
+    story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap();
     let Phase::Asking { question, .. } = story.incident.phase() else { panic!() };
     assert_eq!(question, Question::NoProgress);
 }
@@ -556,11 +605,12 @@ fn what_nobody_watches_any_more_is_over_when_somebody_comes() {
     let mut story = Story::new(policy);
     story.judge(Retry, "a", Allow);
     story.finish(Effect::Verify, Report::Verified { proof: Proof::Transient, symptom: None });
-    let ended = Event::Ended { outcome: Outcome::Recovered(Proof::Transient) };
+    let ended =
+        Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(Proof::Transient) });
     assert_eq!(story.salve(ended.clone()), Err(Ignored::TooEarly));
-    story.salve(Event::Released {}).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Released {})).unwrap();
     assert_eq!(attempt(&mut story, &Relapses), Err(Ignored::NotOwner));
-    story.salve(Event::Claimed { instead_of: None }).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Claimed { instead_of: None })).unwrap();
     assert_eq!(story.next(), Move::Write(ended), "without waiting");
 }
 
@@ -612,14 +662,14 @@ fn a_breaker_stops_healing_and_new_errors_undo_all_of_it() {
     story.judge(Command, "a", Allow);
     story.finish(Effect::Snapshot, Report::Done);
     story.finish_apply(Report::Done);
-    story.salve(Event::Tripped { breaker: Breaker::NewErrors }).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Tripped { breaker: Breaker::NewErrors })).unwrap();
     assert_eq!(story.run().unwrap().what, Effect::RollBack(crate::event::Scope::Incident));
 }
 
 #[test]
 fn a_pause_starts_nothing_and_names_who_paused() {
     let mut story = Story::new(policy());
-    let pause = |order| Event::Ordered { order };
+    let pause = |order| Event::Incident(IncidentEvent::Ordered { order });
     story.by(person("bob"), pause(Order::Pause)).unwrap();
     let on = Awaited::Person(Scrubbed::literal("bob"));
     assert_eq!(story.next(), Move::Wait { on, until: None });
@@ -714,13 +764,19 @@ fn an_incident_has_one_owner() {
     assert_eq!(story.incident.claim(&one, Holder::Gone), Err(NotClaimed::Mine));
     let takeover = claim(Holder::Gone).unwrap();
     let as_two = |event, story: &mut Story| story.by(Actor::Salve(process(2)), event);
-    assert_eq!(as_two(Event::Claimed { instead_of: None }, &mut story), Err(Ignored::Held));
-    assert_eq!(as_two(Event::NothingLeft {}, &mut story), Err(Ignored::NotOwner));
+    assert_eq!(
+        as_two(Event::Incident(IncidentEvent::Claimed { instead_of: None }), &mut story),
+        Err(Ignored::Held)
+    );
+    assert_eq!(
+        as_two(Event::Incident(IncidentEvent::NothingLeft {}), &mut story),
+        Err(Ignored::NotOwner)
+    );
     assert_eq!(as_two(takeover, &mut story), Ok(None));
-    assert_eq!(story.salve(Event::NothingLeft {}), Err(Ignored::NotOwner));
+    assert_eq!(story.salve(Event::Incident(IncidentEvent::NothingLeft {})), Err(Ignored::NotOwner));
     assert_eq!(story.next(), Move::NotMine);
-    assert_eq!(as_two(Event::Released {}, &mut story), Ok(None));
-    assert_eq!(story.salve(Event::Claimed { instead_of: None }), Ok(None));
+    assert_eq!(as_two(Event::Incident(IncidentEvent::Released {}), &mut story), Ok(None));
+    assert_eq!(story.salve(Event::Incident(IncidentEvent::Claimed { instead_of: None })), Ok(None));
 }
 
 #[test]
@@ -728,7 +784,9 @@ fn an_answer_is_to_one_question_from_one_person_once() {
     let mut story = Story::new(policy());
     story.judge(Command, "a", Ask);
     let Phase::Asking { number, digest, .. } = story.incident.phase() else { panic!() };
-    let yes = |question, digest| Event::Approved { question, digest, note: None };
+    let yes = |question, digest| {
+        Event::Incident(IncidentEvent::Approved { question, digest, note: None })
+    };
     let other = remedy(Command, "b").digest;
     assert_eq!(story.by(agent(), yes(number, digest)), Err(Ignored::NotAPerson));
     assert_eq!(story.by(person(" "), yes(number, digest)), Err(Ignored::NotAPerson));
@@ -741,9 +799,11 @@ fn an_answer_is_to_one_question_from_one_person_once() {
 
 #[test]
 fn what_is_due_can_be_taken_back_by_the_gate_and_by_nobody_else() {
-    let again = |verdict, name: &'static str| Event::Judged {
-        remedy: Box::new(remedy(Command, name)),
-        judgement: judgement(verdict),
+    let again = |verdict, name: &'static str| {
+        Event::Incident(IncidentEvent::Judged {
+            remedy: Box::new(remedy(Command, name)),
+            judgement: judgement(verdict),
+        })
     };
     let mut story = Story::new(policy());
     story.judge(Command, "a", Allow);
@@ -770,11 +830,14 @@ fn what_is_superseded_is_asked_anew_and_an_old_answer_does_not_count() {
     let mut story = Story::new(policy());
     story.judge(Command, "a", Ask);
     let Phase::Asking { number, digest, .. } = story.incident.phase() else { panic!() };
-    let old = Event::Approved { question: number, digest, note: None };
-    assert_eq!(story.by(person("ada"), Event::Superseded {}), Err(Ignored::NotOwner));
-    assert_eq!(story.salve(Event::Superseded {}), Ok(None));
+    let old = Event::Incident(IncidentEvent::Approved { question: number, digest, note: None });
+    assert_eq!(
+        story.by(person("ada"), Event::Incident(IncidentEvent::Superseded {})),
+        Err(Ignored::NotOwner)
+    );
+    assert_eq!(story.salve(Event::Incident(IncidentEvent::Superseded {})), Ok(None));
     assert_eq!(story.by(person("ada"), old.clone()), Err(Ignored::Stale));
-    assert_eq!(story.salve(Event::Superseded {}), Err(Ignored::Stale));
+    assert_eq!(story.salve(Event::Incident(IncidentEvent::Superseded {})), Err(Ignored::Stale));
     // The same remedy again is another question, and a yes to the first is none to it.
     story.judge(Command, "a", Ask);
     assert_eq!(story.by(person("ada"), old), Err(Ignored::Stale));
@@ -790,17 +853,22 @@ fn an_effect_that_was_not_due_is_refused() {
     let mut story = Story::new(policy());
     story.judge(Command, "a", Ask);
     let digest = remedy(Command, "a").digest;
-    let apply = |on| Event::Requested { effect: 1, what: Effect::Apply { remedy: digest, on } };
+    let apply = |on| {
+        Event::Incident(IncidentEvent::Requested {
+            effect: 1,
+            what: Effect::Apply { remedy: digest, on },
+        })
+    };
     let gate = apply(crate::event::Authority::Gate);
     let approval = apply(crate::event::Authority::Approval(3));
     assert_eq!(story.salve(gate), Err(Ignored::NotDue));
     assert_eq!(story.salve(approval), Err(Ignored::NotDue));
     assert_eq!(
-        story.salve(Event::Requested { effect: 1, what: Effect::Verify }),
+        story.salve(Event::Incident(IncidentEvent::Requested { effect: 1, what: Effect::Verify })),
         Err(Ignored::NotDue)
     );
     assert_eq!(
-        story.salve(Event::Requested { effect: 2, what: Effect::Ask }),
+        story.salve(Event::Incident(IncidentEvent::Requested { effect: 2, what: Effect::Ask })),
         Err(Ignored::NotDue)
     );
 }
@@ -811,23 +879,40 @@ fn the_same_entry_twice_counts_once_and_late_costs_count_after_the_end() {
     story.judge(Retry, "again", Allow);
     story.finish(Effect::Verify, Report::Verified { proof: Proof::Proven, symptom: None });
     while let Some(run) = story.run() {
-        story.salve(Event::Finished { effect: run.effect, report: Report::Done }).unwrap();
+        story
+            .salve(Event::Incident(IncidentEvent::Finished {
+                effect: run.effect,
+                report: Report::Done,
+            }))
+            .unwrap();
     }
     assert_eq!(story.incident.phase(), Phase::Closed(Outcome::Recovered(Proof::Proven)));
     let spent = Amounts { tokens: 70, ..Amounts::default() };
-    story.by(Actor::Salve(process(7)), Event::Charged { effect: 1, spent }).unwrap();
+    story
+        .by(Actor::Salve(process(7)), Event::Incident(IncidentEvent::Charged { effect: 1, spent }))
+        .unwrap();
     assert_eq!(story.incident.ledger().spent().tokens, 70);
     let again = story.journal.last().unwrap().clone();
     assert_eq!(story.incident.step(&again), Err(Ignored::Replayed));
-    assert_eq!(story.by(agent(), Event::Charged { effect: 1, spent }), Err(Ignored::Over));
-    assert_eq!(story.salve(Event::Charged { effect: 9, spent }), Err(Ignored::NotDue));
+    assert_eq!(
+        story.by(agent(), Event::Incident(IncidentEvent::Charged { effect: 1, spent })),
+        Err(Ignored::Over)
+    );
+    assert_eq!(
+        story.salve(Event::Incident(IncidentEvent::Charged { effect: 9, spent })),
+        Err(Ignored::NotDue)
+    );
 }
 
 #[test]
 fn an_incident_names_a_person_and_has_a_limit() {
     let open = |policy: Policy| {
         let mut story = Story::new(super::testing::policy());
-        let Event::Opened { policy: old, .. } = &mut story.journal[0].event else { panic!() };
+        let Event::Incident(IncidentEvent::Opened { policy: old, .. }) =
+            &mut story.journal[0].event
+        else {
+            panic!()
+        };
         **old = policy;
         Incident::replay(&story.journal).err()
     };
@@ -862,7 +947,12 @@ fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
             (None, _) => break,
             (Some(run), _) if run.what == Effect::Verify => {
                 for stage in [Stage::HealthCheck, Stage::VerifyingFix] {
-                    story.salve(Event::Progressed { effect: run.effect, stage }).unwrap();
+                    story
+                        .salve(Event::Incident(IncidentEvent::Progressed {
+                            effect: run.effect,
+                            stage,
+                        }))
+                        .unwrap();
                 }
                 match acts.next() {
                     Some(act) => perform(&mut story, act),
@@ -877,7 +967,10 @@ fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
             }
             (Some(run), _) if run.what == Effect::Measure => perform(&mut story, &Is(1, 1)),
             (Some(run), _) => {
-                let event = Event::Finished { effect: run.effect, report: Report::Done };
+                let event = Event::Incident(IncidentEvent::Finished {
+                    effect: run.effect,
+                    report: Report::Done,
+                });
                 story.salve(event).unwrap();
             }
         }
@@ -918,15 +1011,18 @@ fn the_specs_phases_can_be_read_from_the_journal() {
 #[test]
 fn what_nobody_took_up_is_called_off_without_an_owner() {
     let mut story = Story::unclaimed(policy());
-    let done = Event::Ended { outcome: Outcome::Recovered(Proof::Proven) };
+    let done = Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(Proof::Proven) });
     assert_eq!(story.salve(done), Err(Ignored::NotOwner));
-    assert_eq!(story.salve(Event::Ended { outcome: Outcome::Aborted }), Ok(None));
+    assert_eq!(
+        story.salve(Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted })),
+        Ok(None)
+    );
     assert_eq!(story.incident.phase(), Phase::Closed(Outcome::Aborted));
     assert_eq!(phase_names(&story.incident, &story.journal[2].event), ["aborted"]);
 
     let mut story = Story::new(policy());
     story.me = 2;
-    let aborted = Event::Ended { outcome: Outcome::Aborted };
+    let aborted = Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted });
     assert_eq!(story.salve(aborted), Err(Ignored::NotOwner), "it has an owner");
 }
 
@@ -934,24 +1030,28 @@ fn what_nobody_took_up_is_called_off_without_an_owner() {
 fn what_was_found_out_is_about_the_latest_failure_and_decides_nothing() {
     let mut story = Story::new(policy());
     let found = |what| Finding { what: Scrubbed::literal(what), next: Scrubbed::literal("look") };
-    let diagnosed = |what| Event::Diagnosed {
-        nature: Nature::Infrastructure,
-        rule: Scrubbed::literal("port.stranger"),
-        findings: vec![found(what)],
+    let diagnosed = |what| {
+        Event::Incident(IncidentEvent::Diagnosed {
+            nature: Nature::Infrastructure,
+            rule: Scrubbed::literal("port.stranger"),
+            findings: vec![found(what)],
+        })
     };
     story.salve(diagnosed("port 80 is taken")).unwrap();
     assert_eq!(story.incident.phase(), Phase::Choosing);
-    let judged = Event::Judged {
+    let judged = Event::Incident(IncidentEvent::Judged {
         remedy: Box::new(remedy(Retry, "again")),
         judgement: judgement(Verdict::Allow),
-    };
+    });
     story.salve(judged).unwrap();
     assert_eq!(story.salve(diagnosed("too late")), Err(Ignored::Stale));
     assert_eq!(story.incident.findings(), [found("port 80 is taken")]);
     story.now += 3_600_000;
-    story.salve(Event::Requested { effect: 1, what: Effect::Verify }).unwrap();
+    story
+        .salve(Event::Incident(IncidentEvent::Requested { effect: 1, what: Effect::Verify }))
+        .unwrap();
     let report =
         Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom(2, "t"))) };
-    story.salve(Event::Finished { effect: 1, report }).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Finished { effect: 1, report })).unwrap();
     assert!(story.incident.findings().is_empty(), "it is another failure now");
 }

@@ -83,7 +83,10 @@ impl Path {
                     if !matches!(run.what, Effect::Ask | Effect::Record | Effect::Release) {
                         return;
                     }
-                    let event = Event::Finished { effect: run.effect, report: Report::Done };
+                    let event = Event::Incident(IncidentEvent::Finished {
+                        effect: run.effect,
+                        report: Report::Done,
+                    });
                     self.story.salve(event).unwrap();
                 }
                 None if self.story.next() == Move::Choose => self.choose(),
@@ -103,7 +106,7 @@ impl Path {
         });
         match open {
             Some((&(kind, verdict), name)) => self.story.judge(kind, name, verdict),
-            None => drop(self.story.salve(Event::NothingLeft {}).unwrap()),
+            None => drop(self.story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap()),
         }
     }
 
@@ -132,7 +135,10 @@ fn check_path(path: &Path) {
             (Ask, Authority::Approval(seq)) => {
                 let approved = |entry: &&Entry| entry.seq == seq && entry.by.person().is_some();
                 let entry = story.journal.iter().find(approved).unwrap();
-                let Event::Approved { digest: about, .. } = entry.event else { panic!() };
+                let Event::Incident(IncidentEvent::Approved { digest: about, .. }) = entry.event
+                else {
+                    panic!()
+                };
                 assert_eq!(about, digest);
             }
             (verdict, on) => panic!("{verdict:?} ran on {on:?}"),

@@ -225,7 +225,7 @@ proptest! {
         for (seq, (turn, number)) in (2..).zip(turns) {
             let before = of.clone();
             let mut entry = entry(seq, number, turn);
-            if let Event::Loop { what: Turn::Ordered { .. }, .. } = entry.event {
+            if let Event::Loop(LoopEvent::Turned { what: Turn::Ordered { .. }, .. }) = entry.event {
                 entry.by = Actor::Person { name: text("ada") };
             }
             if of.step(&entry).is_err() {

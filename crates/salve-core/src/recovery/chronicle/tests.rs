@@ -21,7 +21,9 @@ fn text(text: &'static str) -> Scrubbed {
 /// Returns a story in which the tester proposed a command in iteration 6.
 fn proposed(command: &'static str) -> Story {
     let mut story = Story::new(policy());
-    story.salve(Event::RecoverySought { iteration: 6, changed: Vec::new() }).unwrap();
+    story
+        .salve(Event::Recovery(RecoveryEvent::Sought { iteration: 6, changed: Vec::new() }))
+        .unwrap();
     story.salve(proposes(command)).unwrap();
     story
 }
@@ -33,7 +35,7 @@ fn proposes(command: &'static str) -> Event {
         timeout_seconds: 300,
         confidence: Some(confidence),
     };
-    Event::RecoveryProposed {
+    Event::Recovery(RecoveryEvent::Proposed {
         proposal: Box::new(Proposed {
             source: Source::Tester,
             timestamp: Timestamp::UNIX_EPOCH,
@@ -46,7 +48,7 @@ fn proposes(command: &'static str) -> Event {
             expected_outcome: text("vitest starts"),
             fallback: Some(attempted("bun install --force", Confidence::Medium)),
         }),
-    }
+    })
 }
 
 /// Returns the chronicle of the loop that the story is of.
@@ -54,7 +56,7 @@ fn told(story: &Story) -> Chronicle {
     let mut chronicle = Chronicle::new(LOOP);
     for entry in &story.journal {
         let mut entry = entry.clone();
-        if let Event::Opened { subject: of, .. } = &mut entry.event {
+        if let Event::Incident(IncidentEvent::Opened { subject: of, .. }) = &mut entry.event {
             *of = subject(SubjectKind::Iteration, Repeat::Safe);
             of.name = Scrubbed::literal(LOOP);
         }
@@ -97,10 +99,14 @@ fn an_auto_recovery_is_logged_in_the_formats_own_words() {
     story.finish(Effect::Snapshot, done());
     let run = story.run().unwrap();
     story.now += 4_523;
-    story.salve(Event::Finished { effect: run.effect, report: done() }).unwrap();
+    story
+        .salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report: done() }))
+        .unwrap();
     story.finish(Effect::Verify, verified(Proof::Proven));
     while let Some(run) = story.run() {
-        story.salve(Event::Finished { effect: run.effect, report: done() }).unwrap();
+        story
+            .salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report: done() }))
+            .unwrap();
     }
     let chronicle = told(&story);
     let want = [
@@ -127,7 +133,7 @@ fn a_failed_recovery_escalates_and_both_are_logged() {
     let failed = Report::Failed { reason: text("no network"), exit: Some(Exit::Code(1)) };
     story.finish_apply(failed);
     story.finish(Effect::RollBack(Scope::Attempt), done());
-    story.salve(Event::NothingLeft {}).unwrap();
+    story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap();
     let chronicle = told(&story);
     let lines = lines(&chronicle);
     assert_eq!(lines[2]["event"], "recovery_failed");
@@ -166,9 +172,15 @@ fn an_escalation_has_every_field_and_follows_the_answer() {
         panic!("it asks")
     };
     let answers = [
-        (Event::Approved { question: number, digest, note: None }, "approved"),
-        (Event::Rejected { question: number, digest, note: None }, "rejected"),
-        (Event::Resolved { note: Some(text("by hand")) }, "resolved"),
+        (
+            Event::Incident(IncidentEvent::Approved { question: number, digest, note: None }),
+            "approved",
+        ),
+        (
+            Event::Incident(IncidentEvent::Rejected { question: number, digest, note: None }),
+            "rejected",
+        ),
+        (Event::Incident(IncidentEvent::Resolved { note: Some(text("by hand")) }), "resolved"),
     ];
     for (answer, status) in answers {
         let mut story = story.clone();
@@ -184,7 +196,7 @@ fn an_escalation_has_every_field_and_follows_the_answer() {
         }
     }
     story.salve(proposes("bun install")).unwrap();
-    story.salve(Event::Superseded {}).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Superseded {})).unwrap();
     assert_eq!(escalation(&told(&story))["status"], "superseded");
 }
 
@@ -196,14 +208,17 @@ fn what_people_answer_is_told_to_this_iteration_and_the_next() {
         panic!("it asks")
     };
     let note = || Some(text("wrong directory"));
-    let no = Event::Rejected { question: number, digest, note: note() };
-    let bare = Event::Approved { question: number, digest, note: None };
-    let yes = Event::Approved { question: number, digest, note: note() };
+    let no = Event::Incident(IncidentEvent::Rejected { question: number, digest, note: note() });
+    let bare = Event::Incident(IncidentEvent::Approved { question: number, digest, note: None });
+    let yes = Event::Incident(IncidentEvent::Approved { question: number, digest, note: note() });
     for (answer, want) in [
         (no, Some("ada declined the recovery `bun install`: wrong directory")),
         (bare, None),
         (yes, Some("ada approved the recovery `bun install`: wrong directory")),
-        (Event::Resolved { note: None }, Some("ada settled the recovery `bun install` by hand")),
+        (
+            Event::Incident(IncidentEvent::Resolved { note: None }),
+            Some("ada settled the recovery `bun install` by hand"),
+        ),
     ] {
         let mut story = story.clone();
         story.by(person("ada"), answer).unwrap();
@@ -227,7 +242,7 @@ fn the_state_says_whether_what_was_approved_ran() {
     let crate::incident::Phase::Asking { number, digest, .. } = story.incident.phase() else {
         panic!("it asks")
     };
-    let yes = Event::Approved { question: number, digest, note: None };
+    let yes = Event::Incident(IncidentEvent::Approved { question: number, digest, note: None });
     story.by(person("ada"), yes).unwrap();
     assert_eq!(execution(&story), "not_run");
     story.finish(Effect::Snapshot, done());
@@ -246,8 +261,8 @@ fn the_state_says_whether_what_was_approved_ran() {
     // Salve is killed while it runs, and the next one takes over.
     story.run().unwrap();
     assert_eq!(execution(&story), "running");
-    story.salve(Event::Released {}).unwrap();
-    story.salve(Event::Claimed { instead_of: None }).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Released {})).unwrap();
+    story.salve(Event::Incident(IncidentEvent::Claimed { instead_of: None })).unwrap();
     assert_eq!(execution(&story), "interrupted");
     let last = lines(&told(&story)).pop().unwrap();
     assert_eq!((&last["event"], &last["exit_code"]), (&json!("recovery_failed"), &Value::Null));
@@ -277,7 +292,11 @@ fn other_loops_and_other_subjects_are_left_out() {
     let mut other = Chronicle::new("other");
     story.journal.iter().for_each(|entry| other.take(entry));
     assert_eq!((other.lines().len(), other.courses().count()), (0, 0));
-    let refused = Event::RecoveryRefused { name: text(LOOP), iteration: 6, reason: text("a FIFO") };
+    let refused = Event::Recovery(RecoveryEvent::Refused {
+        name: text(LOOP),
+        iteration: 6,
+        reason: text("a FIFO"),
+    });
     let mut chronicle = told(&story);
     let entry = crate::event::Draft {
         at: Timestamp::UNIX_EPOCH,

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, Draft, Event, LoopId, Order};
+use salve_core::event::{Actor, Draft, Event, IncidentEvent, LoopId, Order};
 use salve_core::repair;
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub(in crate::cli) fn steer(args: &Steer, order: Order, out: &Output) -> Result<
     }
     let id = args.id.as_deref().unwrap_or_default();
     let find = |journal: Journal<'_>| events::find(journal, id);
-    say(find, &args.by, out, |_| Ok(Event::Ordered { order }))
+    say(find, &args.by, out, |_| Ok(Event::Incident(IncidentEvent::Ordered { order })))
 }
 
 /// Gives an order to a loop, and to what it is recovering from.
@@ -59,7 +59,7 @@ fn steer_loop(id: &LoopId, order: Order, by: &By, out: &Output) -> Result<Exit, 
     let mut drafts: Vec<Draft> = loops::ordered(of, order, &by).into_iter().collect();
     let subject = loops::subject(id.as_str(), &scrubber);
     for incident in unfinished(&store, &subject)? {
-        let event = Event::Ordered { order };
+        let event = Event::Incident(IncidentEvent::Ordered { order });
         let (at, incident_id) = (Timestamp::now(), Some(incident.id()));
         let draft = Draft { at, by: by.clone(), incident: incident_id, event };
         drafts.extend(tried(&incident, &draft).is_ok().then_some(draft));

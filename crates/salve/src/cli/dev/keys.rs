@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use salve_core::event::{Actor, Event, SubjectKind};
+use salve_core::event::{Actor, Event, IncidentEvent, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::repair::{self, Tale};
 
@@ -91,8 +91,8 @@ impl Keys {
             let ask = repair::ask(tale).ok_or_else(|| answer::nothing_asked(tale))?;
             let (question, digest, note) = (ask.number, ask.digest, None);
             Ok(match answer {
-                Word::Yes => Event::Approved { question, digest, note },
-                Word::No => Event::Rejected { question, digest, note },
+                Word::Yes => Event::Incident(IncidentEvent::Approved { question, digest, note }),
+                Word::No => Event::Incident(IncidentEvent::Rejected { question, digest, note }),
             })
         })?;
         let verb = match answer {

@@ -12,7 +12,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Event, LoopId, SubjectKind};
+use salve_core::event::{Event, LoopEvent, LoopId, SubjectKind};
 use salve_core::scrub::Scrubbed;
 use signal_hook::consts::SIGINT;
 
@@ -102,7 +102,7 @@ impl<'s> Attached<'s> {
         (args, dir, id): (&Args, PathBuf, LoopId),
     ) -> Result<Self, CliError> {
         let (desk, root) = (&clinic.desk, clinic.project.root());
-        let attached = desk.note(vec![Event::LoopAttached { id: id.clone() }])?;
+        let attached = desk.note(vec![Event::Loop(LoopEvent::Attached { id: id.clone() })])?;
         let now = attached.first().map_or_else(|| desk.now(), |entry| entry.at);
         let since = began(desk.store, &id)?;
         let name = desk.scrubber.scrub(id.as_str());
@@ -204,7 +204,7 @@ impl<'s> Attached<'s> {
     fn leave(&self, clinic: &Clinic<'_>, signal: i32) -> Result<Result<Exit, ExitCode>, CliError> {
         match signal {
             SIGINT => {
-                clinic.desk.note(vec![Event::LoopDetached { id: self.id.clone() }])?;
+                clinic.desk.note(vec![Event::Loop(LoopEvent::Detached { id: self.id.clone() })])?;
                 Ok(Err(Exit::Interrupted.into()))
             }
             // Whoever ended it may start it again: its limits go on counting.
@@ -219,10 +219,10 @@ fn began(store: &Store, id: &LoopId) -> Result<u64, CliError> {
     let mut since = None;
     for entry in store.journal().read(0, &filter, usize::MAX)? {
         match entry.event {
-            Event::LoopAttached { id: of } if of == *id => {
+            Event::Loop(LoopEvent::Attached { id: of }) if of == *id => {
                 since = since.or(Some(entry.seq));
             }
-            Event::LoopDetached { id: of } if of == *id => since = None,
+            Event::Loop(LoopEvent::Detached { id: of }) if of == *id => since = None,
             _ => {}
         }
     }

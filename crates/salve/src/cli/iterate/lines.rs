@@ -4,8 +4,8 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use salve_core::event::{
-    Amounts, Encoded, Entry, Event, LoopEnd, Order, Promise, RecoveryEnd, RoleEnd, TestsSeen,
-    TestsVerdict, Turn,
+    Amounts, Encoded, Entry, Event, LoopEnd, LoopEvent, Order, Promise, RecoveryEnd, RoleEnd,
+    TestsSeen, TestsVerdict, Turn,
 };
 use salve_core::iteration::{Loop, Refusal, WARN_AT};
 use salve_core::repair::who;
@@ -47,7 +47,7 @@ impl Teller<'_> {
 
 impl Face for Teller<'_> {
     fn entry(&mut self, of: &Loop, entry: &Entry) {
-        let Event::Loop { id, iteration, what } = &entry.event else { return };
+        let Event::Loop(LoopEvent::Turned { id, iteration, what }) = &entry.event else { return };
         let by = who(&entry.by);
         if self.out.json() {
             let Encoded { mut data, .. } = entry.event.encode();

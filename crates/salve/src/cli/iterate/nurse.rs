@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use salve_core::earned::Terms;
-use salve_core::event::{Actor, Entry, Event, LoopId, SubjectKind};
+use salve_core::event::{Actor, Entry, Event, LoopEvent, LoopId, SubjectKind};
 use salve_core::scrub::Scrubber;
 
 use super::super::Output;
@@ -35,7 +35,7 @@ impl Bell {
     /// Hands on what came from outside.
     pub(super) fn ring(&self, heard: Heard, post: &Sender<iteration::Input>) {
         let is_order = |entry: &Entry| {
-            let about_loops = matches!(entry.event, Event::Loop { .. });
+            let about_loops = matches!(entry.event, Event::Loop(LoopEvent::Turned { .. }));
             about_loops && entry.by.process().is_none()
         };
         let input = match &heard {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc;
 
-use salve_core::event::{Actor, Draft, Event, LoopEnd, LoopId, Order, Turn};
+use salve_core::event::{Actor, Draft, Event, LoopEnd, LoopEvent, LoopId, Order, Turn};
 use salve_core::iteration::{Loop, Standing};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use signal_hook::consts::SIGINT;
@@ -190,7 +190,11 @@ fn start(
         // A clock that was set back must not make the loop's own time run backwards.
         desk.go_on_from(known.clock());
     }
-    let event = Event::Loop { id: id.clone(), iteration, what: Turn::Started { terms, task } };
+    let event = Event::Loop(LoopEvent::Turned {
+        id: id.clone(),
+        iteration,
+        what: Turn::Started { terms, task },
+    });
     let draft = Draft { by, ..desk.draft(None, event) };
     let entry = store.journal().append(draft)?;
     let recalled = || -> Result<Loop, CliError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use salve_core::event::{Event, SubjectKind};
+use salve_core::event::{Event, IncidentEvent, SubjectKind};
 use salve_core::recovery::{Chronicle, Stats};
 
 use crate::cli::project::open_store;
@@ -50,7 +50,9 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
 fn all(store: &Store) -> Result<BTreeMap<String, Chronicle>, CliError> {
     let openings = store.journal().read(0, &Filter::default().kind("opened"), usize::MAX)?;
     let names = openings.into_iter().filter_map(|entry| match entry.event {
-        Event::Opened { subject, .. } if subject.kind == SubjectKind::Iteration => {
+        Event::Incident(IncidentEvent::Opened { subject, .. })
+            if subject.kind == SubjectKind::Iteration =>
+        {
             Some(subject.name.into_string())
         }
         _ => None,

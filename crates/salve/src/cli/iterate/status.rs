@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Event, LoopId, Process, TestsVerdict};
+use salve_core::event::{Event, LoopEvent, LoopId, Process, TestsVerdict};
 use salve_core::iteration::{Loop, Now, Standing, State, Status, state};
 use salve_core::recovery::{Asked, Chronicle, Course};
 use salve_core::scrub::Scrubber;
@@ -174,10 +174,10 @@ fn attached(store: &Store) -> Result<BTreeMap<LoopId, Option<Process>>, StoreErr
     let mut attached = BTreeMap::new();
     for entry in store.journal().read(0, &filter, usize::MAX)? {
         match &entry.event {
-            Event::LoopAttached { id } => {
+            Event::Loop(LoopEvent::Attached { id }) => {
                 attached.insert(id.clone(), entry.by.process().cloned());
             }
-            Event::LoopDetached { id } => {
+            Event::Loop(LoopEvent::Detached { id }) => {
                 attached.insert(id.clone(), None);
             }
             _ => {}

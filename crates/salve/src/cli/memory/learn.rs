@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, Draft, Event, Proof};
+use salve_core::event::{Actor, Draft, Event, MemoryEvent, NoteEvent, Proof};
 use salve_core::id::Signature;
 use salve_core::memory::{Failure, Kind, Outcome, Remedy};
 use salve_core::scrub::Scrubbed;
@@ -139,10 +139,14 @@ fn learn_remedy(args: &Args, desk: &Desk<'_>) -> Result<Fact, CliError> {
     }
     if !args.whose.user {
         let event = if args.failed {
-            Event::Learned { signature, remedy: remedy.digest(), proof: Proof::Failed }
+            Event::Memory(MemoryEvent::Learned {
+                signature,
+                remedy: remedy.digest(),
+                proof: Proof::Failed,
+            })
         } else {
             let text = format!("taught for {signature}: {}", remedy.description());
-            Event::Noted { text: desk.scrubber.scrub(&text) }
+            Event::Note(NoteEvent::Noted { text: desk.scrubber.scrub(&text) })
         };
         store.journal().append(Draft { at, by: speaker, incident: None, event })?;
     }

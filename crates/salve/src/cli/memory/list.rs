@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 
 use anstyle::Style;
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Draft, Event, Origin};
+use salve_core::event::{Draft, Event, MemoryEvent, Origin};
 use salve_core::id::Signature;
 use salve_core::memory::{Knowledge, Ranked, Standing, rank};
 use serde::Serialize;
@@ -101,7 +101,7 @@ pub(super) fn forget(args: &ForgetArgs, desk: &Desk<'_>) -> Result<Exit, CliErro
     store.memory().forget(signature)?;
     if !args.whose.user {
         let by = project::speaker(&desk.scrubber);
-        let event = Event::Forgotten { signature };
+        let event = Event::Memory(MemoryEvent::Forgotten { signature });
         store.journal().append(Draft { at: Timestamp::now(), by, incident: None, event })?;
     }
     desk.sync(&store, args.whose)?;

@@ -2,7 +2,9 @@
 
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
-use salve_core::event::{Effect, Event, Order, RemedyKind, Report, SubjectKind, Undo, Verdict};
+use salve_core::event::{
+    Effect, Event, IncidentEvent, Order, RemedyKind, Report, SubjectKind, Undo, Verdict,
+};
 use salve_core::repair::{self, Notice, Tale, evidence_path};
 
 /// How grave a line is.
@@ -60,23 +62,31 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
     let news = |verb, text| Some(Line::new(Grade::News, verb, text));
     match event {
         // The same words twice tell nothing new.
-        Event::Diagnosed { .. } if was_diagnosed(tale, event) => None,
-        Event::Diagnosed { rule, findings, .. } => {
+        Event::Incident(IncidentEvent::Diagnosed { .. }) if was_diagnosed(tale, event) => None,
+        Event::Incident(IncidentEvent::Diagnosed { rule, findings, .. }) => {
             let found = findings.iter().map(|finding| format!(" · {}", finding.what));
             news("diagnosed", format!("{rule}{}", found.collect::<String>()))
         }
-        Event::AgentLaunched { agent, process, .. } => {
+        Event::Incident(IncidentEvent::AgentLaunched { agent, process, .. }) => {
             news("agent", format!("started {agent} (pid {})", process.pid))
         }
-        Event::Judged { judgement, .. } if judgement.verdict == Verdict::Ask => asks(tale),
-        Event::Judged { remedy, judgement } if judgement.verdict == Verdict::Deny => {
+        Event::Incident(IncidentEvent::Judged { judgement, .. })
+            if judgement.verdict == Verdict::Ask =>
+        {
+            asks(tale)
+        }
+        Event::Incident(IncidentEvent::Judged { remedy, judgement })
+            if judgement.verdict == Verdict::Deny =>
+        {
             news("denied", format!("`{}`: {}", remedy.text, judgement.reason))
         }
-        Event::Requested { what: Effect::Apply { .. }, .. } => repairing(tale),
-        Event::Finished { report: Report::Failed { reason, .. }, .. } => {
-            news("failed", reason.to_string())
+        Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. }) => {
+            repairing(tale)
         }
-        Event::Ordered { order } => ordered(tale, *order),
+        Event::Incident(IncidentEvent::Finished {
+            report: Report::Failed { reason, .. }, ..
+        }) => news("failed", reason.to_string()),
+        Event::Incident(IncidentEvent::Ordered { order }) => ordered(tale, *order),
         _ => None,
     }
 }
@@ -106,7 +116,9 @@ fn ordered(tale: &Tale<'_>, order: Order) -> Option<Line> {
 /// Returns whether the last diagnosis before this one said the same.
 fn was_diagnosed(tale: &Tale<'_>, event: &Event) -> bool {
     let mut earlier = tale.lines().iter().rev().skip(1).map(|line| &line.entry.event);
-    earlier.find(|event| matches!(event, Event::Diagnosed { .. })).is_some_and(|one| one == event)
+    earlier
+        .find(|event| matches!(event, Event::Incident(IncidentEvent::Diagnosed { .. })))
+        .is_some_and(|one| one == event)
 }
 
 /// Returns what is being done, where it is more than running the server again.
@@ -116,7 +128,7 @@ fn repairing(tale: &Tale<'_>) -> Option<Line> {
         return None;
     }
     let judged = tale.lines().iter().rev().find_map(|line| match &line.entry.event {
-        Event::Judged { judgement, .. } => Some(judgement),
+        Event::Incident(IncidentEvent::Judged { judgement, .. }) => Some(judgement),
         _ => None,
     });
     let why = judged.map(|judged| format!(" ({})", judged.rule)).unwrap_or_default();

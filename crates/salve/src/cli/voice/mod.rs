@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use salve_core::earned::Terms;
-use salve_core::event::{Entry, Event, Outcome, Proof, RuleKey};
+use salve_core::event::{Entry, Event, IncidentEvent, Outcome, Proof, RuleKey};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase};
 use salve_core::playbook::Finding;
@@ -74,7 +74,9 @@ impl Voice<'_> {
             tale.hear(Cow::Owned(entry.clone()));
         } else {
             let tale = match &entry.event {
-                Event::Opened { .. } => Tale::begin(Cow::Owned(entry.clone())).ok()?,
+                Event::Incident(IncidentEvent::Opened { .. }) => {
+                    Tale::begin(Cow::Owned(entry.clone())).ok()?
+                }
                 // An earlier run of Salve opened it.
                 _ => self.recall(id, entry)?,
             };
@@ -108,7 +110,10 @@ impl Voice<'_> {
                 self.say(server, line);
             }
         }
-        if let Event::Ended { outcome: Outcome::Recovered(Proof::Proven) } = &entry.event {
+        if let Event::Incident(IncidentEvent::Ended {
+            outcome: Outcome::Recovered(Proof::Proven),
+        }) = &entry.event
+        {
             self.propose(server, incident);
         }
         if matches!(incident.phase(), Phase::Closed(_)) {

@@ -197,7 +197,7 @@ fn a_killed_salve_leaves_its_agents_changes_to_the_next() {
     let live = stage.live();
     let rules = rules::rules(&live.current().files, &live.scrubber);
     let by = Actor::Salve(Process { started: live.process.started + 1, ..live.process.clone() });
-    let event = Event::ConfigGuarded { rules };
+    let event = Event::Config(ConfigEvent::Guarded { rules });
     stage.store.journal().append(Draft { at: now(), by, incident: None, event }).unwrap();
     drop(live);
     stage.write(TWO);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use salve_core::event::Actor;
+use salve_core::event::{Actor, IncidentEvent, NoteEvent};
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ fn at() -> Timestamp {
 pub(crate) fn note(text: &str) -> Draft {
     let text = serde_json::from_value(text.into()).unwrap();
     let by = Actor::Person { name: Scrubbed::literal("ann") };
-    Draft { at: at(), by, incident: None, event: Event::Noted { text } }
+    Draft { at: at(), by, incident: None, event: Event::Note(NoteEvent::Noted { text }) }
 }
 
 fn of(incident: IncidentId, event: Event) -> Draft {
@@ -38,7 +38,7 @@ fn texts(entries: &[Entry]) -> Vec<&str> {
     let mut texts = Vec::new();
     for entry in entries {
         match &entry.event {
-            Event::Noted { text } => texts.push(text.as_str()),
+            Event::Note(NoteEvent::Noted { text }) => texts.push(text.as_str()),
             other => panic!("{other:?} is no note"),
         }
     }
@@ -61,7 +61,7 @@ fn an_entry_is_read_back_as_it_was_returned() {
     let journal = store.journal();
     assert_eq!(journal.last_seq().unwrap(), 0);
     let id = IncidentId(Uuid::from_u128(7));
-    let one = journal.append(of(id, Event::Released {})).unwrap();
+    let one = journal.append(of(id, Event::Incident(IncidentEvent::Released {}))).unwrap();
     let rest = journal.append_all(vec![note("a"), note("b")]).unwrap();
     assert_eq!((one.seq, seqs(&rest)), (1, vec![2, 3]));
     let all = journal.read(0, &Filter::default(), 10).unwrap();
@@ -77,9 +77,9 @@ fn a_filter_means_what_it_says() {
     let [x, y] = [0xabcd << 112, 0xabce << 112].map(|n| IncidentId(Uuid::from_u128(n)));
     let late = Draft { at: at() + jiff::SignedDuration::from_hours(1), ..note("late") };
     let drafts = vec![
-        of(x, Event::Released {}),
-        of(y, Event::Released {}),
-        of(x, Event::NothingLeft {}),
+        of(x, Event::Incident(IncidentEvent::Released {})),
+        of(y, Event::Incident(IncidentEvent::Released {})),
+        of(x, Event::Incident(IncidentEvent::NothingLeft {})),
         late.clone(),
     ];
     journal.append_all(drafts).unwrap();
@@ -109,7 +109,10 @@ fn of_two_who_claim_one_is_refused_and_told_by_what() {
     let unless = Unless { any: Filter::incident(id).kind("released"), after: 0 };
     let claim = || {
         let store = Store::open(&project).unwrap();
-        store.journal().append_unless(vec![of(id, Event::Released {})], &unless).unwrap()
+        store
+            .journal()
+            .append_unless(vec![of(id, Event::Incident(IncidentEvent::Released {}))], &unless)
+            .unwrap()
     };
     let outcomes: Vec<_> = thread::scope(|scope| {
         let claims: Vec<_> = (0..8).map(|_| scope.spawn(claim)).collect();
@@ -129,10 +132,14 @@ fn an_append_on_an_old_view_is_refused() {
     let store = Store::open(&project).unwrap();
     let journal = store.journal();
     let id = IncidentId(Uuid::from_u128(1));
-    let seen = journal.append(of(id, Event::Released {})).unwrap().seq;
+    let seen = journal.append(of(id, Event::Incident(IncidentEvent::Released {}))).unwrap().seq;
     journal.append(note("of no incident")).unwrap();
     let unless = Unless { any: Filter::incident(id), after: seen };
-    let again = || journal.append_unless(vec![of(id, Event::NothingLeft {})], &unless).unwrap();
+    let again = || {
+        journal
+            .append_unless(vec![of(id, Event::Incident(IncidentEvent::NothingLeft {}))], &unless)
+            .unwrap()
+    };
     assert!(matches!(again(), Appended::Written(_)));
     assert!(matches!(again(), Appended::Refused(entry) if entry.seq == 3));
 }
@@ -177,7 +184,7 @@ fn a_follower_of_one_kind_is_not_led_astray_by_others() {
     let journal = store.journal();
     let mut follower = journal.follow(0, Filter::default().kind("noted"));
     let id = IncidentId(Uuid::from_u128(1));
-    journal.append(of(id, Event::Released {})).unwrap();
+    journal.append(of(id, Event::Incident(IncidentEvent::Released {}))).unwrap();
     assert_eq!(follower.next(Duration::ZERO).unwrap(), []);
     assert_eq!(follower.after(), 1);
     journal.append(note("a")).unwrap();

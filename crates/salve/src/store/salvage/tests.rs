@@ -46,7 +46,12 @@ impl Sound {
 fn draft(text: &str) -> Draft {
     let text = serde_json::from_value(text.into()).unwrap();
     let by = Actor::Person { name: Scrubbed::literal("ann") };
-    Draft { at: Timestamp::UNIX_EPOCH, by, incident: None, event: Event::Noted { text } }
+    Draft {
+        at: Timestamp::UNIX_EPOCH,
+        by,
+        incident: None,
+        event: Event::Note(NoteEvent::Noted { text }),
+    }
 }
 
 fn overwrite(path: &Path, offset: usize, bytes: &[u8]) {
@@ -62,7 +67,7 @@ fn aside(project: &Project) -> Vec<PathBuf> {
 fn remarks(store: &Store) -> usize {
     let entries = store.journal().read(0, &Filter::default(), usize::MAX).unwrap();
     let right = entries.iter().filter(|entry| match &entry.event {
-        Event::Noted { text } => {
+        Event::Note(NoteEvent::Noted { text }) => {
             text.as_str().starts_with(&format!("remark {} ", entry.seq.saturating_sub(1)))
         }
         _ => false,

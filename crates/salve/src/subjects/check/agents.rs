@@ -1,7 +1,7 @@
 //! An agent's turn at a check.
 
 use salve_core::check::{self, Brief};
-use salve_core::event::{Amounts, Event, Report, Resource, Scope};
+use salve_core::event::{Amounts, Event, IncidentEvent, Report, Resource, Scope};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase, Run as Effecting};
 use salve_core::repair::{Tale, earlier, evidence_path};
@@ -157,7 +157,7 @@ impl Checkup<'_, '_> {
         let subject = self.plan.subject(&desk.scrubber);
         let openings = desk.store.journal().tail(&Filter::default().kind("opened"), REMEMBERED)?;
         let own = openings.iter().filter(
-            |entry| matches!(&entry.event, Event::Opened { subject: of, .. } if *of == subject),
+            |entry| matches!(&entry.event, Event::Incident(IncidentEvent::Opened { subject: of, .. }) if *of == subject),
         );
         let mut lines = Vec::new();
         for id in own.filter_map(|entry| entry.incident) {
@@ -181,7 +181,8 @@ impl Checkup<'_, '_> {
         let Some(incident) = self.minder.as_ref().map(|minder| minder.incident) else {
             return Ok(());
         };
-        let charge = |spent| Event::Charged { effect: effect.effect, spent };
+        let charge =
+            |spent| Event::Incident(IncidentEvent::Charged { effect: effect.effect, spent });
         match event {
             AgentEvent::Activity(_) => Ok(()),
             AgentEvent::Spent(spent) => self.append(incident, charge(spent)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::check::breaker;
-use salve_core::event::{Breaker, ChangedFile, Entry, Event, RemedyKind, Symptom};
+use salve_core::event::{Breaker, ChangedFile, Entry, Event, IncidentEvent, RemedyKind, Symptom};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
 use salve_core::repair::Tale;
@@ -83,9 +83,12 @@ impl Checkup<'_, '_> {
         let Some(id) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
         let tripped = Filter::incident(id).kind("tripped");
         let tripped = self.clinic.desk.store.journal().read(0, &tripped, usize::MAX)?;
-        match tripped.iter().any(|entry| entry.event == Event::Tripped { breaker }) {
+        match tripped
+            .iter()
+            .any(|entry| entry.event == Event::Incident(IncidentEvent::Tripped { breaker }))
+        {
             true => Ok(()),
-            false => self.append(id, Event::Tripped { breaker }),
+            false => self.append(id, Event::Incident(IncidentEvent::Tripped { breaker })),
         }
     }
 
@@ -100,7 +103,9 @@ impl Checkup<'_, '_> {
         let filter = Filter { since: Some(since), ..Filter::default().kind("opened") };
         let mut past = Vec::new();
         for opened in journal.tail(&filter, LOOKED_BACK)? {
-            let (Event::Opened { symptom, .. }, Some(id)) = (&opened.event, opened.incident) else {
+            let (Event::Incident(IncidentEvent::Opened { symptom, .. }), Some(id)) =
+                (&opened.event, opened.incident)
+            else {
                 continue;
             };
             if id != present && is_wanted(symptom) {

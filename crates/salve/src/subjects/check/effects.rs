@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use salve_core::event::{
-    Authority, ChangedFile, Digest, Effect, Event, RemedyKind, Report, Scope, Undo,
+    Authority, ChangedFile, Digest, Effect, Event, IncidentEvent, RemedyKind, Report, Scope, Undo,
 };
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
@@ -88,7 +88,11 @@ impl Checkup<'_, '_> {
             .iter()
             .map(|file| ChangedFile { path: scrubber.scrub(&file.path), lines: file.lines });
         let (files, more) = ChangedFile::some(named.collect());
-        let changed = Event::FilesChanged { effect: effect.effect, files: files.clone(), more };
+        let changed = Event::Incident(IncidentEvent::FilesChanged {
+            effect: effect.effect,
+            files: files.clone(),
+            more,
+        });
         self.append(incident, changed)?;
         self.stop_if_churned(&files)
     }

@@ -6,7 +6,7 @@
 //! **Invariant:** a proposal's fallback is never offered before its first command has failed.
 
 use salve_core::class::Class;
-use salve_core::event::{Digest, Event, Judgement, Mode, Origin, Verdict};
+use salve_core::event::{Digest, Event, IncidentEvent, Judgement, Mode, Origin, Verdict};
 use salve_core::gate::{Request, State, Which};
 use salve_core::incident::{Fate, Incident, choose};
 use salve_core::playbook::Diagnosis;
@@ -50,8 +50,10 @@ impl Checkup<'_, '_> {
         let is_denied = !tried.is_empty() && tried.iter().all(|one| one.fate == Fate::Denied);
         match self.quest.is_some() && is_denied && self.clinic.shelf.policy.denies_unknown() {
             // Whoever has unknown commands denied does not want to be asked about them.
-            true => Event::Ended { outcome: salve_core::event::Outcome::Aborted },
-            false => Event::NothingLeft {},
+            true => Event::Incident(IncidentEvent::Ended {
+                outcome: salve_core::event::Outcome::Aborted,
+            }),
+            false => Event::Incident(IncidentEvent::NothingLeft {}),
         }
     }
 

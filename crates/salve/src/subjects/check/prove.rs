@@ -10,7 +10,9 @@ use salve_core::check::proof::{
 };
 use salve_core::check::tamper::Weakening;
 use salve_core::check::{self, Counts, Results};
-use salve_core::event::{Effect, Event, Origin, Proof, RemedyKind, Report, Scope};
+use salve_core::event::{
+    Effect, Event, IncidentEvent, NoteEvent, Origin, Proof, RemedyKind, Report, Scope,
+};
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
@@ -138,7 +140,7 @@ impl Checkup<'_, '_> {
         self.remark(&Remark::Judged { proof, why: why.clone() });
         let text = self.clinic.desk.scrubber.scrub(&format!("proof: {why}"));
         if let Some(incident) = self.incident.as_ref().map(Incident::id) {
-            self.append(incident, Event::Noted { text })?;
+            self.append(incident, Event::Note(NoteEvent::Noted { text }))?;
         }
         self.finish(effect, Report::Verified { proof, symptom: None })
     }
@@ -203,8 +205,12 @@ impl Checkup<'_, '_> {
         }
         let journal = self.clinic.desk.store.journal();
         let told = journal.read(0, &Filter::incident(incident.id()), usize::MAX)?;
-        let applies =
-            |event: &Event| matches!(event, Event::Requested { what: Effect::Apply { .. }, .. });
+        let applies = |event: &Event| {
+            matches!(
+                event,
+                Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. })
+            )
+        };
         Ok(told.iter().rev().find(|entry| applies(&entry.event)).map(|entry| entry.at))
     }
 

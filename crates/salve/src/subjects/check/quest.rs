@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Event, Exit, Proposed};
+use salve_core::event::{Event, Exit, IncidentEvent, Proposed, RecoveryEvent};
 use salve_core::gate::Proposal;
 use salve_core::incident::{Incident, Phase, Run as Effecting};
 use salve_core::playbook::{Diagnosis, Nature};
@@ -197,7 +197,8 @@ impl Checkup<'_, '_> {
         let Some(quest) = &self.quest else { return Ok(()) };
         let scrubber = &self.clinic.desk.scrubber;
         let (name, reason) = (scrubber.scrub(&self.plan.name), scrubber.scrub(reason));
-        let refused = Event::RecoveryRefused { name, iteration: quest.iteration, reason };
+        let refused =
+            Event::Recovery(RecoveryEvent::Refused { name, iteration: quest.iteration, reason });
         self.note(reason_of(&refused));
         self.clinic.desk.note(vec![refused]).map(drop)
     }
@@ -224,12 +225,16 @@ impl Checkup<'_, '_> {
         let Some(quest) = &mut self.quest else { return Ok(()) };
         quest.changed = manifests::changed(&self.clinic.desk, &root, &name, quest.since)?;
         let (iteration, changed) = (quest.iteration, quest.changed.clone());
-        let mut events = vec![Event::RecoverySought { iteration, changed }];
+        let mut events = vec![Event::Recovery(RecoveryEvent::Sought { iteration, changed })];
         let proposed = match &quest.proposal {
             Some(proposal) => Some(recovery::proposed(proposal, &self.clinic.desk.scrubber)),
             None => self.draft(evidence),
         };
-        events.extend(proposed.map(Box::new).map(|proposal| Event::RecoveryProposed { proposal }));
+        events.extend(
+            proposed
+                .map(Box::new)
+                .map(|proposal| Event::Recovery(RecoveryEvent::Proposed { proposal })),
+        );
         self.say(events)
     }
 
@@ -278,11 +283,11 @@ impl Checkup<'_, '_> {
 
     /// Puts on record what is proposed by now; what was asked about is then asked anew.
     pub(super) fn ask_anew(&mut self, proposal: Box<Proposed>) -> Result<(), StoreError> {
-        let mut events = vec![Event::RecoveryProposed { proposal }];
+        let mut events = vec![Event::Recovery(RecoveryEvent::Proposed { proposal })];
         let phase = self.incident.as_ref().map(Incident::phase);
         if let Some(Phase::Asking { .. }) = phase {
             self.note("something else is proposed by now: it is asked anew");
-            events.push(Event::Superseded {});
+            events.push(Event::Incident(IncidentEvent::Superseded {}));
         }
         self.say(events)
     }
@@ -335,7 +340,7 @@ impl Checkup<'_, '_> {
 
 fn reason_of(event: &Event) -> &str {
     match event {
-        Event::RecoveryRefused { reason, .. } => reason.as_str(),
+        Event::Recovery(RecoveryEvent::Refused { reason, .. }) => reason.as_str(),
         _ => "",
     }
 }

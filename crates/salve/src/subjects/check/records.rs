@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use salve_core::check::attempt::{Attempt, attempts, file_name};
 use salve_core::check::decisions::{CATASTROPHE, Decision, decisions, last_told};
-use salve_core::event::{Entry, Event};
+use salve_core::event::{Entry, Event, NoteEvent};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
 use salve_core::repair::{Tale, evidence_path};
@@ -245,7 +245,7 @@ impl Checkup<'_, '_> {
             Ok(restored) => {
                 let text = format!("{CATASTROPHE}: {restored}");
                 let text = self.clinic.desk.scrubber.scrub(&text);
-                self.append(id, Event::Noted { text })?;
+                self.append(id, Event::Note(NoteEvent::Noted { text }))?;
                 self.keep_records()
             }
             Err(error) => {

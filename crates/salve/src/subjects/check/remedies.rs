@@ -1,6 +1,6 @@
 //! Which remedies fit a check's failure.
 
-use salve_core::event::{Event, Mode};
+use salve_core::event::{Event, IncidentEvent, Mode};
 use salve_core::incident::Phase;
 use salve_core::playbook::{Diagnosis, Nature};
 
@@ -23,7 +23,7 @@ impl Checkup<'_, '_> {
         let digest = candidate.remedy.digest;
         self.case.cures.retain(|old| old.digest != digest);
         self.case.cures.push(Cure { digest, what });
-        Ok(Event::Judged { remedy: Box::new(candidate.remedy), judgement })
+        Ok(Event::Incident(IncidentEvent::Judged { remedy: Box::new(candidate.remedy), judgement }))
     }
 
     /// Returns what would be put to the gate next.
@@ -63,7 +63,7 @@ impl Checkup<'_, '_> {
             self.keep_evidence();
         }
         let Some(rule) = rule else { return Ok(()) };
-        let event = Event::Diagnosed { nature, rule, findings };
+        let event = Event::Incident(IncidentEvent::Diagnosed { nature, rule, findings });
         let (by, Some(incident)) = (self.clinic.desk.salve(), &mut self.incident) else {
             return Ok(());
         };

@@ -1,6 +1,6 @@
 //! How the recovery of a loop's tests goes on where an earlier run of Salve stopped.
 
-use salve_core::event::{Effect, Event, Proposed, Source};
+use salve_core::event::{Effect, Event, IncidentEvent, Proposed, Source};
 use salve_core::gate::Proposal;
 use salve_core::incident::{Incident, Phase};
 use salve_core::recovery;
@@ -66,7 +66,9 @@ impl Checkup<'_, '_> {
             quest.is_well = true;
         }
         match phase {
-            Some(Phase::Asking { .. }) => self.say(vec![Event::Superseded {}]),
+            Some(Phase::Asking { .. }) => {
+                self.say(vec![Event::Incident(IncidentEvent::Superseded {})])
+            }
             _ => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use salve_core::check::breaker;
 use salve_core::check::proof::Colour;
-use salve_core::event::{Event, Outcome, Report, Symptom};
+use salve_core::event::{Event, IncidentEvent, NoteEvent, Outcome, Report, Symptom};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Holder, Incident, Phase, Told};
 use salve_core::repair::evidence_path;
@@ -52,7 +52,8 @@ impl Checkup<'_, '_> {
             // What a person was asked about may be settled: the check itself tells.
             Some(person) => {
                 let note = Some(Scrubbed::literal(breaker::AGAIN));
-                self.say_as(&person, vec![Event::Resolved { note }]).map(drop)
+                self.say_as(&person, vec![Event::Incident(IncidentEvent::Resolved { note })])
+                    .map(drop)
             }
             None => Ok(()),
         }
@@ -63,7 +64,9 @@ impl Checkup<'_, '_> {
         let Some(id) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
         let journal = self.clinic.desk.store.journal();
         let told = journal.read(0, &Filter::incident(id), usize::MAX)?;
-        let Some(Event::Opened { symptom, .. }) = told.first().map(|one| &one.event) else {
+        let Some(Event::Incident(IncidentEvent::Opened { symptom, .. })) =
+            told.first().map(|one| &one.event)
+        else {
             return Ok(());
         };
         self.case.first = Some(self.recalled(id, symptom));
@@ -72,8 +75,11 @@ impl Checkup<'_, '_> {
         let trial = self.incident.as_ref().and_then(Incident::trial);
         let signature = trial.map(|trial| trial.signature);
         let seen = told.iter().rev().find_map(|entry| match &entry.event {
-            Event::Finished { report: Report::Verified { symptom: Some(symptom), .. }, .. }
-            | Event::Sickened { symptom }
+            Event::Incident(IncidentEvent::Finished {
+                report: Report::Verified { symptom: Some(symptom), .. },
+                ..
+            })
+            | Event::Incident(IncidentEvent::Sickened { symptom })
                 if Some(symptom.signature) == signature =>
             {
                 Some(symptom)
@@ -119,7 +125,8 @@ impl Checkup<'_, '_> {
         match self.clinic.by.clone() {
             Some(person) => {
                 let note = Some(Scrubbed::literal(breaker::AGAIN));
-                self.say_as(&person, vec![Event::Resolved { note }]).map(drop)
+                self.say_as(&person, vec![Event::Incident(IncidentEvent::Resolved { note })])
+                    .map(drop)
             }
             // Only a person settles an incident; it is left to one.
             None => {
@@ -133,7 +140,7 @@ impl Checkup<'_, '_> {
     pub(super) fn tell_settled(&mut self) -> Result<(), StoreError> {
         let text = Scrubbed::literal(breaker::GREEN);
         match self.settled.take() {
-            Some(id) => self.append(id, Event::Noted { text }),
+            Some(id) => self.append(id, Event::Note(NoteEvent::Noted { text })),
             None => Ok(()),
         }
     }
@@ -216,7 +223,7 @@ impl Checkup<'_, '_> {
     pub(super) fn leave(&mut self) -> Result<(), StoreError> {
         let me = &self.clinic.desk.me;
         if self.incident.as_ref().is_some_and(|incident| incident.owner() == Some(me)) {
-            self.say(vec![Event::Released {}])?;
+            self.say(vec![Event::Incident(IncidentEvent::Released {})])?;
         }
         Ok(())
     }

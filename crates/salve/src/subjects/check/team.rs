@@ -1,7 +1,7 @@
 //! What a team has to do with a check: issues that it shows, and proposals how to heal it.
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Actor, Digest, Event, Proof, Settled, Verdict};
+use salve_core::event::{Actor, Digest, Event, IncidentEvent, Proof, Settled, TeamEvent, Verdict};
 use salve_core::id::{IncidentId, IssueId};
 use salve_core::incident::Incident;
 use salve_core::repair::who;
@@ -53,7 +53,7 @@ impl Clinic<'_> {
         };
         for &issue in issues {
             let how = Settled::Green { check: self.desk.scrubber.scrub(check), incident };
-            self.desk.note(vec![Event::IssueSettled { issue, how }])?;
+            self.desk.note(vec![Event::Team(TeamEvent::IssueSettled { issue, how })])?;
             let text = format!("issue-{} is settled: the check is green", issue.short());
             let text = self.desk.scrubber.scrub(&text);
             self.face.remark(check, &Remark::Note(text));
@@ -152,7 +152,7 @@ impl Checkup<'_, '_> {
         let limit = SignedDuration::try_from(self.clinic.heal.broadcast);
         let limit = limit.unwrap_or(SignedDuration::MAX);
         let until = now.saturating_add(limit).unwrap_or(Timestamp::MAX);
-        self.append(id, Event::FixWanted { issue: None, note: None })?;
+        self.append(id, Event::Team(TeamEvent::FixWanted { issue: None, note: None }))?;
         let since = self.incident.as_ref().map_or(0, Incident::last_seq);
         self.case.called = Some((since, until));
         let seconds = self.clinic.heal.broadcast.as_secs_f64();
@@ -184,7 +184,7 @@ impl Checkup<'_, '_> {
         let journal = self.clinic.desk.store.journal();
         let openings = journal.tail(&Filter::default().kind("opened"), REMEMBERED)?;
         let alike = openings.iter().filter(|entry| {
-            matches!(&entry.event, Event::Opened { subject, symptom, .. }
+            matches!(&entry.event, Event::Incident(IncidentEvent::Opened { subject, symptom, .. })
                 if subject == incident.subject() && symptom.signature == seen.symptom.signature)
         });
         Ok(alike.filter_map(|entry| entry.incident).chain([incident.id()]).collect())

@@ -1,6 +1,6 @@
 //! What a checkup tells: the journal, and those who watch.
 
-use salve_core::event::{Actor, Event, Report};
+use salve_core::event::{Actor, Event, IncidentEvent, Report};
 use salve_core::incident::{Incident, Run as Effecting};
 
 use super::Remark;
@@ -34,7 +34,10 @@ impl Checkup<'_, '_> {
         }
         let by = self.clinic.desk.salve();
         loop {
-            let event = Event::Finished { effect: effect.effect, report: report.clone() };
+            let event = Event::Incident(IncidentEvent::Finished {
+                effect: effect.effect,
+                report: report.clone(),
+            });
             match self.say_as(&by, vec![event])? {
                 Wrote::Done(_) => return self.keep_records(),
                 Wrote::Overtaken => {}

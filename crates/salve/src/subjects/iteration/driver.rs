@@ -4,7 +4,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::event::{Event, LoopEnd, LoopId, RecoveryEnd, Turn};
+use salve_core::event::{Event, LoopEnd, LoopEvent, LoopId, RecoveryEnd, Turn};
 use salve_core::incident::{Incident, Phase};
 use salve_core::iteration::{Loop, Move, Now, Standing};
 use salve_core::scrub::Scrubbed;
@@ -136,7 +136,7 @@ impl Course<'_, '_> {
     /// Writes what happened; what somebody ordered just before is taken in first, as in a replay.
     pub(super) fn say(&mut self, what: Turn) -> Result<(), StoreError> {
         let iteration = self.of.iteration() + u32::from(matches!(what, Turn::Began { .. }));
-        let event = Event::Loop { id: self.of.id().clone(), iteration, what };
+        let event = Event::Loop(LoopEvent::Turned { id: self.of.id().clone(), iteration, what });
         self.driver.desk.note(vec![event])?;
         self.catch_up()
     }

@@ -10,7 +10,9 @@
 use std::time::{Duration, Instant};
 
 use salve_core::agent::prompt;
-use salve_core::event::{Amounts, Effect, Event, RemedyKind, Report, Resource, Scope};
+use salve_core::event::{
+    Amounts, Effect, Event, IncidentEvent, RemedyKind, Report, Resource, Scope,
+};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase, Run as Effecting};
 use salve_core::repair::{Tale, Work, order};
@@ -78,7 +80,7 @@ impl Fleet<'_> {
     /// Returns whether what was chosen is an agent's turn while one of ours works for another
     /// server: both would edit the same files, and neither's edits could be told apart.
     pub(super) fn has_to_queue(&self, at: usize, chosen: &Event) -> bool {
-        let Event::Judged { remedy, .. } = chosen else { return false };
+        let Event::Incident(IncidentEvent::Judged { remedy, .. }) = chosen else { return false };
         let mut others = self.servers.iter().enumerate().filter(|(other, _)| *other != at);
         remedy.kind == RemedyKind::Agent && others.any(|(_, server)| server.minder.is_some())
     }
@@ -213,7 +215,11 @@ impl Fleet<'_> {
         incident: IncidentId,
         (effect, spent): (Effecting, Amounts),
     ) -> Result<(), StoreError> {
-        self.append(at, incident, Event::Charged { effect: effect.effect, spent })
+        self.append(
+            at,
+            incident,
+            Event::Incident(IncidentEvent::Charged { effect: effect.effect, spent }),
+        )
     }
 
     /// Adds to an incident what holds whoever else writes meanwhile.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime};
 
-use salve_core::event::{Actor, Event};
+use salve_core::event::{Actor, Event, IncidentEvent};
 use salve_core::fingerprint::Rules;
 use salve_core::incident::Phase;
 use salve_core::scrub::Scrubbed;
@@ -368,7 +368,7 @@ impl<'a> Fleet<'a> {
                 .as_ref()
                 .is_some_and(|incident| incident.owner() == Some(&self.desk.me));
             if owned {
-                self.say(at, vec![Event::Released {}])?;
+                self.say(at, vec![Event::Incident(IncidentEvent::Released {})])?;
             }
         }
         // Whoever comes next finds a lock of a dead process at worst.

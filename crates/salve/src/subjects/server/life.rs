@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Digest, Event, Exit, Mode, Report, Stage};
+use salve_core::event::{Digest, Event, Exit, IncidentEvent, Mode, Report, ServerEvent, Stage};
 use salve_core::incident::Run as Effecting;
 use salve_core::watch::{Address, Ailment, Answer, Due, Seen, Strictness, Turn, Watch};
 
@@ -46,12 +46,12 @@ impl Fleet<'_> {
         let terms = server.plan.timing.terms(strictness, server.crashed_after);
         let address = server.plan.url.clone();
         let known = if address.is_some() { Address::Known } else { Address::Unknown };
-        let started = Event::ServerStarted {
+        let started = Event::Server(ServerEvent::Started {
             server: self.desk.scrubber.scrub(&server.plan.name),
             process: running.process().clone(),
             command: server.plan.command.clone(),
             run: self.run.clone(),
-        };
+        });
         server.state = State::Up(Box::new(Life {
             running,
             since,
@@ -69,7 +69,8 @@ impl Fleet<'_> {
             self.remark(at, &Remark::Started { command });
             return Ok(());
         };
-        let checked = Event::Progressed { effect, stage: Stage::HealthCheck };
+        let checked =
+            Event::Incident(IncidentEvent::Progressed { effect, stage: Stage::HealthCheck });
         self.insist(at, &[started, checked])
     }
 
@@ -139,7 +140,7 @@ impl Fleet<'_> {
         let after = life.since.elapsed();
         life.look_at = None;
         let name = self.desk.scrubber.scrub(&server.plan.name);
-        self.desk.note(vec![Event::ServerUp { server: name, url: url.clone() }])?;
+        self.desk.note(vec![Event::Server(ServerEvent::Up { server: name, url: url.clone() })])?;
         match verifies {
             Some(effect) => {
                 let soak = self.servers[at].plan.timing.soak;
@@ -234,7 +235,7 @@ impl Fleet<'_> {
     fn stopped(&self, at: usize, exit: Option<Exit>) -> Result<(), StoreError> {
         let Some(exit) = exit else { return Ok(()) };
         let server = self.desk.scrubber.scrub(&self.servers[at].plan.name);
-        self.desk.note(vec![Event::ServerStopped { server, exit }])?;
+        self.desk.note(vec![Event::Server(ServerEvent::Stopped { server, exit })])?;
         Ok(())
     }
 
@@ -248,7 +249,8 @@ impl Fleet<'_> {
         if ended.exit == Exit::Code(0) {
             self.servers[at].ended_well = true;
             let name = self.desk.scrubber.scrub(&self.servers[at].plan.name);
-            let stopped = Event::ServerStopped { server: name, exit: ended.exit.clone() };
+            let stopped =
+                Event::Server(ServerEvent::Stopped { server: name, exit: ended.exit.clone() });
             self.desk.note(vec![stopped])?;
             self.remark(at, &Remark::Ended { exit: ended.exit });
             return match verifies {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Actor, Entry, Event, Order, ServerOrder};
+use salve_core::event::{Actor, Entry, Event, IncidentEvent, Order, ServerEvent, ServerOrder};
 
 use super::fleet::{Fleet, Stopping};
 use super::{Held, Life, State, Then};
@@ -24,7 +24,7 @@ impl Fleet<'_> {
             if entry.by.process() == Some(&self.desk.me) {
                 continue;
             }
-            if let Event::ServerOrdered { server, order } = &entry.event {
+            if let Event::Server(ServerEvent::Ordered { server, order }) = &entry.event {
                 let found = self.servers.iter().position(|one| *server == one.plan.name.as_str());
                 if let Some(at) = found {
                     self.ordered(at, *order, &entry.by)?;
@@ -55,7 +55,11 @@ impl Fleet<'_> {
                 self.servers[at].held = Held::ByOrder;
                 self.servers[at].waits = false;
                 if let Some(person) = &person {
-                    self.say_as(at, person, vec![Event::Ordered { order: Order::Abort }])?;
+                    self.say_as(
+                        at,
+                        person,
+                        vec![Event::Incident(IncidentEvent::Ordered { order: Order::Abort })],
+                    )?;
                 }
                 if is_up {
                     self.clear(at, Then::Stopped);
@@ -90,7 +94,7 @@ impl Fleet<'_> {
             }
         };
         for at in 0..self.servers.len() {
-            self.say_as(at, person, vec![Event::Ordered { order }])?;
+            self.say_as(at, person, vec![Event::Incident(IncidentEvent::Ordered { order })])?;
         }
         self.note(0, text);
         Ok(())

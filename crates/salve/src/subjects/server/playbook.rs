@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use salve_core::event::{Authority, Event};
+use salve_core::event::{Authority, Event, IncidentEvent};
 use salve_core::incident::{Incident, Phase, Run as Effecting};
 use salve_core::playbook::{Action, Diagnosis};
 use salve_core::scrub::Scrubbed;
@@ -102,7 +102,7 @@ impl Fleet<'_> {
         if let Some(rule) = &found.rule {
             let rule = self.desk.scrubber.scrub(rule);
             let (nature, findings) = (found.nature, found.findings.clone());
-            let event = Event::Diagnosed { nature, rule, findings };
+            let event = Event::Incident(IncidentEvent::Diagnosed { nature, rule, findings });
             let (face, name, by) = (&mut self.face, &server.plan.name, self.desk.salve());
             let mut show = |incident: &Incident, entry: &_| face.entry(name, incident, entry);
             while incident.phase() == Phase::Choosing {

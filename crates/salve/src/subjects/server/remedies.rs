@@ -1,6 +1,6 @@
 //! Which remedies fit a server's failure.
 
-use salve_core::event::{Event, Mode};
+use salve_core::event::{Event, IncidentEvent, Mode};
 use salve_core::incident::Incident;
 use salve_core::playbook::{Diagnosis, Nature};
 
@@ -18,14 +18,14 @@ impl Fleet<'_> {
         let (store, scrubber) = (self.desk.store, &self.desk.scrubber);
         let offers = self.shelf.earn(offers, store, signature, scrubber)?;
         let Some(Offer { candidate, judgement, what }) = shelf::pick(incident, &offers) else {
-            return Ok(Event::NothingLeft {});
+            return Ok(Event::Incident(IncidentEvent::NothingLeft {}));
         };
         let digest = candidate.remedy.digest;
         let cures = &mut self.servers[at].case.cures;
         cures.retain(|old| old.digest != digest);
         cures.push(Cure { digest, what: what.clone() });
         let (remedy, judgement) = (Box::new(candidate.remedy.clone()), judgement.clone());
-        Ok(Event::Judged { remedy, judgement })
+        Ok(Event::Incident(IncidentEvent::Judged { remedy, judgement }))
     }
 
     /// Returns everything that fits the present failure, as far as its cause is known.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Event, Exit, Mode, Order, Outcome, Proof, RemedyKind, Report, Stage, Symptom,
+    Event, Exit, IncidentEvent, Mode, Order, Outcome, Proof, RemedyKind, Report, ServerEvent,
+    Stage, Symptom,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Move, Phase, Run as Effecting, Trial};
@@ -28,10 +29,10 @@ impl Fleet<'_> {
         let server = &mut self.servers[at];
         server.crashed_after = Some(failing.uptime);
         server.case.seen = Some(evidence);
-        let stopped = Event::ServerStopped {
+        let stopped = Event::Server(ServerEvent::Stopped {
             server: self.desk.scrubber.scrub(&server.plan.name),
             exit: failing.exit.unwrap_or(Exit::Hung),
-        };
+        });
         let relapsed = server.incident.as_ref().is_some_and(|incident| {
             matches!(incident.phase(), Phase::Ending { outcome: Outcome::Recovered(_), .. })
         });
@@ -40,11 +41,17 @@ impl Fleet<'_> {
                 self.log_crash(at);
                 let report = Report::Verified { proof: Proof::Failed, symptom: Some(symptom) };
                 self.servers[at].case.running = None;
-                self.insist(at, &[stopped, Event::Finished { effect: effect.effect, report }])
+                self.insist(
+                    at,
+                    &[
+                        stopped,
+                        Event::Incident(IncidentEvent::Finished { effect: effect.effect, report }),
+                    ],
+                )
             }
             (None, true, _) => {
                 self.log_crash(at);
-                self.insist(at, &[stopped, Event::Sickened { symptom }])
+                self.insist(at, &[stopped, Event::Incident(IncidentEvent::Sickened { symptom })])
             }
             (None, false, Some(_)) => self.skip(at, *symptom, stopped),
             (None, false, None) => self.open(at, *symptom, stopped),
@@ -106,7 +113,11 @@ impl Fleet<'_> {
         self.begun(at, opened)?;
         self.log_crash(at);
         match self.paused.clone() {
-            Some(person) => self.say_as(at, &person, vec![Event::Ordered { order: Order::Pause }]),
+            Some(person) => self.say_as(
+                at,
+                &person,
+                vec![Event::Incident(IncidentEvent::Ordered { order: Order::Pause })],
+            ),
             None => Ok(()),
         }
     }
@@ -216,7 +227,10 @@ impl Fleet<'_> {
     pub(super) fn tell_stage(&mut self, at: usize, stage: Stage) -> Result<(), StoreError> {
         let State::Up(life) = &self.servers[at].state else { return Ok(()) };
         match life.verifies {
-            Some(effect) => self.say(at, vec![Event::Progressed { effect: effect.effect, stage }]),
+            Some(effect) => self.say(
+                at,
+                vec![Event::Incident(IncidentEvent::Progressed { effect: effect.effect, stage })],
+            ),
             None => Ok(()),
         }
     }
@@ -230,7 +244,7 @@ impl Fleet<'_> {
         match server.started_by.clone().filter(|_| asking) {
             Some(person) => {
                 let note = Some(Scrubbed::literal("started by hand, and well"));
-                self.say_as(at, &person, vec![Event::Resolved { note }])
+                self.say_as(at, &person, vec![Event::Incident(IncidentEvent::Resolved { note })])
             }
             None => Ok(()),
         }

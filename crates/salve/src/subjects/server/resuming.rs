@@ -1,6 +1,6 @@
 //! Going on with what an earlier run of Salve left.
 
-use salve_core::event::{Event, Order};
+use salve_core::event::{Event, IncidentEvent, Order, ServerEvent};
 use salve_core::incident::{Incident, Move, Phase};
 use salve_core::scrub::Scrubbed;
 
@@ -40,7 +40,7 @@ impl Fleet<'_> {
         }
         let now = self.desk.now();
         let next = self.servers[at].incident.as_ref().map(|one| one.next(&self.desk.me, now));
-        if let Some(Move::Write(over @ Event::CooledDown {})) = next {
+        if let Some(Move::Write(over @ Event::Incident(IncidentEvent::CooledDown {}))) = next {
             // Its cooldown ended while nobody was there to say so.
             self.say(at, vec![over])?;
         }
@@ -51,7 +51,7 @@ impl Fleet<'_> {
         match self.servers[at].started_by.clone().filter(|_| asking) {
             Some(person) => {
                 let note = Some(Scrubbed::literal("started again by hand"));
-                self.say_as(at, &person, vec![Event::Resolved { note }])
+                self.say_as(at, &person, vec![Event::Incident(IncidentEvent::Resolved { note })])
             }
             None => Ok(()),
         }
@@ -63,7 +63,7 @@ impl Fleet<'_> {
         let filter = Filter::default().kind("server_started");
         let starts = self.desk.store.journal().tail(&filter, STARTS)?;
         let command = starts.iter().rev().find_map(|entry| match &entry.event {
-            Event::ServerStarted { server, command, .. }
+            Event::Server(ServerEvent::Started { server, command, .. })
                 if *server == plan.name.as_str() && entry.seq <= incident.last_seq() =>
             {
                 Some(command)
@@ -79,8 +79,8 @@ impl Fleet<'_> {
         match (incident.phase(), self.servers[at].started_by.clone()) {
             // It was healed, and nobody can watch it any more.
             (Phase::Ending { .. }, _) => {
-                self.say(at, vec![Event::Released {}])?;
-                self.say(at, vec![Event::Claimed { instead_of: None }])
+                self.say(at, vec![Event::Incident(IncidentEvent::Released {})])?;
+                self.say(at, vec![Event::Incident(IncidentEvent::Claimed { instead_of: None })])
             }
             (
                 Phase::Choosing
@@ -90,7 +90,11 @@ impl Fleet<'_> {
                 | Phase::CoolingDown { .. }
                 | Phase::Closed(_),
                 Some(person),
-            ) => self.say_as(at, &person, vec![Event::Ordered { order: Order::Abort }]),
+            ) => self.say_as(
+                at,
+                &person,
+                vec![Event::Incident(IncidentEvent::Ordered { order: Order::Abort })],
+            ),
             (_, None) => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! What is written to a server's incident.
 
-use salve_core::event::{Actor, Event, Report};
+use salve_core::event::{Actor, Event, IncidentEvent, Report};
 use salve_core::incident::{Incident, Run as Effecting};
 
 use super::fleet::Fleet;
@@ -36,7 +36,10 @@ impl Fleet<'_> {
         if let Report::Failed { .. } | Report::TimedOut = report {
             self.in_vain(at);
         }
-        self.insist(at, &[Event::Finished { effect: effect.effect, report }])
+        self.insist(
+            at,
+            &[Event::Incident(IncidentEvent::Finished { effect: effect.effect, report })],
+        )
     }
 
     /// Writes what happened, however often others write meanwhile.
