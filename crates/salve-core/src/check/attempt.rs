@@ -5,10 +5,9 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::proof::TAKEN_BACK;
 use crate::event::{
-    Amounts, ChangedFile, Effect, Event, IncidentEvent, Judgement, NoteEvent, Order, Origin, Proof,
-    Remedy, RemedyKind, Report, Scope, Symptom,
+    Amounts, ChangedFile, Effect, Event, IncidentEvent, Judgement, Order, Origin, Proof, Remedy,
+    RemedyKind, Report, Scope, Symptom,
 };
 use crate::fingerprint::{Hints, Rules};
 use crate::id::{IncidentId, Signature};
@@ -155,7 +154,7 @@ impl Reading {
             Event::Incident(IncidentEvent::Charged { effect, spent }) => {
                 self.charged(*effect, *spent)
             }
-            Event::Note(NoteEvent::Noted { text }) if text.as_str().ends_with(TAKEN_BACK) => {
+            Event::Incident(IncidentEvent::ProofExplained { taken_back: true, .. }) => {
                 if let Some(last) = self.attempts.last_mut() {
                     last.rolled_back = Some(Scope::Attempt);
                 }

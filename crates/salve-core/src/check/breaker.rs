@@ -6,15 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::attempt::{Ended, attempts};
 use super::{Case, Results, Sort};
-use crate::event::{
-    ChangedFile, Effect, Event, IncidentEvent, NoteEvent, Outcome, Proof, SubjectKind,
-};
+use crate::event::{ChangedFile, Effect, Event, IncidentEvent, Outcome, Proof, SubjectKind};
 use crate::id::Signature;
 use crate::incident::Phase;
 use crate::repair::Tale;
-
-/// The remark by which an incident that a person settled is known to have been settled indeed.
-pub const GREEN: &str = "the check was green when it was run again";
 
 /// The remark of somebody who only ran a check again.
 pub const AGAIN: &str = "run again by hand";
@@ -83,8 +78,7 @@ fn was_only_run_again(tale: &Tale<'_>) -> bool {
     let again = events().any(
         |event| matches!(event, Event::Incident(IncidentEvent::Resolved { note: Some(note) }) if note.as_str() == AGAIN),
     );
-    let green = events()
-        .any(|event| matches!(event, Event::Note(NoteEvent::Noted { text }) if *text == GREEN));
+    let green = events().any(|event| matches!(event, Event::Incident(IncidentEvent::SeenGreen {})));
     again && !green
 }
 

@@ -7,10 +7,10 @@ use std::fmt;
 use jiff::Timestamp;
 
 use crate::event::{
-    Breaker, Effect, Event, IncidentEvent, NoteEvent, Order, Outcome, Proof, Report, Scope,
-    Symptom, Verdict,
+    Breaker, Effect, Event, IncidentEvent, Order, Outcome, Proof, Report, Scope, Symptom, Verdict,
 };
 use crate::id::IncidentId;
+use crate::incident::RepairPhase;
 use crate::repair::{Tale, ended, who};
 
 /// One decision.
@@ -22,6 +22,8 @@ pub struct Decision {
     pub at: Timestamp,
     /// The incident.
     pub incident: IncidentId,
+    /// Whether everything is undone because too many attempts failed in a row.
+    pub is_catastrophe: bool,
     /// What was decided, in one line.
     pub text: String,
 }
@@ -30,18 +32,11 @@ pub struct Decision {
 const NEW_ERRORS: &str = "breaker new errors";
 
 /// What a catastrophic rollback is called in the log.
-pub const CATASTROPHE: &str = "CATASTROPHIC ROLLBACK";
-
-impl Decision {
-    /// Tells whether everything is undone because too many attempts failed in a row.
-    pub fn is_catastrophe(&self) -> bool {
-        self.text.starts_with("CATASTROPHIC ROLLBACK after ")
-    }
-}
+const CATASTROPHE: &str = "CATASTROPHIC ROLLBACK";
 
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seq, at, incident, text } = self;
+        let Self { seq, at, incident, text, is_catastrophe: _ } = self;
         write!(f, "{at:.0} heal-{} #{seq} ", incident.short())?;
         // One decision is one line, and says nothing to a terminal.
         text.chars().try_for_each(|c| write!(f, "{}", if c.is_control() { ' ' } else { c }))
@@ -59,14 +54,16 @@ pub fn decisions(tale: &Tale<'_>) -> Vec<Decision> {
         is_worse |=
             entry.event == Event::Incident(IncidentEvent::Tripped { breaker: Breaker::NewErrors });
         for notice in &line.notices {
-            if matches!(notice.phase, "exhausted" | "failed_requires_human") {
+            if matches!(notice.phase, RepairPhase::Exhausted | RepairPhase::FailedRequiresHuman) {
                 asked = format!(": {}", notice.message);
             }
         }
+        let mut is_catastrophe = false;
         let text = match &entry.event {
             Event::Incident(IncidentEvent::Requested { effect, what: Effect::RollBack(scope) }) => {
                 undoing = Some(*effect);
                 let by_breaker = std::mem::take(&mut is_worse);
+                is_catastrophe = *scope == Scope::Incident && !by_breaker;
                 Some(roll_back(tale, *scope, if by_breaker { NEW_ERRORS } else { &why }))
             }
             Event::Incident(IncidentEvent::Finished { effect, report })
@@ -85,6 +82,7 @@ pub fn decisions(tale: &Tale<'_>) -> Vec<Decision> {
             seq: entry.seq,
             at: entry.at,
             incident: tale.id(),
+            is_catastrophe,
             text,
         }));
     }
@@ -202,8 +200,8 @@ fn words(event: &Event, person: &str) -> Option<String> {
         Event::Incident(IncidentEvent::Ended { outcome }) => {
             format!("OUTCOME: {}", outcome_words(*outcome))
         }
-        Event::Note(NoteEvent::Noted { text }) if text.as_str().starts_with(CATASTROPHE) => {
-            text.to_string()
+        Event::Incident(IncidentEvent::CountersRestored { restored }) => {
+            format!("{CATASTROPHE}: {restored}")
         }
         _ => return None,
     })

@@ -115,9 +115,6 @@ pub struct Judged {
     pub keep: Keep,
 }
 
-/// What is said, last, of a change that was not needed and was taken back.
-pub const TAKEN_BACK: &str = "the change was not needed, and is undone";
-
 /// Why a repair was judged as it was; its text is for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ground {

@@ -156,6 +156,9 @@ kinds! {
         Resolved "resolved" 1 true;
         Superseded "superseded" 1 true;
         Ordered "ordered" 1 true;
+        ProofExplained "proof_explained" 1 false;
+        SeenGreen "seen_green" 1 false;
+        CountersRestored "counters_restored" 1 false;
         Ended "ended" 1 true;
     }
     Config(ConfigEvent) {

@@ -170,6 +170,21 @@ pub enum IncidentEvent {
         /// The order.
         order: Order,
     },
+    /// It was said why a verification came out as it did.
+    ProofExplained {
+        /// Why.
+        why: Scrubbed,
+        /// Whether the change was found needless and is undone.
+        #[serde(default)]
+        taken_back: bool,
+    },
+    /// The check of an incident that a person settled was seen to be green.
+    SeenGreen {},
+    /// After everything was undone, the counters went back to the last valid ones.
+    CountersRestored {
+        /// Which ones hold now.
+        restored: Scrubbed,
+    },
     /// The incident has its outcome; recording and letting go follow.
     Ended {
         /// How it ended.

@@ -128,6 +128,12 @@ fn one_of_each() -> Vec<Event> {
         Event::Incident(IncidentEvent::Resolved { note: None }),
         Event::Incident(IncidentEvent::Superseded {}),
         Event::Incident(IncidentEvent::Ordered { order: Order::Escalate }),
+        Event::Incident(IncidentEvent::ProofExplained {
+            why: text("red before"),
+            taken_back: true,
+        }),
+        Event::Incident(IncidentEvent::SeenGreen {}),
+        Event::Incident(IncidentEvent::CountersRestored { restored: text("those of 12:00") }),
         Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(Proof::Transient) }),
         Event::Config(ConfigEvent::Changed {
             digest,

@@ -49,7 +49,7 @@ pub use change::{is_small, larger};
 pub use choose::{Candidate, Tier, choose};
 pub use history::History;
 pub use ignored::Ignored;
-pub use names::phase_names;
+pub use names::{RepairPhase, phase_names};
 pub use phase::{Fate, Phase, Reach, Told, Trial, Tried};
 pub use step::Run;
 

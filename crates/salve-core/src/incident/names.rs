@@ -1,80 +1,185 @@
 //! The names the dev-server spec has for what happens.
 
+use std::fmt;
+
+use serde::Serialize;
+
 use super::{Incident, Phase, Told};
 use crate::event::{
     Effect, Event, IncidentEvent, Mark, Mode, Outcome, Proof, Question, RemedyKind, Report, Stage,
 };
 
+/// A phase of a repair, as the dev-server spec names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum RepairPhase {
+    /// A crash was detected, and an agent may repair.
+    #[serde(rename = "crash_detected")]
+    CrashDetected,
+    /// A crash was detected, in the table of restarts without an agent.
+    #[serde(rename = "crash-detected")]
+    LegacyCrashDetected,
+    /// `lock-acquired`.
+    #[serde(rename = "lock-acquired")]
+    LockAcquired,
+    /// `repair_started`.
+    #[serde(rename = "repair_started")]
+    RepairStarted,
+    /// `waiting`.
+    #[serde(rename = "waiting")]
+    Waiting,
+    /// `awaiting_agent`.
+    #[serde(rename = "awaiting_agent")]
+    AwaitingAgent,
+    /// `agent_started`.
+    #[serde(rename = "agent_started")]
+    AgentStarted,
+    /// `agent_reading_log`.
+    #[serde(rename = "agent_reading_log")]
+    AgentReadingLog,
+    /// `agent_applying_fix`.
+    #[serde(rename = "agent_applying_fix")]
+    AgentApplyingFix,
+    /// `agent_wrote_files`.
+    #[serde(rename = "agent_wrote_files")]
+    AgentWroteFiles,
+    /// `ready_to_restart`.
+    #[serde(rename = "ready_to_restart")]
+    ReadyToRestart,
+    /// `restarting`.
+    #[serde(rename = "restarting")]
+    Restarting,
+    /// `health-check`.
+    #[serde(rename = "health-check")]
+    HealthCheck,
+    /// `verifying_fix`.
+    #[serde(rename = "verifying_fix")]
+    VerifyingFix,
+    /// `recovered`.
+    #[serde(rename = "recovered")]
+    Recovered,
+    /// `failed`.
+    #[serde(rename = "failed")]
+    Failed,
+    /// `exhausted`.
+    #[serde(rename = "exhausted")]
+    Exhausted,
+    /// `cooldown`.
+    #[serde(rename = "cooldown")]
+    Cooldown,
+    /// `failed_requires_human`.
+    #[serde(rename = "failed_requires_human")]
+    FailedRequiresHuman,
+    /// `aborted`.
+    #[serde(rename = "aborted")]
+    Aborted,
+}
+
+impl RepairPhase {
+    /// Returns the spec's name of the phase.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CrashDetected => "crash_detected",
+            Self::LegacyCrashDetected => "crash-detected",
+            Self::LockAcquired => "lock-acquired",
+            Self::RepairStarted => "repair_started",
+            Self::Waiting => "waiting",
+            Self::AwaitingAgent => "awaiting_agent",
+            Self::AgentStarted => "agent_started",
+            Self::AgentReadingLog => "agent_reading_log",
+            Self::AgentApplyingFix => "agent_applying_fix",
+            Self::AgentWroteFiles => "agent_wrote_files",
+            Self::ReadyToRestart => "ready_to_restart",
+            Self::Restarting => "restarting",
+            Self::HealthCheck => "health-check",
+            Self::VerifyingFix => "verifying_fix",
+            Self::Recovered => "recovered",
+            Self::Failed => "failed",
+            Self::Exhausted => "exhausted",
+            Self::Cooldown => "cooldown",
+            Self::FailedRequiresHuman => "failed_requires_human",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+impl fmt::Display for RepairPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// Returns the spec's phases that an event which was taken in brought about, in their order.
 ///
 /// `after` is the incident with the event taken in. Most events bring about none.
-pub fn phase_names(after: &Incident, event: &Event) -> &'static [&'static str] {
+pub fn phase_names(after: &Incident, event: &Event) -> &'static [RepairPhase] {
     use Mode::{Agent, Legacy};
+    use RepairPhase as P;
     match (event, after.policy.mode) {
-        (Event::Incident(IncidentEvent::Opened { .. }), Legacy) => &["crash-detected"],
-        (Event::Incident(IncidentEvent::Opened { .. }), Agent) => &["crash_detected"],
+        (Event::Incident(IncidentEvent::Opened { .. }), Legacy) => &[P::LegacyCrashDetected],
+        (Event::Incident(IncidentEvent::Opened { .. }), Agent) => &[P::CrashDetected],
         // Whoever takes an incident over begins no new repair.
         (Event::Incident(IncidentEvent::Claimed { .. }), _) if after.effects > 0 => &[],
-        (Event::Incident(IncidentEvent::Claimed { .. }), Legacy) => &["lock-acquired"],
-        (Event::Incident(IncidentEvent::Claimed { .. }), Agent) => &["repair_started"],
+        (Event::Incident(IncidentEvent::Claimed { .. }), Legacy) => &[P::LockAcquired],
+        (Event::Incident(IncidentEvent::Claimed { .. }), Agent) => &[P::RepairStarted],
         (Event::Incident(IncidentEvent::Judged { .. }), Legacy) if waits_to_retry(after) => {
-            &["waiting"]
+            &[P::Waiting]
         }
         (Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. }), Agent)
             if awaits_agent(after) =>
         {
-            &["awaiting_agent"]
+            &[P::AwaitingAgent]
         }
         (Event::Incident(IncidentEvent::Marked { mark, .. }), Agent) => match mark {
-            Mark::Started => &["agent_started"],
-            Mark::ReadingLog => &["agent_reading_log"],
-            Mark::ApplyingFix => &["agent_applying_fix"],
-            Mark::WroteFiles => &["agent_wrote_files"],
+            Mark::Started => &[P::AgentStarted],
+            Mark::ReadingLog => &[P::AgentReadingLog],
+            Mark::ApplyingFix => &[P::AgentApplyingFix],
+            Mark::WroteFiles => &[P::AgentWroteFiles],
         },
         (Event::Incident(IncidentEvent::Requested { what: Effect::Verify, .. }), _) => {
-            &["restarting"]
+            &[P::Restarting]
         }
         (Event::Incident(IncidentEvent::Progressed { stage: Stage::HealthCheck, .. }), _) => {
-            &["health-check"]
+            &[P::HealthCheck]
         }
         (Event::Incident(IncidentEvent::Progressed { stage: Stage::VerifyingFix, .. }), Agent) => {
-            &["verifying_fix"]
+            &[P::VerifyingFix]
         }
-        (Event::Incident(IncidentEvent::Sickened { .. }), _) => &["failed"],
+        (Event::Incident(IncidentEvent::Sickened { .. }), _) => &[P::Failed],
         (
             Event::Incident(IncidentEvent::Finished {
                 report: Report::Verified { proof: Proof::Failed, .. },
                 ..
             }),
             _,
-        ) => &["failed"],
+        ) => &[P::Failed],
         // The restart-only table ends here; the cooldown goes on without a name of its own.
-        (Event::Incident(IncidentEvent::Exhausted { .. }), Legacy) => &["exhausted"],
+        (Event::Incident(IncidentEvent::Exhausted { .. }), Legacy) => &[P::Exhausted],
         (Event::Incident(IncidentEvent::Exhausted { .. }), Agent)
             if matches!(after.phase, Phase::CoolingDown { .. }) =>
         {
-            &["exhausted", "cooldown"]
+            &[P::Exhausted, P::Cooldown]
         }
         (Event::Incident(IncidentEvent::Exhausted { .. }), Agent) => {
-            &["exhausted", "failed_requires_human"]
+            &[P::Exhausted, P::FailedRequiresHuman]
         }
         (
             Event::Incident(IncidentEvent::Finished { .. })
             | Event::Incident(IncidentEvent::Judged { .. })
             | Event::Incident(IncidentEvent::Approved { .. }),
             Agent,
-        ) if is_ready_to_restart(after) => &["ready_to_restart"],
+        ) if is_ready_to_restart(after) => &[P::ReadyToRestart],
         (
             Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted | Outcome::GivenUp }),
             _,
-        ) => &["aborted"],
-        (Event::Incident(IncidentEvent::CooledDown {}), _) => &["failed_requires_human"],
+        ) => &[P::Aborted],
+        (Event::Incident(IncidentEvent::CooledDown {}), _) => &[P::FailedRequiresHuman],
         _ => came_to(after, event),
     }
 }
 
 /// Returns the phase that follows from where the event led rather than from the event.
-fn came_to(after: &Incident, event: &Event) -> &'static [&'static str] {
+fn came_to(after: &Incident, event: &Event) -> &'static [RepairPhase] {
+    use RepairPhase as P;
     let leads = matches!(
         event,
         Event::Incident(IncidentEvent::Finished { .. })
@@ -83,10 +188,10 @@ fn came_to(after: &Incident, event: &Event) -> &'static [&'static str] {
             | Event::Incident(IncidentEvent::Ordered { .. })
     );
     match after.phase {
-        Phase::Ending { outcome: Outcome::Recovered(_), .. } if leads => &["recovered"],
-        Phase::Ending { outcome: Outcome::Unhealed, .. } if leads => &["failed_requires_human"],
+        Phase::Ending { outcome: Outcome::Recovered(_), .. } if leads => &[P::Recovered],
+        Phase::Ending { outcome: Outcome::Unhealed, .. } if leads => &[P::FailedRequiresHuman],
         Phase::Asking { question, told: Told::No, .. } if leads && question != Question::Remedy => {
-            &["failed_requires_human"]
+            &[P::FailedRequiresHuman]
         }
         Phase::Choosing
         | Phase::Due { .. }

@@ -60,7 +60,12 @@ impl Incident {
             | E::Charged { .. }
             | E::Ended { .. } => Err(Ignored::NotOwner),
             // Only told, by whoever it is.
-            E::Diagnosed { .. } | E::Marked { .. } | E::FilesChanged { .. } => Err(Ignored::NoNews),
+            E::Diagnosed { .. }
+            | E::Marked { .. }
+            | E::FilesChanged { .. }
+            | E::ProofExplained { .. }
+            | E::SeenGreen {}
+            | E::CountersRestored { .. } => Err(Ignored::NoNews),
         }
     }
 

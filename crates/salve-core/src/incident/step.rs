@@ -180,7 +180,11 @@ impl Incident {
             | E::Ordered { .. }
             | E::Refilled { .. } => Err(Ignored::NotAPerson),
             E::Claimed { .. } => Err(Ignored::Held),
-            E::FilesChanged { .. } => Ok(None),
+            // On record with it.
+            E::FilesChanged { .. }
+            | E::ProofExplained { .. }
+            | E::SeenGreen {}
+            | E::CountersRestored { .. } => Ok(None),
             // An agent says how far it is, never Salve; an incident opens once.
             E::Marked { .. } | E::Opened { .. } => Err(Ignored::NoNews),
         }

@@ -8,6 +8,7 @@ use super::{Standing, Tale, VERSION, crash_log_name, exit_text, standing};
 use crate::class::Class;
 use crate::event::Mode;
 use crate::id::{IncidentId, Signature};
+use crate::incident::RepairPhase;
 
 /// How many errors that are settled are told of.
 const RECENT: usize = 5;
@@ -66,7 +67,7 @@ pub struct CrashError {
     /// The failure's identity.
     pub signature: Signature,
     /// The repair's last phase.
-    pub phase: &'static str,
+    pub phase: RepairPhase,
 }
 
 /// Returns the errors that tales tell of.

@@ -3,7 +3,7 @@
 use super::{Standing, Tale, standing};
 use crate::event::{Change, Event, IncidentEvent, Mark, Outcome};
 use crate::id::IncidentId;
-use crate::incident::is_small;
+use crate::incident::{RepairPhase, is_small};
 use crate::scrub::Scrubbed;
 
 /// What an agent reports.
@@ -68,7 +68,7 @@ pub enum Refusal {
     Off,
     /// No agent is waited for.
     #[error("no agent is waited for: the repair is at `{0}`")]
-    NotAwaited(&'static str),
+    NotAwaited(RepairPhase),
 }
 
 impl Refusal {

@@ -9,14 +9,14 @@ use crate::event::{
     Change, Event, Exit, IncidentEvent, Mark, Mode, Outcome, RecoveryEvent, RemedyKind, Report,
     Resource, SubjectKind, Symptom,
 };
-use crate::incident::{Phase, phase_names};
+use crate::incident::{Phase, RepairPhase, phase_names};
 use crate::scrub::Scrubbed;
 
 /// A phase and what is said about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Notice {
     /// The spec's name of the phase.
-    pub phase: &'static str,
+    pub phase: RepairPhase,
     /// What is said, with all values filled in.
     pub message: String,
 }
@@ -25,39 +25,39 @@ pub struct Notice {
 pub(super) fn notices(tale: &Tale<'_>, event: &Event, attempt: u32) -> Vec<Notice> {
     let names = phase_names(tale.incident(), event);
     let say =
-        |phase: &&'static str| Notice { phase, message: message(tale, event, attempt, phase) };
+        |&phase: &RepairPhase| Notice { phase, message: message(tale, event, attempt, phase) };
     names.iter().map(say).collect()
 }
 
-fn message(tale: &Tale<'_>, event: &Event, attempt: u32, phase: &str) -> String {
+fn message(tale: &Tale<'_>, event: &Event, attempt: u32, phase: RepairPhase) -> String {
+    use RepairPhase as P;
     let policy = tale.incident().policy();
     match phase {
-        "crash_detected" | "crash-detected" => crashed(tale),
-        "lock-acquired" => "Repair session started".into(),
-        "repair_started" => words(tale).started.into(),
-        "waiting" => waiting(tale, attempt),
-        "awaiting_agent" => {
+        P::CrashDetected | P::LegacyCrashDetected => crashed(tale),
+        P::LockAcquired => "Repair session started".into(),
+        P::RepairStarted => words(tale).started.into(),
+        P::Waiting => waiting(tale, attempt),
+        P::AwaitingAgent => {
             format!("Waiting {} for an agent to take up the repair", seconds(policy.engage_ms))
         }
-        "agent_started" => format!("{} engaged — reading crash details", agent(tale, attempt)),
-        "agent_reading_log" => format!("{} is reading the crash log", agent(tale, attempt)),
-        "agent_applying_fix" => format!("{} is editing source files", agent(tale, attempt)),
-        "agent_wrote_files" => "File writes complete — waiting for watchers to settle...".into(),
-        "ready_to_restart" => ready(tale, attempt),
-        "restarting" => {
+        P::AgentStarted => format!("{} engaged — reading crash details", agent(tale, attempt)),
+        P::AgentReadingLog => format!("{} is reading the crash log", agent(tale, attempt)),
+        P::AgentApplyingFix => format!("{} is editing source files", agent(tale, attempt)),
+        P::AgentWroteFiles => "File writes complete — waiting for watchers to settle...".into(),
+        P::ReadyToRestart => ready(tale, attempt),
+        P::Restarting => {
             format!("{} {attempt}/{}{}", words(tale).again, tale.max_attempts(), words(tale).dots)
         }
-        "health-check" => "Probing the server".into(),
-        "verifying_fix" => "The server answers — watching that it stays up".into(),
-        "recovered" => recovered(tale, attempt),
-        "failed" => {
+        P::HealthCheck => "Probing the server".into(),
+        P::VerifyingFix => "The server answers — watching that it stays up".into(),
+        P::Recovered => recovered(tale, attempt),
+        P::Failed => {
             format!("{}: {}", words(tale).failed, failure(event, tale.incident().symptom()))
         }
-        "exhausted" => exhausted(tale, event),
-        "cooldown" => format!("Entering {} cooldown period...", period(policy.cooldown_ms)),
-        "failed_requires_human" => needs_human(tale),
-        "aborted" => aborted(tale, event),
-        other => other.to_owned(),
+        P::Exhausted => exhausted(tale, event),
+        P::Cooldown => format!("Entering {} cooldown period...", period(policy.cooldown_ms)),
+        P::FailedRequiresHuman => needs_human(tale),
+        P::Aborted => aborted(tale, event),
     }
 }
 

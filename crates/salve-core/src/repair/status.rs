@@ -8,7 +8,7 @@ use super::{Ask, LAST_EVENTS, Server, Standing, Tale, VERSION, ask, evidence_pat
 use crate::class::Class;
 use crate::event::{Change, Event, IncidentEvent, Mode, Outcome, Proof};
 use crate::id::{IncidentId, Signature};
-use crate::incident::Phase;
+use crate::incident::{Phase, RepairPhase};
 use crate::playbook::Finding;
 
 /// How many repairs that are over are told of.
@@ -19,7 +19,7 @@ const RECENT: usize = 5;
 #[serde(rename_all = "camelCase")]
 pub struct PhaseEvent {
     /// The spec's name of the phase.
-    pub phase: &'static str,
+    pub phase: RepairPhase,
     /// When it began.
     pub timestamp: Timestamp,
     /// The attempt it belongs to, from 1.
@@ -64,7 +64,7 @@ pub struct RepairStatus {
     /// The repair under way that was heard of last, else the last one there was.
     pub repair_id: Option<IncidentId>,
     /// Its last phase.
-    pub phase: Option<&'static str>,
+    pub phase: Option<RepairPhase>,
     /// Its attempt, from 1.
     pub attempt: Option<u32>,
     /// How many attempts it may have.
@@ -118,7 +118,7 @@ pub struct RepairState {
     /// What verification found, if it recovered.
     pub proof: Option<Proof>,
     /// The last phase.
-    pub phase: &'static str,
+    pub phase: RepairPhase,
     /// What was said about it.
     pub message: String,
     /// The present attempt, from 1.

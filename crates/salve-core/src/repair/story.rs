@@ -216,6 +216,18 @@ fn of_people_and_ends(event: &Event) -> String {
         Event::Incident(IncidentEvent::Resolved { note }) => noted("settled it", note.as_ref()),
         Event::Incident(IncidentEvent::Ordered { order }) => ordered(*order).into(),
         Event::Incident(IncidentEvent::Ended { outcome }) => ended(*outcome).into(),
+        Event::Incident(IncidentEvent::ProofExplained { why, taken_back: false }) => {
+            format!("proof: {why}")
+        }
+        Event::Incident(IncidentEvent::ProofExplained { why, taken_back: true }) => {
+            format!("proof: {why}\nthe change was not needed, and is undone")
+        }
+        Event::Incident(IncidentEvent::SeenGreen {}) => {
+            "the check was green when it was run again".into()
+        }
+        Event::Incident(IncidentEvent::CountersRestored { restored }) => {
+            format!("the counters are back where they were: {restored}")
+        }
         Event::Note(NoteEvent::Noted { text }) => text.to_string(),
         Event::Team(TeamEvent::FixWanted { note, .. }) => {
             noted("asks everybody for proposals", note.as_ref())

@@ -10,7 +10,7 @@ use crate::event::{
     Actor, Change, Effect, Entry, Event, IncidentEvent, Mark, Mode, Report, Resource, Subject,
 };
 use crate::id::IncidentId;
-use crate::incident::{Ignored, Incident, NotOpened};
+use crate::incident::{Ignored, Incident, NotOpened, RepairPhase};
 use crate::scrub::Scrubbed;
 
 /// One incident with all its entries and what each of them brought about.
@@ -223,8 +223,8 @@ impl<'e> Tale<'e> {
     }
 
     /// Returns the last phase.
-    pub fn phase(&self) -> &'static str {
+    pub fn phase(&self) -> RepairPhase {
         // Opening an incident is a phase itself, so there is always one.
-        self.notices().next_back().map_or("crash_detected", |(_, notice)| notice.phase)
+        self.notices().next_back().map_or(RepairPhase::CrashDetected, |(_, notice)| notice.phase)
     }
 }

@@ -12,7 +12,7 @@ use crate::event::{
     Effect, Event, Exit, IncidentEvent, Mark, Mode, Outcome, RemedyKind, SubjectKind,
 };
 use crate::id::{IncidentId, Signature};
-use crate::incident::{Fate, Incident, Phase};
+use crate::incident::{Fate, Incident, Phase, RepairPhase};
 use crate::playbook::Finding;
 
 /// What an agent can do about an incident at the moment.
@@ -118,7 +118,7 @@ pub struct RepairTask {
     /// How many attempts there may be.
     pub max_attempts: u32,
     /// The last phase.
-    pub phase: &'static str,
+    pub phase: RepairPhase,
     /// Where the server's health is asked for, if that is known.
     pub health_url: Option<String>,
     /// The last phases.
@@ -190,7 +190,7 @@ pub struct NoTask {
     /// Its server.
     pub server: Option<String>,
     /// Its last phase.
-    pub phase: Option<&'static str>,
+    pub phase: Option<RepairPhase>,
 }
 
 impl NoTask {

@@ -431,7 +431,7 @@ fn what_was_ignored_is_told_as_such_and_brings_about_no_phase() {
     let tale = Tale::of(&story.journal).unwrap();
     let line = tale.lines().last().unwrap();
     assert!(line.ignored.is_some() && line.notices.is_empty());
-    assert_eq!(tale.phase(), "awaiting_agent");
+    assert_eq!(tale.phase().as_str(), "awaiting_agent");
 }
 
 #[test]
@@ -534,7 +534,7 @@ fn edits_without_a_word_are_an_agents_repair_too() {
         story.finish(Effect::Verify, well);
         let tale = Tale::of(&story.journal).unwrap();
         let (_, last) = tale.notices().next_back().unwrap();
-        assert_eq!((last.phase, last.message.as_str()), ("recovered", want));
+        assert_eq!((last.phase.as_str(), last.message.as_str()), ("recovered", want));
         assert_eq!(tale.work(1).unwrap().agent, Some(Scrubbed::literal("codex")));
     }
 }

@@ -14,7 +14,7 @@ use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use salve_core::event::{Actor, Amounts, Draft, Entry, Event, IncidentEvent, Order, SubjectKind};
 use salve_core::id::IncidentId;
-use salve_core::incident::{Ignored, Incident};
+use salve_core::incident::{Ignored, Incident, RepairPhase};
 use salve_core::repair::{self, Ask, Tale};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use serde::Serialize;
@@ -121,7 +121,7 @@ struct Said {
     by: String,
     said: String,
     seq: u64,
-    phase: &'static str,
+    phase: RepairPhase,
 }
 
 /// What a person may answer.

@@ -121,7 +121,7 @@ fn print_moment(to: &mut impl Write, moment: &Moment, zone: &TimeZone) -> io::Re
     let time = moment.at.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string();
     let (by, text) = (visible(&moment.by), visible(&moment.text));
     write!(to, "  {dim}{time}{dim:#}  {by:<12} {text}")?;
-    let phases: Vec<_> = moment.phases.iter().map(|notice| notice.phase).collect();
+    let phases: Vec<_> = moment.phases.iter().map(|notice| notice.phase.as_str()).collect();
     if !phases.is_empty() {
         write!(to, "  {dim}{}{dim:#}", phases.join(" "))?;
     }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use salve_core::class::Class;
 use salve_core::event::{Event, FixKind, IncidentEvent};
 use salve_core::id::{IncidentId, IssueId};
+use salve_core::incident::RepairPhase;
 use salve_core::repair::{self, Tale, evidence_path, who};
 use salve_core::scrub::Scrubbed;
 use salve_core::team::{About, Issue, Proposal, Team};
@@ -40,7 +41,7 @@ pub struct OpenIncident {
     /// The line that names it.
     pub key_line: Scrubbed,
     /// Where it stands.
-    pub phase: &'static str,
+    pub phase: RepairPhase,
     /// The attempt, from 1.
     pub attempt: u32,
     /// What a person is asked, if one is.

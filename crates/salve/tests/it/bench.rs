@@ -162,7 +162,7 @@ impl Bench {
     pub(crate) fn told(&self, id: IncidentId) -> Vec<(&'static str, String)> {
         let entries = self.entries(id);
         let tale = salve_core::repair::Tale::of(&entries).unwrap();
-        tale.notices().map(|(_, notice)| (notice.phase, notice.message.clone())).collect()
+        tale.notices().map(|(_, notice)| (notice.phase.as_str(), notice.message.clone())).collect()
     }
 
     /// Returns the agents that were started.

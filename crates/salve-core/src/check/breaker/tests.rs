@@ -76,7 +76,7 @@ fn resolved(note: Option<&'static str>) -> Vec<Entry> {
 /// Adds the remark that the check was green after all.
 fn and_green(mut entries: Vec<Entry>) -> Vec<Entry> {
     let seq = entries.len() as u64 + 1;
-    let event = Event::Note(NoteEvent::Noted { text: Scrubbed::literal(GREEN) });
+    let event = Event::Incident(IncidentEvent::SeenGreen {});
     let by = Actor::Salve(process(1));
     entries.push(Draft { at: time(0), by, incident: Some(id()), event }.at_seq(seq));
     entries

@@ -71,7 +71,13 @@ fn a_breaker_that_undoes_everything_is_no_catastrophe() {
 #[test]
 fn a_line_names_its_entry_and_is_one_line() {
     let at = crate::incident::testing::time(1_500);
-    let one = Decision { seq: 7, at, incident: id(), text: "a\nb\u{1b}[31m".into() };
+    let one = Decision {
+        seq: 7,
+        at,
+        incident: id(),
+        is_catastrophe: false,
+        text: "a\nb\u{1b}[31m".into(),
+    };
     let line = one.to_string();
     assert_eq!(line, "1970-01-01T00:00:01Z heal-00000000 #7 a b [31m");
     let log = format!("{line}\nnonsense heal-00000000 #x y\n{line}\n");

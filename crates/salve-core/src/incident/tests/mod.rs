@@ -977,10 +977,11 @@ fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
     }
     let mut names = Vec::new();
     let mut replayed = Incident::replay(&story.journal[..1]).unwrap();
-    names.extend(phase_names(&replayed, &story.journal[0].event));
+    names
+        .extend(phase_names(&replayed, &story.journal[0].event).iter().map(|phase| phase.as_str()));
     for entry in &story.journal[1..] {
         if replayed.step(entry).is_ok() {
-            names.extend(phase_names(&replayed, &entry.event));
+            names.extend(phase_names(&replayed, &entry.event).iter().map(|phase| phase.as_str()));
         }
     }
     names
@@ -1018,7 +1019,10 @@ fn what_nobody_took_up_is_called_off_without_an_owner() {
         Ok(None)
     );
     assert_eq!(story.incident.phase(), Phase::Closed(Outcome::Aborted));
-    assert_eq!(phase_names(&story.incident, &story.journal[2].event), ["aborted"]);
+    assert_eq!(
+        phase_names(&story.incident, &story.journal[2].event),
+        [crate::incident::RepairPhase::Aborted]
+    );
 
     let mut story = Story::new(policy());
     story.me = 2;

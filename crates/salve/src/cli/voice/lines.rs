@@ -5,6 +5,7 @@ use jiff::SignedDuration;
 use salve_core::event::{
     Effect, Event, IncidentEvent, Order, RemedyKind, Report, SubjectKind, Undo, Verdict,
 };
+use salve_core::incident::RepairPhase;
 use salve_core::repair::{self, Notice, Tale, evidence_path};
 
 /// How grave a line is.
@@ -137,31 +138,35 @@ fn repairing(tale: &Tale<'_>) -> Option<Line> {
 
 /// Returns what to say about a phase; some are only for programs.
 fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<Line> {
+    use RepairPhase as P;
     let id = format!("heal-{}", tale.id().short());
     let message = &notice.message;
     let key = tale.incident().symptom().key_line.as_str();
     let news = |verb, text: String| Some(Line::new(Grade::News, verb, text));
     match notice.phase {
-        "crash_detected" | "crash-detected" => {
+        P::CrashDetected | P::LegacyCrashDetected => {
             let key = if message.contains(key) { String::new() } else { format!(" · {key}") };
             news(fallen(tale), format!("{message}{key}  {id}"))
         }
-        "repair_started" if !is_server(tale) => None,
-        "repair_started" => {
+        P::RepairStarted if !is_server(tale) => None,
+        P::RepairStarted => {
             news("repair", format!("{message}, {}", evidence_path(tale.subject().kind, tale.id())))
         }
-        "waiting" => news("waiting", message.clone()),
+        P::Waiting => news("waiting", message.clone()),
         // Nobody else is waited for: an agent is started.
-        "awaiting_agent" if !is_server(tale) => None,
-        "awaiting_agent" | "agent_started" | "agent_reading_log" | "agent_applying_fix"
-        | "agent_wrote_files" => news("agent", message.clone()),
-        "ready_to_restart" if !is_server(tale) => None,
-        "ready_to_restart" => news("settling", message.clone()),
-        "restarting" if is_server(tale) => news("restart", message.clone()),
-        "restarting" => news("checking", message.clone()),
-        "failed" if is_server(tale) => news("failed", message.clone()),
-        "failed" => news("red", message.clone()),
-        "recovered" => {
+        P::AwaitingAgent if !is_server(tale) => None,
+        P::AwaitingAgent
+        | P::AgentStarted
+        | P::AgentReadingLog
+        | P::AgentApplyingFix
+        | P::AgentWroteFiles => news("agent", message.clone()),
+        P::ReadyToRestart if !is_server(tale) => None,
+        P::ReadyToRestart => news("settling", message.clone()),
+        P::Restarting if is_server(tale) => news("restart", message.clone()),
+        P::Restarting => news("checking", message.clone()),
+        P::Failed if is_server(tale) => news("failed", message.clone()),
+        P::Failed => news("red", message.clone()),
+        P::Recovered => {
             let took = seconds(tale.incident().clock().duration_since(tale.opened_at()));
             let checked = checked.map(|checked| format!(" · {checked}")).unwrap_or_default();
             let undo = tale.incident().trial().map(|trial| trial.remedy.undo);
@@ -171,7 +176,7 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
             };
             Some(Line::new(Grade::Good, "healed", format!("{message} in {took}{checked}  {id}")))
         }
-        "exhausted" => {
+        P::Exhausted => {
             let next = match notice_follows(tale) {
                 true => String::new(),
                 false => {
@@ -184,14 +189,17 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
             };
             Some(Line::new(Grade::Grave, "exhausted", format!("{message}{next}")))
         }
-        "cooldown" => Some(Line::new(Grade::Grave, "cooldown", message.clone())),
-        "failed_requires_human" => Some(Line::new(Grade::Grave, "needs you", plea(tale, message))),
-        "aborted" if tale.ended_by_itself() => news("ended", format!("{message}\nsalve show {id}")),
-        "aborted" => {
+        P::Cooldown => Some(Line::new(Grade::Grave, "cooldown", message.clone())),
+        P::FailedRequiresHuman => Some(Line::new(Grade::Grave, "needs you", plea(tale, message))),
+        P::Aborted if tale.ended_by_itself() => {
+            news("ended", format!("{message}\nsalve show {id}"))
+        }
+        P::Aborted => {
             let text = format!("{message} {key}\nsalve show {id}");
             Some(Line::new(Grade::Grave, "skipped", text))
         }
-        _ => None,
+        // Only for programs.
+        P::LockAcquired | P::HealthCheck | P::VerifyingFix => None,
     }
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use salve_core::earned::Terms;
 use salve_core::event::{Entry, Event, IncidentEvent, Outcome, Proof, RuleKey};
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, Phase};
+use salve_core::incident::{Incident, Phase, RepairPhase};
 use salve_core::playbook::Finding;
 use salve_core::repair::{self, Tale};
 use serde::Serialize;
@@ -47,7 +47,7 @@ struct Fact<'a> {
     server: &'a str,
     #[serde(rename = "repairId")]
     repair_id: String,
-    phase: &'a str,
+    phase: RepairPhase,
     attempt: u32,
     message: &'a str,
     /// What was found out about the cause, where a person has to go on.
@@ -148,7 +148,7 @@ impl Voice<'_> {
             at: last.entry.at,
             server: check,
             repair_id: tale.id().to_string(),
-            phase: "failed_requires_human",
+            phase: RepairPhase::FailedRequiresHuman,
             attempt: last.attempt,
             message: &ask.why,
             findings: tale.incident().findings(),
@@ -170,7 +170,9 @@ impl Voice<'_> {
                 attempt: last.attempt,
                 message: &notice.message,
                 findings: match notice.phase {
-                    "failed_requires_human" | "exhausted" => tale.incident().findings(),
+                    RepairPhase::FailedRequiresHuman | RepairPhase::Exhausted => {
+                        tale.incident().findings()
+                    }
                     _ => &[],
                 },
             };

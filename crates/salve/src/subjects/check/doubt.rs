@@ -6,13 +6,13 @@
 //!
 //! **Invariant:** what is concluded is of the very tree that the check ran in last, and was green in.
 
-use salve_core::check::proof::TAKEN_BACK;
 use salve_core::event::{Proof, Report, Scope};
 use salve_core::incident::Run as Effecting;
 
 use super::Input;
 use super::case::{Doubt, Tree};
 use super::checkup::Checkup;
+use super::prove::Conclusion;
 use crate::heal::{files, spawn_thread};
 use crate::store::StoreError;
 
@@ -80,7 +80,9 @@ impl Checkup<'_, '_> {
     ) -> Result<(), StoreError> {
         match (self.case.doubt.take(), is_well) {
             (Some(Doubt { why, tree: Tree::Without }), true) => {
-                self.in_doubt(effect, &format!("{why}\n{TAKEN_BACK}"))
+                let why = self.clinic.desk.scrubber.scrub(&why);
+                let proof = Proof::Transient;
+                self.conclude(effect, Conclusion { proof, why, taken_back: true })
             }
             (Some(Doubt { why, tree: Tree::With }), true) => self.in_doubt(
                 effect,
@@ -97,6 +99,6 @@ impl Checkup<'_, '_> {
 
     fn in_doubt(&mut self, effect: Effecting, why: &str) -> Result<(), StoreError> {
         let why = self.clinic.desk.scrubber.scrub(why);
-        self.conclude(effect, Proof::Transient, why)
+        self.conclude(effect, Conclusion { proof: Proof::Transient, why, taken_back: false })
     }
 }

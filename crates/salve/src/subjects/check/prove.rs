@@ -10,9 +10,7 @@ use salve_core::check::proof::{
 };
 use salve_core::check::tamper::Weakening;
 use salve_core::check::{self, Counts, Results};
-use salve_core::event::{
-    Effect, Event, IncidentEvent, NoteEvent, Origin, Proof, RemedyKind, Report, Scope,
-};
+use salve_core::event::{Effect, Event, IncidentEvent, Origin, Proof, RemedyKind, Report, Scope};
 use salve_core::incident::{Incident, Run as Effecting};
 use salve_core::scrub::Scrubbed;
 
@@ -24,13 +22,28 @@ use crate::heal::shelf::Cure;
 use crate::heal::{spawn_thread, verifier};
 use crate::store::{Filter, StoreError};
 
+/// What a verification found.
+#[derive(Debug)]
+pub(super) struct Conclusion {
+    pub(super) proof: Proof,
+    pub(super) why: Scrubbed,
+    /// Whether the change was found needless and is undone.
+    pub(super) taken_back: bool,
+}
+
+impl Conclusion {
+    fn new(proof: Proof, why: Scrubbed) -> Self {
+        Self { proof, why, taken_back: false }
+    }
+}
+
 impl Checkup<'_, '_> {
     /// Finds out whether the remedy made the check green.
     pub(super) fn prove(&mut self, effect: Effecting, ran: &Ran) -> Result<(), StoreError> {
         let touched = self.touched();
         if self.has_no_tests() {
             let why = Scrubbed::literal("there are no tests to run, so nothing is proven");
-            return self.conclude(effect, Proof::Transient, why);
+            return self.conclude(effect, Conclusion::new(Proof::Transient, why));
         }
         if self.quest.is_some() {
             // What judges a loop's tests is the loop; here they only have to execute.
@@ -125,7 +138,7 @@ impl Checkup<'_, '_> {
             }
             (Keep::All | Keep::AllButVerifier | Keep::NotNeeded | Keep::Nothing, _) => {
                 let why = self.clinic.desk.scrubber.scrub(&why);
-                self.conclude(effect, judged.proof, why)
+                self.conclude(effect, Conclusion::new(judged.proof, why))
             }
         }
     }
@@ -134,13 +147,18 @@ impl Checkup<'_, '_> {
     pub(super) fn conclude(
         &mut self,
         effect: Effecting,
-        proof: Proof,
-        why: Scrubbed,
+        Conclusion { proof, why, taken_back }: Conclusion,
     ) -> Result<(), StoreError> {
-        self.remark(&Remark::Judged { proof, why: why.clone() });
-        let text = self.clinic.desk.scrubber.scrub(&format!("proof: {why}"));
+        let told = match taken_back {
+            true => {
+                let text = format!("{why}\nthe change was not needed, and is undone");
+                self.clinic.desk.scrubber.scrub(&text)
+            }
+            false => why.clone(),
+        };
+        self.remark(&Remark::Judged { proof, why: told });
         if let Some(incident) = self.incident.as_ref().map(Incident::id) {
-            self.append(incident, Event::Note(NoteEvent::Noted { text }))?;
+            self.append(incident, IncidentEvent::ProofExplained { why, taken_back }.into())?;
         }
         self.finish(effect, Report::Verified { proof, symptom: None })
     }

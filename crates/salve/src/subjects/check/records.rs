@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use salve_core::check::attempt::{Attempt, attempts, file_name};
-use salve_core::check::decisions::{CATASTROPHE, Decision, decisions, last_told};
-use salve_core::event::{Entry, Event, NoteEvent};
+use salve_core::check::decisions::{Decision, decisions, last_told};
+use salve_core::event::{Entry, Event, IncidentEvent};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
 use salve_core::repair::{Tale, evidence_path};
@@ -228,7 +228,7 @@ impl Checkup<'_, '_> {
         let journal = self.clinic.desk.store.journal();
         let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
         match self.clinic.records.keep(&entries) {
-            Ok(new) if new.iter().any(Decision::is_catastrophe) => self.roll_back_counters(id),
+            Ok(new) if new.iter().any(|one| one.is_catastrophe) => self.roll_back_counters(id),
             Ok(_) => Ok(()),
             Err(error) => {
                 self.complain(&error);
@@ -243,9 +243,8 @@ impl Checkup<'_, '_> {
         let restored = self.clinic.records.counters().and_then(|counters| counters.roll_back(at));
         match restored {
             Ok(restored) => {
-                let text = format!("{CATASTROPHE}: {restored}");
-                let text = self.clinic.desk.scrubber.scrub(&text);
-                self.append(id, Event::Note(NoteEvent::Noted { text }))?;
+                let restored = self.clinic.desk.scrubber.scrub(&restored.to_string());
+                self.append(id, Event::Incident(IncidentEvent::CountersRestored { restored }))?;
                 self.keep_records()
             }
             Err(error) => {
@@ -297,7 +296,7 @@ mod tests {
 
     fn decision(seq: u64) -> Decision {
         let (at, incident) = (jiff::Timestamp::UNIX_EPOCH, IncidentId(Uuid::from_u128(7)));
-        Decision { seq, at, incident, text: format!("decision {seq}") }
+        Decision { seq, at, incident, is_catastrophe: false, text: format!("decision {seq}") }
     }
 
     #[test]

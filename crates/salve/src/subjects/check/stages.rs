@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use salve_core::check::breaker;
 use salve_core::check::proof::Colour;
-use salve_core::event::{Event, IncidentEvent, NoteEvent, Outcome, Report, Symptom};
+use salve_core::event::{Event, IncidentEvent, Outcome, Report, Symptom};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Holder, Incident, Phase, Told};
 use salve_core::repair::evidence_path;
@@ -138,9 +138,8 @@ impl Checkup<'_, '_> {
 
     /// Adds to an incident that a person settled that the check is green indeed.
     pub(super) fn tell_settled(&mut self) -> Result<(), StoreError> {
-        let text = Scrubbed::literal(breaker::GREEN);
         match self.settled.take() {
-            Some(id) => self.append(id, Event::Note(NoteEvent::Noted { text })),
+            Some(id) => self.append(id, Event::Incident(IncidentEvent::SeenGreen {})),
             None => Ok(()),
         }
     }
