@@ -23,7 +23,7 @@ use std::{env, fs};
 
 use serde::de::DeserializeOwned;
 use table::classes::Classes;
-use table::grams::{Table, Words};
+use table::grams::{GramTable, GramWords};
 use table::pattern::Pattern;
 use table::row::AnchorRow;
 use tables::{AnchorFile, ClassFile, NAMES};
@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     writeln!(
         code,
-        "pub(super) static INDEX: Index = Index {{ words: {}, grams: Grams({}) }};",
+        "pub(super) static INDEX: RowIndex = RowIndex {{ words: {}, grams: Grams({}) }};",
         words_code(&index.words),
         table_code(&index.grams.0)
     )?;
@@ -122,9 +122,9 @@ fn lines(rows: Vec<AnchorRow>) -> Result<(String, Vec<u32>), Box<dyn Error>> {
 }
 
 /// Returns the code of a table of words.
-fn words_code(words: &Words) -> String {
+fn words_code(words: &GramWords) -> String {
     format!(
-        "Words {{ table: {}, text: Kept::Fixed({:?}), starts: Kept::Fixed(&{:?}), \
+        "GramWords {{ table: {}, text: Kept::Fixed({:?}), starts: Kept::Fixed(&{:?}), \
          short: Kept::Fixed(&{:?}) }}",
         table_code(&words.table),
         &*words.text,
@@ -134,9 +134,9 @@ fn words_code(words: &Words) -> String {
 }
 
 /// Returns the code of a table of runs.
-fn table_code(table: &Table) -> String {
+fn table_code(table: &GramTable) -> String {
     format!(
-        "Table {{ bits: Kept::Fixed(&{:?}), starts: Kept::Fixed(&{:?}), \
+        "GramTable {{ bits: Kept::Fixed(&{:?}), starts: Kept::Fixed(&{:?}), \
          entries: Kept::Fixed(&{:?}) }}",
         &table.bits[..],
         &*table.starts,

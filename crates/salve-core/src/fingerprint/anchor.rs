@@ -4,7 +4,7 @@ use super::flat::{Flat, flatten};
 use super::hole::trim_end;
 use super::lexer::mask;
 use super::shape::{Budget, Shape};
-use super::table::row::{AnchorError, AnchorRow, Patterns};
+use super::table::row::{AnchorError, AnchorRow, RowPatterns};
 use crate::class::Class;
 
 /// A compiled row.
@@ -25,7 +25,7 @@ pub(crate) struct Anchor {
 impl Anchor {
     /// Compiles a row.
     pub(crate) fn compile(row: AnchorRow) -> Result<Self, AnchorError> {
-        let Patterns { shapes, near } = row.patterns()?;
+        let RowPatterns { shapes, near } = row.patterns()?;
         Ok(Self {
             class: row.class,
             error_type: row.error_type.unwrap_or_else(|| row.id.clone()),

@@ -6,9 +6,9 @@
 use std::sync::OnceLock;
 
 use super::anchor::Anchor;
-use super::table::classes::{Classes, List::*};
-use super::table::grams::{Common, Grams, Table, Words};
-use super::table::index::Index;
+use super::table::classes::{Classes, WordList::*};
+use super::table::grams::{Common, GramTable, GramWords, Grams};
+use super::table::index::RowIndex;
 use super::table::kept::Kept;
 use super::table::row::AnchorRow;
 use crate::class::Class::*;

@@ -4,7 +4,7 @@
 
 use super::path;
 use super::peel::peel;
-use super::text::Text;
+use super::text::OutputText;
 
 /// How far frames are looked for around the line that names the failure.
 const REACH: usize = 60;
@@ -267,7 +267,7 @@ fn go_arguments(body: &str) -> Option<usize> {
 /// the first one of a library.
 ///
 /// Most languages print frames below the head; Python prints them above, innermost last.
-pub(crate) fn top<'t>(text: &Text<'t>, head: usize) -> Option<Frame<'t>> {
+pub(crate) fn top<'t>(text: &OutputText<'t>, head: usize) -> Option<Frame<'t>> {
     let below = head + 1..(head + 1 + REACH).min(text.len());
     let above = (head.saturating_sub(REACH)..head).rev();
     let frame = |number: usize| {
@@ -292,7 +292,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, head: usize, want: Option<(&str, &str)>) {
-        let text = Text::new(text);
+        let text = OutputText::new(text);
         let got = top(&text, head).map(|frame| (frame.function, path::base(frame.file)));
         assert_eq!(got, want);
     }

@@ -1,7 +1,7 @@
 //! The head of a failure: how a line names an error, and what the error is called.
 
 use super::path;
-use super::peel::{Level, Peeled};
+use super::peel::{LogLevel, Peeled};
 
 /// From here on a form names an error of its own, not only that there is one.
 pub(crate) const NAMED: i32 = 40;
@@ -38,7 +38,7 @@ pub(crate) fn form(peeled: &Peeled<'_>) -> Option<i32> {
     if body.starts_with("error: ") || body.contains(": error: ") || body.contains(": error ") {
         return Some(38);
     }
-    (peeled.level == Level::Error && peeled.core.len() < body.len()).then_some(32)
+    (peeled.level == LogLevel::Error && peeled.core.len() < body.len()).then_some(32)
 }
 
 /// Returns whether a line names a failed test.

@@ -3,65 +3,70 @@
 use super::essence;
 use super::lexer;
 use super::path;
-use super::table::pattern::Kind;
+use super::table::pattern::HoleKind;
 
-impl Kind {
+impl HoleKind {
     /// Returns whether the hole holds a number.
     pub(crate) fn is_number(self) -> bool {
-        self == Kind::Port || self == Kind::Num
+        self == HoleKind::Port || self == HoleKind::Num
     }
 
     /// Returns whether `c` may stand in the hole.
     fn allows(self, c: char) -> bool {
         match self {
-            Kind::Any | Kind::Rest => true,
-            Kind::Word | Kind::Path | Kind::Dir | Kind::Package => !c.is_whitespace() && c != '\'',
-            Kind::Name | Kind::Module => {
+            HoleKind::Any | HoleKind::Rest => true,
+            HoleKind::Word | HoleKind::Path | HoleKind::Dir | HoleKind::Package => {
+                !c.is_whitespace() && c != '\''
+            }
+            HoleKind::Name | HoleKind::Module => {
                 c.is_alphanumeric()
                     || matches!(c, '_' | '.' | '@' | '/' | '+' | ':' | '-' | '~' | '\\' | '#' | '$')
             }
-            Kind::Port | Kind::Num => c.is_ascii_digit(),
-            Kind::Version => {
+            HoleKind::Port | HoleKind::Num => c.is_ascii_digit(),
+            HoleKind::Version => {
                 c.is_ascii_alphanumeric()
                     || matches!(c, '.' | '-' | '+' | '_' | '^' | '~' | '*' | '=')
             }
-            Kind::Host => {
+            HoleKind::Host => {
                 c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']' | '*' | '%')
             }
-            Kind::Code => c.is_ascii_alphanumeric() || matches!(c, '_' | '-'),
+            HoleKind::Code => c.is_ascii_alphanumeric() || matches!(c, '_' | '-'),
         }
     }
 
     /// Returns whether the whole `text` fits.
     pub(crate) fn accepts(self, text: &str) -> bool {
         match self {
-            Kind::Any | Kind::Rest => !text.trim().is_empty(),
-            Kind::Port => matches!(text.parse::<u32>(), Ok(1..=65535)) && text.len() <= 5,
-            Kind::Version => {
+            HoleKind::Any | HoleKind::Rest => !text.trim().is_empty(),
+            HoleKind::Port => matches!(text.parse::<u32>(), Ok(1..=65535)) && text.len() <= 5,
+            HoleKind::Version => {
                 let bare = text.trim_start_matches(['^', '~', '=', 'v', 'V']);
                 bare.starts_with(|c: char| c.is_ascii_digit()) || text == "*"
             }
-            Kind::Name | Kind::Module => text.chars().any(char::is_alphanumeric),
-            Kind::Package => path::package(text).is_some(),
-            Kind::Word | Kind::Num | Kind::Path | Kind::Dir | Kind::Host | Kind::Code => {
-                !text.is_empty()
-            }
+            HoleKind::Name | HoleKind::Module => text.chars().any(char::is_alphanumeric),
+            HoleKind::Package => path::package(text).is_some(),
+            HoleKind::Word
+            | HoleKind::Num
+            | HoleKind::Path
+            | HoleKind::Dir
+            | HoleKind::Host
+            | HoleKind::Code => !text.is_empty(),
         }
     }
 
     /// Returns the part of `text` that identifies.
     pub(crate) fn value(self, text: &str) -> String {
         match self {
-            Kind::Any => trim_end(short(text.trim())).to_owned(),
-            Kind::Word | Kind::Version | Kind::Code => trim_end(text).to_owned(),
-            Kind::Name => unversioned(trim_end(text)).to_owned(),
-            Kind::Port | Kind::Num => text.to_owned(),
-            Kind::Module => module(trim_end(text)).to_owned(),
-            Kind::Path => path::base(trim_end(text)).to_owned(),
-            Kind::Dir => String::new(),
-            Kind::Package => path::package(text).unwrap_or_default().replace('\\', "/"),
-            Kind::Host => host(text),
-            Kind::Rest => lexer::mask(trim_end(essence::opening(short(text.trim())))),
+            HoleKind::Any => trim_end(short(text.trim())).to_owned(),
+            HoleKind::Word | HoleKind::Version | HoleKind::Code => trim_end(text).to_owned(),
+            HoleKind::Name => unversioned(trim_end(text)).to_owned(),
+            HoleKind::Port | HoleKind::Num => text.to_owned(),
+            HoleKind::Module => module(trim_end(text)).to_owned(),
+            HoleKind::Path => path::base(trim_end(text)).to_owned(),
+            HoleKind::Dir => String::new(),
+            HoleKind::Package => path::package(text).unwrap_or_default().replace('\\', "/"),
+            HoleKind::Host => host(text),
+            HoleKind::Rest => lexer::mask(trim_end(essence::opening(short(text.trim())))),
         }
     }
 }
@@ -69,25 +74,25 @@ impl Kind {
 /// Returns the shortest and the longest end of a run of `kind` that starts at `at`.
 ///
 /// Equal ends say that the run may not be cut: a number is never half a number.
-pub(crate) fn run_forward(kind: Kind, line: &str, at: usize) -> (usize, usize) {
+pub(crate) fn run_forward(kind: HoleKind, line: &str, at: usize) -> (usize, usize) {
     let tail = &line[at..];
     let quoted = at > 0 && line.as_bytes()[at - 1] == b'\'';
     let most = match kind {
-        Kind::Path | Kind::Dir | Kind::Package if quoted => tail.find('\''),
+        HoleKind::Path | HoleKind::Dir | HoleKind::Package if quoted => tail.find('\''),
         _ => tail.find(|c| !kind.allows(c)),
     };
     let most = at + most.unwrap_or(tail.len());
     let whole = match kind {
-        Kind::Port | Kind::Num => true,
-        Kind::Path | Kind::Dir | Kind::Package => quoted,
-        Kind::Any
-        | Kind::Word
-        | Kind::Name
-        | Kind::Module
-        | Kind::Version
-        | Kind::Host
-        | Kind::Code
-        | Kind::Rest => false,
+        HoleKind::Port | HoleKind::Num => true,
+        HoleKind::Path | HoleKind::Dir | HoleKind::Package => quoted,
+        HoleKind::Any
+        | HoleKind::Word
+        | HoleKind::Name
+        | HoleKind::Module
+        | HoleKind::Version
+        | HoleKind::Host
+        | HoleKind::Code
+        | HoleKind::Rest => false,
     };
     (if whole { most } else { at + 1 }, most)
 }
@@ -103,10 +108,10 @@ pub(crate) fn goes_on(rest: &str) -> bool {
 }
 
 /// Returns where a run of `kind` that ends at `end` starts.
-pub(crate) fn run_back(kind: Kind, line: &str, end: usize) -> usize {
+pub(crate) fn run_back(kind: HoleKind, line: &str, end: usize) -> usize {
     let head = &line[..end];
     match kind {
-        Kind::Any | Kind::Rest => 0,
+        HoleKind::Any | HoleKind::Rest => 0,
         _ => head
             .rfind(|c| !kind.allows(c))
             .map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8)),
@@ -206,16 +211,16 @@ mod tests {
             ("rail-2", "rail-2"),
             ("me@host", "me@host"),
         ] {
-            assert_eq!(Kind::Name.value(name), want, "{name}");
+            assert_eq!(HoleKind::Name.value(name), want, "{name}");
         }
     }
 
     #[test]
     fn the_rest_of_a_line_ends_with_its_first_sentence() {
-        let want = Kind::Rest.value("the rail is bent beyond all repair");
+        let want = HoleKind::Rest.value("the rail is bent beyond all repair");
         for tail in ["", ". Find more at https://rail.dev/bent", ". Did you mean 'trail'?"] {
             assert_eq!(
-                Kind::Rest.value(&format!("the rail is bent beyond all repair{tail}")),
+                HoleKind::Rest.value(&format!("the rail is bent beyond all repair{tail}")),
                 want
             );
         }

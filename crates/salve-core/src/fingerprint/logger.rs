@@ -1,6 +1,6 @@
 //! Prefixes of loggers that name the process, the level or the place in the code.
 
-use super::peel::{Left, Level, level};
+use super::peel::{Left, LogLevel, level};
 use super::stamp;
 
 /// `app[web.1]: …` of a platform's log, `host sshd[812]: …` of the system's.
@@ -27,9 +27,9 @@ pub(super) fn lettered(line: &str) -> Left<'_> {
     let close = line.bytes().take(64).position(|b| b == b']')?;
     let (letter, rest) = line[1..close].split_once(' ')?;
     let level = match letter {
-        "E" | "C" => Level::Error,
-        "W" => Level::Warning,
-        "I" | "D" => Level::Info,
+        "E" | "C" => LogLevel::Error,
+        "W" => LogLevel::Warning,
+        "I" | "D" => LogLevel::Info,
         _ => return None,
     };
     stamp::strip(rest)?;
@@ -49,9 +49,9 @@ pub(super) fn source(line: &str) -> Left<'_> {
 pub(super) fn placed(line: &str) -> Left<'_> {
     let (mark, rest) = line.split_once(' ')?;
     let said = match mark {
-        "E" | "F" => Some(Level::Error),
-        "W" => Some(Level::Warning),
-        "I" => Some(Level::Info),
+        "E" | "F" => Some(LogLevel::Error),
+        "W" => Some(LogLevel::Warning),
+        "I" => Some(LogLevel::Info),
         _ if mark.len() < 8 && mark.bytes().all(|b| b.is_ascii_digit()) => None,
         _ => return None,
     };

@@ -48,8 +48,8 @@ use crate::class::Class;
 use crate::id::Signature;
 use anchor::Anchor;
 use peel::Peeled;
-use pick::Candidate;
-use text::Text;
+use pick::KeyLineCandidate;
+use text::OutputText;
 
 /// The version of [`Fingerprint`] and of the way signatures are made.
 pub const VERSION: u32 = 1;
@@ -135,10 +135,10 @@ impl Rules {
     fn judge(&self, text: &str, hints: &Hints) -> Fingerprint {
         let text = clean(text);
         let text = without_hashes(&text);
-        let text = Text::new(&text);
+        let text = OutputText::new(&text);
         let found = pick::candidates(self, &text);
         let best = pick::pick(&found).map(|best| self.beneath(&text, &found, best));
-        let Some(Candidate { line, anchor, .. }) = best else {
+        let Some(KeyLineCandidate { line, anchor, .. }) = best else {
             return self.dull(&text, hints);
         };
         let row = anchor.as_ref().and_then(|(row, values)| Some((self.anchor(*row)?, values)));
@@ -154,11 +154,11 @@ impl Rules {
     /// test does wrong stays the test's failure.
     fn beneath<'c>(
         &self,
-        text: &Text<'_>,
-        found: &'c [Candidate],
-        best: &'c Candidate,
-    ) -> &'c Candidate {
-        let class = |found: &Candidate| Some(self.anchor(found.row()?)?.class);
+        text: &OutputText<'_>,
+        found: &'c [KeyLineCandidate],
+        best: &'c KeyLineCandidate,
+    ) -> &'c KeyLineCandidate {
+        let class = |found: &KeyLineCandidate| Some(self.anchor(found.row()?)?.class);
         if class(best) != Some(Class::TestFailure) {
             return best;
         }
@@ -171,7 +171,7 @@ impl Rules {
     }
 
     /// Makes the fingerprint of a failure that no anchor knows.
-    fn unknown(&self, text: &Text<'_>, line: usize, hints: &Hints) -> Fingerprint {
+    fn unknown(&self, text: &OutputText<'_>, line: usize, hints: &Hints) -> Fingerprint {
         let peeled = peel::peel(text.line(line));
         let normalized = unknown::normalize(text, line);
         let class = self.class_of(text, &peeled, &normalized, hints);
@@ -189,7 +189,7 @@ impl Rules {
     /// Returns the class of a failure that no anchor knows.
     fn class_of(
         &self,
-        text: &Text<'_>,
+        text: &OutputText<'_>,
         peeled: &Peeled<'_>,
         normalized: &str,
         hints: &Hints,
@@ -220,7 +220,7 @@ impl Rules {
     }
 
     /// Makes the fingerprint of an output in which no line looks like a failure.
-    fn dull(&self, text: &Text<'_>, hints: &Hints) -> Fingerprint {
+    fn dull(&self, text: &OutputText<'_>, hints: &Hints) -> Fingerprint {
         let says = |line: &usize| peel::peel(text.line(*line)).body.contains(char::is_alphanumeric);
         let last = (0..text.len()).rev().find(says);
         if let Some(line) = last {
@@ -247,7 +247,7 @@ impl Rules {
     /// Returns the row that names the failure in `text`, and the identifying values without frame.
     fn winner(&self, text: &str) -> Option<(&str, Vec<String>)> {
         let text = clean(text);
-        let found = pick::candidates(self, &Text::new(&text));
+        let found = pick::candidates(self, &OutputText::new(&text));
         let (anchor, values) = pick::pick(&found)?.anchor.clone()?;
         Some((&self.anchor(anchor)?.id, values))
     }
@@ -255,19 +255,19 @@ impl Rules {
     /// Returns whether row `number` of the anchors matches anything in `text`.
     fn row_matches(&self, number: usize, text: &str) -> bool {
         let text = clean(text);
-        let found = pick::candidates(self, &Text::new(&text));
+        let found = pick::candidates(self, &OutputText::new(&text));
         found.iter().filter_map(|found| found.anchor.as_ref()).any(|(row, _)| *row == number)
     }
 }
 
 /// Returns whether a build tool tells of a failure that is no error of the language itself.
-fn broke_build(text: &Text<'_>, peeled: &Peeled<'_>) -> bool {
+fn broke_build(text: &OutputText<'_>, peeled: &Peeled<'_>) -> bool {
     let own = head::error_type(peeled).is_some_and(telling::is_empty);
     !own && unknown::in_build(text)
 }
 
 /// Makes the fingerprint of a failure that an anchor knows.
-fn known(text: &Text<'_>, line: usize, row: &Anchor, values: &[String]) -> Fingerprint {
+fn known(text: &OutputText<'_>, line: usize, row: &Anchor, values: &[String]) -> Fingerprint {
     let mut values = values.to_vec();
     if row.frame
         && !values.iter().any(|value| is_member(value))

@@ -9,7 +9,7 @@ use super::stamp;
 
 /// How loudly a line was logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum LogLevel {
     /// Nothing says.
     Plain,
     /// As an error.
@@ -28,12 +28,12 @@ pub(crate) struct Peeled<'l> {
     /// What is left of the body after words that only say "error" went.
     pub(crate) core: &'l str,
     /// How loudly it was logged.
-    pub(crate) level: Level,
+    pub(crate) level: LogLevel,
 }
 
 /// Peels `line`.
 pub(crate) fn peel(line: &str) -> Peeled<'_> {
-    let mut level = Level::Plain;
+    let mut level = LogLevel::Plain;
     let mut body = line.trim();
     while let Some((rest, says)) = decoration(body) {
         let rest = rest.trim_start();
@@ -79,7 +79,7 @@ fn goal(line: &str) -> Option<&str> {
 }
 
 /// What is left behind a prefix, and the level the prefix tells.
-pub(super) type Left<'l> = Option<(&'l str, Option<Level>)>;
+pub(super) type Left<'l> = Option<(&'l str, Option<LogLevel>)>;
 
 /// Takes one log decoration off the front.
 fn decoration(line: &str) -> Left<'_> {
@@ -105,29 +105,29 @@ fn decoration(line: &str) -> Left<'_> {
 }
 
 /// Prefixes that tools put in front of every line.
-const TOOLS: &[(&str, Option<Level>)] = &[
-    ("npm ERR!", Some(Level::Error)),
-    ("npm error", Some(Level::Error)),
-    ("npm WARN", Some(Level::Warning)),
-    ("npm warn", Some(Level::Warning)),
-    ("npm notice", Some(Level::Info)),
-    ("npm info", Some(Level::Info)),
-    ("npm verb", Some(Level::Info)),
-    ("npm http", Some(Level::Info)),
-    ("ERR!", Some(Level::Error)),
-    ("gyp ERR!", Some(Level::Error)),
-    ("gyp WARN", Some(Level::Warning)),
-    ("gyp info", Some(Level::Info)),
-    ("gyp verb", Some(Level::Info)),
-    ("node-pre-gyp ERR!", Some(Level::Error)),
-    ("node-pre-gyp WARN", Some(Level::Warning)),
-    ("node-pre-gyp info", Some(Level::Info)),
-    ("lerna ERR!", Some(Level::Error)),
-    ("prebuild-install ERR!", Some(Level::Error)),
-    ("prebuild-install WARN", Some(Level::Warning)),
+const TOOLS: &[(&str, Option<LogLevel>)] = &[
+    ("npm ERR!", Some(LogLevel::Error)),
+    ("npm error", Some(LogLevel::Error)),
+    ("npm WARN", Some(LogLevel::Warning)),
+    ("npm warn", Some(LogLevel::Warning)),
+    ("npm notice", Some(LogLevel::Info)),
+    ("npm info", Some(LogLevel::Info)),
+    ("npm verb", Some(LogLevel::Info)),
+    ("npm http", Some(LogLevel::Info)),
+    ("ERR!", Some(LogLevel::Error)),
+    ("gyp ERR!", Some(LogLevel::Error)),
+    ("gyp WARN", Some(LogLevel::Warning)),
+    ("gyp info", Some(LogLevel::Info)),
+    ("gyp verb", Some(LogLevel::Info)),
+    ("node-pre-gyp ERR!", Some(LogLevel::Error)),
+    ("node-pre-gyp WARN", Some(LogLevel::Warning)),
+    ("node-pre-gyp info", Some(LogLevel::Info)),
+    ("lerna ERR!", Some(LogLevel::Error)),
+    ("prebuild-install ERR!", Some(LogLevel::Error)),
+    ("prebuild-install WARN", Some(LogLevel::Warning)),
     ("remote: ", None),
     ("stderr: ", None),
-    ("E  ", Some(Level::Error)),
+    ("E  ", Some(LogLevel::Error)),
 ];
 
 fn tool(line: &str) -> Left<'_> {
@@ -175,13 +175,13 @@ fn counted(line: &str) -> Left<'_> {
         return ((2..=3).contains(&places) && after.starts_with(' ')).then_some((after, None));
     }
     let words = [
-        (" error ", Level::Error),
-        (" verbose ", Level::Info),
-        (" warn ", Level::Warning),
-        (" silly ", Level::Info),
-        (" info ", Level::Info),
-        (" http ", Level::Info),
-        (" timing ", Level::Info),
+        (" error ", LogLevel::Error),
+        (" verbose ", LogLevel::Info),
+        (" warn ", LogLevel::Warning),
+        (" silly ", LogLevel::Info),
+        (" info ", LogLevel::Info),
+        (" http ", LogLevel::Info),
+        (" timing ", LogLevel::Info),
     ];
     words.iter().find_map(|(word, level)| Some((rest.strip_prefix(word)?, Some(*level))))
 }
@@ -248,7 +248,7 @@ fn bullet(line: &str) -> Left<'_> {
             | '⎯'
     ) || ('\u{2500}'..='\u{257f}').contains(&c)
         || ('\u{2800}'..='\u{28ff}').contains(&c);
-    let level = (c == '⚠' || c == '▲').then_some(Level::Warning);
+    let level = (c == '⚠' || c == '▲').then_some(LogLevel::Warning);
     mark.then(|| (line[c.len_utf8()..].trim_start_matches('\u{fe0f}'), level))
 }
 
@@ -270,12 +270,12 @@ fn service(line: &str) -> Left<'_> {
 /// `level=error msg="…"` and `ERRO[0012] …`.
 fn logfmt(line: &str) -> Left<'_> {
     let short = [
-        ("ERRO[", Level::Error),
-        ("FATA[", Level::Error),
-        ("PANI[", Level::Error),
-        ("WARN[", Level::Warning),
-        ("INFO[", Level::Info),
-        ("DEBU[", Level::Info),
+        ("ERRO[", LogLevel::Error),
+        ("FATA[", LogLevel::Error),
+        ("PANI[", LogLevel::Error),
+        ("WARN[", LogLevel::Warning),
+        ("INFO[", LogLevel::Info),
+        ("DEBU[", LogLevel::Info),
     ];
     if let Some((rest, level)) =
         short.iter().find_map(|(word, level)| Some((line.strip_prefix(word)?, *level)))
@@ -319,14 +319,14 @@ fn stamped(line: &str) -> Left<'_> {
 }
 
 /// Returns the level that a word names.
-pub(super) fn level(word: &str) -> Option<Level> {
-    let known: &[(&[&str], Level)] = &[
+pub(super) fn level(word: &str) -> Option<LogLevel> {
+    let known: &[(&[&str], LogLevel)] = &[
         (
             &["error", "err", "fatal", "critical", "severe", "alert", "emerg", "failure"],
-            Level::Error,
+            LogLevel::Error,
         ),
-        (&["warn", "warning"], Level::Warning),
-        (&["info", "debug", "trace", "notice", "verbose", "log", "fine"], Level::Info),
+        (&["warn", "warning"], LogLevel::Warning),
+        (&["info", "debug", "trace", "notice", "verbose", "log", "fine"], LogLevel::Info),
     ];
     let word = word.trim();
     known
@@ -336,7 +336,7 @@ pub(super) fn level(word: &str) -> Option<Level> {
 }
 
 /// Phrases that only say that this is an error.
-const PHRASES: &[(&str, Option<Level>)] = &[
+const PHRASES: &[(&str, Option<LogLevel>)] = &[
     ("Uncaught ", None),
     ("Uncaught: ", None),
     ("uncaughtException: ", None),
@@ -352,7 +352,7 @@ const PHRASES: &[(&str, Option<Level>)] = &[
     ("(HTTP code 500) server error - ", None),
     ("ERROR in ", None),
     ("Internal server error: ", None),
-    ("Usage Error: ", Some(Level::Error)),
+    ("Usage Error: ", Some(LogLevel::Error)),
     ("Unhandled exception: ", None),
     ("Unhandled exception. ", None),
     ("Exception: ", None),
@@ -364,7 +364,7 @@ const PHRASES: &[(&str, Option<Level>)] = &[
     ("caused by: ", None),
     ("Command failed: ", None),
     ("rpc error: ", None),
-    ("DeprecationWarning: ", Some(Level::Warning)),
+    ("DeprecationWarning: ", Some(LogLevel::Warning)),
     ("b'", None),
     ("b\"", None),
 ];
@@ -492,7 +492,7 @@ mod tests {
             "x \\\"y\\\" z",
             "x \\\"y\\\" z",
         );
-        assert_eq!(peel("npm WARN x").level, Level::Warning);
-        assert_eq!(peel("WARNING: x").level, Level::Warning);
+        assert_eq!(peel("npm WARN x").level, LogLevel::Warning);
+        assert_eq!(peel("WARNING: x").level, LogLevel::Warning);
     }
 }

@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use super::flat::Flat;
 use super::frames;
 use super::head;
-use super::peel::{Level, Peeled, peel};
+use super::peel::{LogLevel, Peeled, peel};
 use super::rules::Rules;
 use super::shape::Budget;
 use super::table::grams::ShapeId;
 use super::table::vocabulary::{Says, WORDS};
-use super::text::Text;
+use super::text::OutputText;
 
 /// Lines after an anchored line in which its `near` shapes are looked for.
 const NEAR_AFTER: usize = 12;
@@ -38,7 +38,7 @@ const NAMES_NOTHING: i32 = 20;
 
 /// A line that may name the failure.
 #[derive(Clone, Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct KeyLineCandidate {
     /// Its number.
     pub(crate) line: usize,
     /// How surely it names the failure.
@@ -53,7 +53,7 @@ pub(crate) struct Candidate {
     pub(crate) anchor: Option<(usize, Vec<String>)>,
 }
 
-impl Candidate {
+impl KeyLineCandidate {
     /// Returns the number of the anchor that knows it.
     pub(super) fn row(&self) -> Option<usize> {
         self.anchor.as_ref().map(|(anchor, _)| *anchor)
@@ -67,7 +67,7 @@ impl Candidate {
 }
 
 /// Finds every line that may name the failure, once for each anchor that knows it.
-pub(crate) fn candidates(rules: &Rules, text: &Text<'_>) -> Vec<Candidate> {
+pub(crate) fn candidates(rules: &Rules, text: &OutputText<'_>) -> Vec<KeyLineCandidate> {
     let mut numbers = candidate_lines(rules, text);
     if numbers.len() > 2 * CANDIDATES {
         numbers.drain(CANDIDATES..numbers.len() - CANDIDATES);
@@ -86,7 +86,7 @@ pub(crate) fn candidates(rules: &Rules, text: &Text<'_>) -> Vec<Candidate> {
 }
 
 /// Returns the numbers of the lines in which there is any word that matters.
-fn candidate_lines(rules: &Rules, text: &Text<'_>) -> Vec<usize> {
+fn candidate_lines(rules: &Rules, text: &OutputText<'_>) -> Vec<usize> {
     let mut numbers = Vec::new();
     let mut number = 0;
     let mut at = 0;
@@ -141,18 +141,18 @@ fn opens_block(body: &str) -> bool {
 /// Judges one line: every anchor that matches it, or else what its words say.
 fn judge(
     rules: &Rules,
-    text: &Text<'_>,
+    text: &OutputText<'_>,
     number: usize,
     scratch: &mut Scratch,
-    found: &mut Vec<Candidate>,
+    found: &mut Vec<KeyLineCandidate>,
 ) {
     let peeled = peel(text.line(number));
     if frames::is_frame(peeled.body) || opens_block(peeled.body) {
         return;
     }
     scratch.look(rules, text.line(number), &peeled);
-    let echo = peeled.level == Level::Plain && is_echo(text, number, peeled.body);
-    let line = Line {
+    let echo = peeled.level == LogLevel::Plain && is_echo(text, number, peeled.body);
+    let line = RankedLine {
         number,
         flat: &scratch.flat,
         budget: &scratch.budget,
@@ -178,7 +178,7 @@ fn judge(
 }
 
 /// A line under judgement.
-struct Line<'l> {
+struct RankedLine<'l> {
     number: usize,
     flat: &'l Flat,
     budget: &'l Budget,
@@ -187,10 +187,10 @@ struct Line<'l> {
     cause: bool,
 }
 
-impl Line<'_> {
+impl RankedLine<'_> {
     /// Makes a candidate that no anchor knows.
-    fn candidate(&self, score: i32) -> Candidate {
-        Candidate {
+    fn candidate(&self, score: i32) -> KeyLineCandidate {
+        KeyLineCandidate {
             line: self.number,
             score,
             weight: 0,
@@ -204,10 +204,10 @@ impl Line<'_> {
     fn anchored(
         &self,
         rules: &Rules,
-        text: &Text<'_>,
+        text: &OutputText<'_>,
         (anchor, shape): (usize, usize),
         fits: &mut HashMap<usize, bool>,
-    ) -> Option<Candidate> {
+    ) -> Option<KeyLineCandidate> {
         let row = rules.anchor(anchor)?;
         let values = row.catch(shape, (self.flat, self.budget), || around(text, self.number))?;
         if row.asks() && !*fits.entry(anchor).or_insert_with(|| row.fits(text.whole())) {
@@ -217,21 +217,26 @@ impl Line<'_> {
         let names = weight > NAMES_NOTHING;
         let score = if names { (weight - self.penalty).max(self.plain) } else { weight };
         let literal = row.shapes[shape].weight();
-        Some(Candidate { weight, literal, anchor: Some((anchor, values)), ..self.candidate(score) })
+        Some(KeyLineCandidate {
+            weight,
+            literal,
+            anchor: Some((anchor, values)),
+            ..self.candidate(score)
+        })
     }
 }
 
 /// Returns how much less an anchored line weighs for how it was logged.
-fn penalty(level: Level) -> i32 {
+fn penalty(level: LogLevel) -> i32 {
     match level {
-        Level::Plain | Level::Error => 0,
-        Level::Warning => 14,
-        Level::Info => 16,
+        LogLevel::Plain | LogLevel::Error => 0,
+        LogLevel::Warning => 14,
+        LogLevel::Info => 16,
     }
 }
 
 /// Returns whether a line is source code shown around the failure, not a message.
-fn is_echo(text: &Text<'_>, number: usize, body: &str) -> bool {
+fn is_echo(text: &OutputText<'_>, number: usize, body: &str) -> bool {
     const STARTS: &[&str] = &[
         "throw ",
         "raise ",
@@ -276,7 +281,7 @@ fn is_echo(text: &Text<'_>, number: usize, body: &str) -> bool {
 }
 
 /// Returns the flat lines around line `number`: those after it, then those before it.
-fn around(text: &Text<'_>, number: usize) -> Vec<Flat> {
+fn around(text: &OutputText<'_>, number: usize) -> Vec<Flat> {
     let after = number + 1..(number + 1 + NEAR_AFTER).min(text.len());
     let before = (number.saturating_sub(NEAR_BEFORE)..number).rev();
     after.chain(before).map(|n| Flat::new(text.line(n))).collect()
@@ -299,10 +304,10 @@ fn plain_score(peeled: &Peeled<'_>, says: &[Says]) -> i32 {
     let best = if best > 0 && names(peeled.core) { best + NAMES } else { best };
     let best = head::form(peeled).map_or(best, |form| form.max(best));
     match peeled.level {
-        Level::Plain => best,
-        Level::Error => best + 2,
-        Level::Warning => best / 4,
-        Level::Info => best / 2,
+        LogLevel::Plain => best,
+        LogLevel::Error => best + 2,
+        LogLevel::Warning => best / 4,
+        LogLevel::Info => best / 2,
     }
 }
 
@@ -328,25 +333,25 @@ fn is_place(core: &str) -> bool {
 /// Returns whether a line is a field of npm's report, as in `code ENOENT`.
 fn is_field(peeled: &Peeled<'_>) -> bool {
     const FIELDS: &[&str] = &["code ", "errno ", "syscall ", "path ", "command ", "cwd "];
-    peeled.level == Level::Error && FIELDS.iter().any(|field| peeled.body.starts_with(field))
+    peeled.level == LogLevel::Error && FIELDS.iter().any(|field| peeled.body.starts_with(field))
 }
 
 /// Returns whether line `number` is in what is told of the test that failed in line `test`.
 ///
 /// That is the line itself, the error right under it, and what pytest marks with an `E`.
-pub(super) fn reports(text: &Text<'_>, test: usize, number: usize) -> bool {
+pub(super) fn reports(text: &OutputText<'_>, test: usize, number: usize) -> bool {
     let under = test..=test + TOLD_UNDER;
     let marked = || text.line(number).contains("E     ");
     under.contains(&number) || ((test..test + NEAR_AFTER).contains(&number) && marked())
 }
 
 /// Returns the candidate that names the failure.
-pub(crate) fn pick(found: &[Candidate]) -> Option<&Candidate> {
+pub(crate) fn pick(found: &[KeyLineCandidate]) -> Option<&KeyLineCandidate> {
     found.iter().reduce(|best, next| if beats(next, best) { next } else { best })
 }
 
 /// Returns whether `next`, which stands on the same line as `best` or a later one, is better.
-fn beats(next: &Candidate, best: &Candidate) -> bool {
+fn beats(next: &KeyLineCandidate, best: &KeyLineCandidate) -> bool {
     if next.score != best.score {
         return next.score > best.score;
     }

@@ -4,7 +4,7 @@ use super::anchor::{Anchor, agrees, identity};
 use super::built_in;
 use super::flat::flatten;
 use super::table::classes::Classes;
-use super::table::index::Index;
+use super::table::index::RowIndex;
 use super::table::kept::Kept;
 use super::table::pattern::Pattern;
 use super::table::row::{AnchorError, AnchorRow, ClassError, ClassRow};
@@ -35,7 +35,7 @@ pub enum RuleError {
 #[derive(Debug)]
 pub struct Rules {
     /// Finds the anchors, the built-in ones and the user's own.
-    pub(crate) index: Kept<Index>,
+    pub(crate) index: Kept<RowIndex>,
     /// The user's own anchors, numbered after the built-in ones.
     own: Vec<Anchor>,
     /// The user's own class rules, which come before the built-in ones.

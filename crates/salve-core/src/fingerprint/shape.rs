@@ -12,7 +12,7 @@ use memchr::memmem::Finder;
 
 use super::flat::Flat;
 use super::hole::{goes_on, run_back, run_forward};
-use super::table::pattern::{Case, Hole, Kind, Pattern, Piece};
+use super::table::pattern::{Hole, HoleKind, LetterCase, Pattern, PatternPiece};
 
 /// How many placements one shape may try on one line before it gives up.
 const STEPS: u32 = 512;
@@ -34,32 +34,32 @@ impl Default for Budget {
 
 /// One piece of a shape.
 #[derive(Debug)]
-enum Part {
+enum ShapePart {
     Literal(Box<Finder<'static>>),
     Skip,
     Hole(Hole),
 }
 
 /// What a hole caught: its name, its kind and the text.
-pub(crate) type Catch<'s, 'l> = (&'s str, Kind, &'l str);
+pub(crate) type Catch<'s, 'l> = (&'s str, HoleKind, &'l str);
 
 /// A compiled shape.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    parts: Vec<Part>,
+    parts: Vec<ShapePart>,
     at_start: bool,
     at_end: bool,
-    case: Case,
+    case: LetterCase,
 }
 
 impl From<Pattern> for Shape {
     fn from(Pattern { pieces, at_start, at_end, case }: Pattern) -> Self {
         let part = |piece| match piece {
-            Piece::Literal(text) => {
-                Part::Literal(Box::new(Finder::new(text.as_bytes()).into_owned()))
+            PatternPiece::Literal(text) => {
+                ShapePart::Literal(Box::new(Finder::new(text.as_bytes()).into_owned()))
             }
-            Piece::Skip => Part::Skip,
-            Piece::Hole(hole) => Part::Hole(hole),
+            PatternPiece::Skip => ShapePart::Skip,
+            PatternPiece::Hole(hole) => ShapePart::Hole(hole),
         };
         Self { parts: pieces.into_iter().map(part).collect(), at_start, at_end, case }
     }
@@ -69,8 +69,8 @@ impl Shape {
     /// Returns how much literal text the shape has.
     pub(crate) fn weight(&self) -> usize {
         let literals = self.parts.iter().map(|part| match part {
-            Part::Literal(finder) => finder.needle().len(),
-            Part::Skip | Part::Hole(_) => 0,
+            ShapePart::Literal(finder) => finder.needle().len(),
+            ShapePart::Skip | ShapePart::Hole(_) => 0,
         });
         literals.sum()
     }
@@ -78,8 +78,8 @@ impl Shape {
     /// Returns the names of this shape's holes.
     pub(crate) fn holes(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Hole(hole) => Some(&*hole.name),
-            Part::Literal(_) | Part::Skip => None,
+            ShapePart::Hole(hole) => Some(&*hole.name),
+            ShapePart::Literal(_) | ShapePart::Skip => None,
         })
     }
 
@@ -91,8 +91,8 @@ impl Shape {
     ) -> Option<Vec<Catch<'s, 'l>>> {
         let line = flat.text.as_str();
         let hay: Cow<'_, str> = match self.case {
-            Case::Exact => Cow::Borrowed(line),
-            Case::Any => Cow::Owned(line.to_ascii_lowercase()),
+            LetterCase::Exact => Cow::Borrowed(line),
+            LetterCase::Any => Cow::Owned(line.to_ascii_lowercase()),
         };
         let floor = flat.body;
         let caught = Vec::new();
@@ -101,8 +101,8 @@ impl Shape {
         let found = if self.at_start {
             // A hole would take the decorations for its own.
             let starts = match self.parts.first() {
-                Some(Part::Hole(_)) => [flat.body, flat.core, 0],
-                Some(Part::Literal(_) | Part::Skip) | None => [0, flat.body, flat.core],
+                Some(ShapePart::Hole(_)) => [flat.body, flat.core, 0],
+                Some(ShapePart::Literal(_) | ShapePart::Skip) | None => [0, flat.body, flat.core],
             };
             starts.into_iter().any(|start| search.rest(0, start))
         } else {
@@ -130,7 +130,7 @@ impl<'s, 'l> Search<'s, 'l, '_> {
     fn run(&mut self) -> bool {
         match self.shape.parts.first() {
             None => false,
-            Some(Part::Literal(finder)) => {
+            Some(ShapePart::Literal(finder)) => {
                 let mut from = 0;
                 while let Some(at) = self.next(finder, from) {
                     if self.rest(1, at + finder.needle().len()) {
@@ -140,14 +140,14 @@ impl<'s, 'l> Search<'s, 'l, '_> {
                 }
                 false
             }
-            Some(Part::Hole(hole)) => self.leading(hole),
-            Some(Part::Skip) => self.rest(0, 0),
+            Some(ShapePart::Hole(hole)) => self.leading(hole),
+            Some(ShapePart::Skip) => self.rest(0, 0),
         }
     }
 
     /// Places a shape that opens with a hole: the hole reaches back from the first literal.
     fn leading(&mut self, hole: &'s Hole) -> bool {
-        let Some(Part::Literal(finder)) = self.shape.parts.get(1) else {
+        let Some(ShapePart::Literal(finder)) = self.shape.parts.get(1) else {
             return (0..self.line.len())
                 .any(|at| self.line.is_char_boundary(at) && self.rest(0, at));
         };
@@ -182,20 +182,20 @@ impl<'s, 'l> Search<'s, 'l, '_> {
         let shape = self.shape;
         match shape.parts.get(index) {
             None => !shape.at_end || at == self.line.len(),
-            Some(Part::Literal(finder)) => {
+            Some(ShapePart::Literal(finder)) => {
                 self.hay.as_bytes()[at..].starts_with(finder.needle())
                     && self.rest(index + 1, at + finder.needle().len())
             }
-            Some(Part::Skip) => self.skip(index, at),
-            Some(Part::Hole(hole)) if hole.kind.is_open() => self.open(hole, index, at),
-            Some(Part::Hole(hole)) => self.typed(hole, index, at),
+            Some(ShapePart::Skip) => self.skip(index, at),
+            Some(ShapePart::Hole(hole)) if hole.kind.is_open() => self.open(hole, index, at),
+            Some(ShapePart::Hole(hole)) => self.typed(hole, index, at),
         }
     }
 
     fn skip(&mut self, index: usize, at: usize) -> bool {
         match self.shape.parts.get(index + 1) {
             None => true,
-            Some(Part::Literal(finder)) => {
+            Some(ShapePart::Literal(finder)) => {
                 let mut from = at;
                 while let Some(next) = self.next(finder, from) {
                     if self.rest(index + 2, next + finder.needle().len()) {
@@ -205,14 +205,14 @@ impl<'s, 'l> Search<'s, 'l, '_> {
                 }
                 false
             }
-            Some(Part::Skip | Part::Hole(_)) => (at..self.line.len())
+            Some(ShapePart::Skip | ShapePart::Hole(_)) => (at..self.line.len())
                 .any(|next| self.line.is_char_boundary(next) && self.rest(index + 1, next)),
         }
     }
 
     /// Fills an untyped hole: the shortest run up to the next literal, or to the line's end.
     fn open(&mut self, hole: &'s Hole, index: usize, at: usize) -> bool {
-        let Some(Part::Literal(finder)) = self.shape.parts.get(index + 1) else {
+        let Some(ShapePart::Literal(finder)) = self.shape.parts.get(index + 1) else {
             let end = self.line.len();
             return at < end && self.catch(hole, (at, end), index + 1);
         };
@@ -229,7 +229,7 @@ impl<'s, 'l> Search<'s, 'l, '_> {
     /// Fills a typed hole: the longest run of its characters that lets the rest match.
     fn typed(&mut self, hole: &'s Hole, index: usize, at: usize) -> bool {
         let (least, most) = run_forward(hole.kind, self.line, at);
-        let bounded = matches!(self.shape.parts.get(index + 1), Some(Part::Literal(_)));
+        let bounded = matches!(self.shape.parts.get(index + 1), Some(ShapePart::Literal(_)));
         if !bounded && hole.kind.is_number() && goes_on(&self.line[most..]) {
             return false;
         }
@@ -263,14 +263,14 @@ impl<'s, 'l> Search<'s, 'l, '_> {
 mod tests {
     use super::*;
 
-    fn compile(source: &str, case: Case) -> Shape {
+    fn compile(source: &str, case: LetterCase) -> Shape {
         Pattern::parse(source, case).unwrap().into()
     }
 
     /// Checks what the holes of `shape` catch in `line`; `None` when it must not match.
     #[track_caller]
     fn check(shape: &str, line: &str, want: Option<&[&str]>) {
-        let compiled = compile(shape, Case::Exact);
+        let compiled = compile(shape, LetterCase::Exact);
         let flat = Flat::new(line);
         let got = compiled.find(&flat, &Budget::default());
         let got: Option<Vec<String>> =
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn folded_shapes_ignore_case() {
-        let shape = compile("Out Of Memory {what:word}", Case::Any);
+        let shape = compile("Out Of Memory {what:word}", LetterCase::Any);
         assert_eq!(
             shape.find(&Flat::new("OUT of memory NOW"), &Budget::default()).unwrap()[0].2,
             "NOW"
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn hostile_lines_stay_cheap() {
-        let shape = compile("a {..}b{..}c{..}d{..} {x}word{y}zzzz", Case::Exact);
+        let shape = compile("a {..}b{..}c{..}d{..} {x}word{y}zzzz", LetterCase::Exact);
         let line = Flat::new(&"a b c d word ".repeat(50_000));
         assert!(shape.find(&line, &Budget::default()).is_none());
     }

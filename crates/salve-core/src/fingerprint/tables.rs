@@ -5,8 +5,8 @@
 
 use serde::Deserialize;
 
-use super::table::grams::{COUNTERS, Common, Grams, Words, counter, runs};
-use super::table::index::Index;
+use super::table::grams::{COUNTERS, Common, GramWords, Grams, counter, runs};
+use super::table::index::RowIndex;
 use super::table::kept::Kept;
 use super::table::pattern::Pattern;
 use super::table::row::{AnchorRow, ClassRow};
@@ -60,8 +60,8 @@ pub(crate) fn common(rows: &[Vec<Pattern>]) -> Common {
 }
 
 /// Indexes the shapes of a whole table, row by row.
-pub(crate) fn index(rows: &[Vec<Pattern>], common: &Common) -> Index {
+pub(crate) fn index(rows: &[Vec<Pattern>], common: &Common) -> RowIndex {
     let words: Vec<String> = WORDS.iter().map(|(word, _)| (*word).to_owned()).collect();
-    let vocabulary = Index { words: Words::new(&words, common), grams: Grams::default() };
+    let vocabulary = RowIndex { words: GramWords::new(&words, common), grams: Grams::default() };
     vocabulary.with(0, rows, common)
 }

@@ -10,12 +10,12 @@ const PIECES: usize = 8;
 ///
 /// Empty lines are not counted, and of a line of many thousand bytes only the ends.
 #[derive(Debug)]
-pub(crate) struct Text<'t> {
+pub(crate) struct OutputText<'t> {
     text: &'t str,
     lines: Vec<(usize, usize)>,
 }
 
-impl<'t> Text<'t> {
+impl<'t> OutputText<'t> {
     /// Finds the lines of a cleaned text.
     pub(crate) fn new(text: &'t str) -> Self {
         let mut lines = Vec::with_capacity(64);
@@ -86,17 +86,17 @@ mod tests {
     #[test]
     fn long_lines_are_cut_between_characters() {
         let long = "é".repeat(LONGEST);
-        let text = Text::new(&long);
+        let text = OutputText::new(&long);
         assert!(text.len() >= 2);
         let joined: String = (0..text.len()).map(|n| text.line(n)).collect();
         assert_eq!(joined, long);
-        assert_eq!(Text::new("a\n\nb\n").len(), 2);
+        assert_eq!(OutputText::new("a\n\nb\n").len(), 2);
     }
 
     #[test]
     fn of_a_huge_line_the_ends_are_kept() {
         let huge = format!("start{}end", "é".repeat(50 * LONGEST));
-        let text = Text::new(&huge);
+        let text = OutputText::new(&huge);
         assert!(text.len() <= 2 * PIECES + 1, "{}", text.len());
         let kept: String = (0..text.len()).map(|n| text.line(n)).collect();
         assert!(kept.starts_with("start") && kept.ends_with("end"));

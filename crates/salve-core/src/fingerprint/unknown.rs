@@ -9,7 +9,7 @@ use super::lexer::mask;
 use super::path;
 use super::peel::peel;
 use super::telling;
-use super::text::Text;
+use super::text::OutputText;
 
 /// The longest normalised message; what follows varies more than it identifies.
 const LONGEST: usize = 240;
@@ -18,7 +18,7 @@ const LONGEST: usize = 240;
 const TELLING: usize = 3;
 
 /// Returns the normalised text of the failure named on line `head`.
-pub(crate) fn normalize(text: &Text<'_>, number: usize) -> String {
+pub(crate) fn normalize(text: &OutputText<'_>, number: usize) -> String {
     let peeled = peel(text.line(number));
     if let Some(panic) = panicked(text, number, peeled.core) {
         return panic;
@@ -47,7 +47,7 @@ pub(crate) fn normalize(text: &Text<'_>, number: usize) -> String {
 /// Returns a panic of Rust by its message, and by its place too where the message names nothing.
 ///
 /// Compilers before 1.73 wrote the message in quotes before the place, later ones below it.
-fn panicked(text: &Text<'_>, number: usize, core: &str) -> Option<String> {
+fn panicked(text: &OutputText<'_>, number: usize, core: &str) -> Option<String> {
     let (thread, after) = core.split_once(" panicked at ")?;
     let quoted = after.strip_prefix('\'').and_then(|rest| rest.rsplit_once("', "));
     let (said, place) = match quoted {
@@ -83,7 +83,7 @@ pub(crate) fn spread(line: &str) -> String {
 }
 
 /// Returns whether a test runner wrote the text: what went wrong there failed a test.
-pub(crate) fn in_tests(text: &Text<'_>) -> bool {
+pub(crate) fn in_tests(text: &OutputText<'_>) -> bool {
     const SUMMARIES: &[&str] = &[
         " passing (",
         "Test Suites: ",
@@ -98,7 +98,7 @@ pub(crate) fn in_tests(text: &Text<'_>) -> bool {
 }
 
 /// Returns whether a build tool wrote the text: what went wrong there broke a build.
-pub(crate) fn in_build(text: &Text<'_>) -> bool {
+pub(crate) fn in_build(text: &OutputText<'_>) -> bool {
     const SUMMARIES: &[&str] = &[
         "* What went wrong:",
         "BUILD FAILED",
@@ -117,7 +117,7 @@ pub(crate) fn in_build(text: &Text<'_>) -> bool {
 }
 
 /// Returns the first words below line `number` that are no frame and no source code.
-fn words_below<'t>(text: &Text<'t>, number: usize) -> Option<&'t str> {
+fn words_below<'t>(text: &OutputText<'t>, number: usize) -> Option<&'t str> {
     let lines = (number + 1..text.len().min(number + 4)).map(|n| peel(text.line(n)).core);
     let says = |line: &&str| line.chars().any(char::is_alphabetic) && !frames::is_frame(line);
     lines.filter(|line| !line.starts_with("raise ")).find(says).map(head::located)
@@ -161,7 +161,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, want: &str) {
-        assert_eq!(normalize(&Text::new(text), 0), want, "{text}");
+        assert_eq!(normalize(&OutputText::new(text), 0), want, "{text}");
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
             ("  0 passing (10s)\n  1 failing\n\n  Error: basket is full", true),
             ("Error: basket is full\n    at pay (/srv/shop/pay.js:3:4)", false),
         ] {
-            assert_eq!(in_tests(&Text::new(text)), want, "{text}");
+            assert_eq!(in_tests(&OutputText::new(text)), want, "{text}");
         }
     }
 
@@ -202,7 +202,7 @@ mod tests {
             ("* What went wrong:\nExecution failed for task ':shop:frob'.\n> basket is full", true),
             ("Error: basket is full\n    at pay (/srv/shop/pay.js:3:4)", false),
         ] {
-            assert_eq!(in_build(&Text::new(text)), want, "{text}");
+            assert_eq!(in_build(&OutputText::new(text)), want, "{text}");
         }
     }
 

@@ -8,9 +8,9 @@
 use std::borrow::Cow;
 
 use super::clean::clean;
-use super::pick::{self, Candidate};
+use super::pick::{self, KeyLineCandidate};
 use super::rules::Rules;
-use super::text::Text;
+use super::text::OutputText;
 
 /// An output up to this size is kept whole; a longer one is judged block by block.
 pub const WHOLE: usize = 256 * 1024;
@@ -98,7 +98,7 @@ impl<'r> Window<'r> {
             let end = boundary(&block, EDGE);
             self.head.push_str(&block[..end]);
         }
-        let text = Text::new(&block);
+        let text = OutputText::new(&block);
         let mut reach = 0;
         let found = pick::candidates(self.rules, &text);
         for (number, candidate) in (0..).zip(&found) {
@@ -126,7 +126,7 @@ impl<'r> Window<'r> {
     /// Keeps a place, in the stead of the last of the least likely ones if there are too many.
     ///
     /// Returns the first line after it.
-    fn keep(&mut self, text: &Text<'_>, candidate: &Candidate, order: u64) -> usize {
+    fn keep(&mut self, text: &OutputText<'_>, candidate: &KeyLineCandidate, order: u64) -> usize {
         let mut region = String::new();
         let line = candidate.line;
         let before = (line.saturating_sub(BEFORE)..line).rev();

@@ -67,7 +67,7 @@ pub(super) struct BadShape {
 impl Shape {
     /// Compiles `shape`; parentheses, at most one pair, hold the part that is the secret.
     pub(super) fn new(shape: &str) -> Result<Self, BadShape> {
-        let mut reader = Reader { text: shape.as_bytes(), at: 0 };
+        let mut reader = ShapeReader { text: shape.as_bytes(), at: 0 };
         let mut pieces: Vec<Piece> = Vec::new();
         let (mut open, mut close) = (None, None);
         while let Some(byte) = reader.peek() {
@@ -137,12 +137,12 @@ impl Shape {
     }
 }
 
-struct Reader<'a> {
+struct ShapeReader<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl ShapeReader<'_> {
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }

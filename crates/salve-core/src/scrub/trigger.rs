@@ -23,11 +23,11 @@ pub(super) struct Triggers<T> {
     bits: Box<[u64; HASHES / 64]>,
     /// For each hash, where its words begin; they end where the next hash's begin.
     starts: Vec<u32>,
-    words: Vec<Word<T>>,
+    words: Vec<TriggerWord<T>>,
 }
 
 /// A word, its first bytes as a number.
-struct Word<T> {
+struct TriggerWord<T> {
     wide: u64,
     mask: u64,
     tail: Vec<u8>,
@@ -35,7 +35,7 @@ struct Word<T> {
     act: T,
 }
 
-impl<T> Word<T> {
+impl<T> TriggerWord<T> {
     fn new(word: &[u8], act: T) -> Self {
         let (mut wide, mut mask) = ([0; WIDE], [0; WIDE]);
         let head = word.len().min(WIDE);
@@ -56,17 +56,21 @@ impl<T: Copy> Triggers<T> {
     /// Takes words of two bytes or more, and what may follow those of two.
     pub(super) fn new(words: impl IntoIterator<Item = (String, Option<Class>, T)>) -> Self {
         let mut bits = Box::new([0; HASHES / 64]);
-        let mut all: Vec<(usize, Word<T>)> = Vec::new();
+        let mut all: Vec<(usize, TriggerWord<T>)> = Vec::new();
         for (word, next, act) in words {
             match *word.as_bytes() {
-                [a, b, c, ..] => all.push((hash([a, b, c]), Word::new(word.as_bytes(), act))),
+                [a, b, c, ..] => {
+                    all.push((hash([a, b, c]), TriggerWord::new(word.as_bytes(), act)))
+                }
                 [a, b] => {
                     let fits = |c: &u8| next.is_none_or(|next| next.has(*c));
                     let mut heads: Vec<_> =
                         (0..=u8::MAX).filter(fits).map(|c| hash([a, b, c])).collect();
                     heads.sort_unstable();
                     heads.dedup();
-                    all.extend(heads.into_iter().map(|h| (h, Word::new(word.as_bytes(), act))));
+                    all.extend(
+                        heads.into_iter().map(|h| (h, TriggerWord::new(word.as_bytes(), act))),
+                    );
                 }
                 [] | [_] => {}
             }

@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use super::flat::flatten_word;
-use super::grams::{Common, Words};
+use super::grams::{Common, GramWords};
 use super::kept::Kept;
 use super::row::{ClassError, ClassRow};
 use crate::class::Class;
 
 /// Which list of a rule a word is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum List {
+pub(crate) enum WordList {
     /// One of these must occur.
     Any,
     /// One of these must occur, too.
@@ -22,16 +22,16 @@ pub(crate) enum List {
 /// The compiled table.
 #[derive(Debug)]
 pub(crate) struct Classes {
-    pub(crate) words: Words,
+    pub(crate) words: GramWords,
     /// Where each word stands: rule and list.
-    pub(crate) places: Kept<[(u32, List)]>,
+    pub(crate) places: Kept<[(u32, WordList)]>,
     /// The class of each rule, and how many words its second list has.
     pub(crate) rules: Kept<[(Class, u32)]>,
 }
 
 /// What one rule has seen in a line.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct SeenWords {
     any: bool,
     also: bool,
     never: bool,
@@ -49,14 +49,18 @@ impl Classes {
                 continue;
             }
             let number = u32::try_from(rules.len()).unwrap_or(u32::MAX);
-            let lists = [(List::Any, &row.any), (List::Also, &row.also), (List::Never, &row.never)];
+            let lists = [
+                (WordList::Any, &row.any),
+                (WordList::Also, &row.also),
+                (WordList::Never, &row.never),
+            ];
             for (list, texts) in lists {
                 words.extend(texts.iter().map(|text| flatten_word(text).to_ascii_lowercase()));
                 places.extend(texts.iter().map(|_| (number, list)));
             }
             rules.push((row.class, u32::try_from(row.also.len()).unwrap_or(u32::MAX)));
         }
-        let words = Words::new(&words, common);
+        let words = GramWords::new(&words, common);
         let (places, rules) = (Kept::Made(places.into()), Kept::Made(rules.into()));
         (Self { words, places, rules }, errors)
     }
@@ -85,7 +89,7 @@ impl Classes {
 
     /// Returns the rules that apply to a flat line without the words that stand in `names`.
     fn seen(&self, flat: &str, names: &[Range<usize>]) -> impl Iterator<Item = usize> {
-        let mut seen = vec![Seen::default(); self.rules.len()];
+        let mut seen = vec![SeenWords::default(); self.rules.len()];
         self.words.find(flat.as_bytes(), 0, |start, word| {
             let end = start + self.words.word(word).len();
             if is_word(flat.as_bytes(), start, end) {
@@ -93,9 +97,9 @@ impl Classes {
                 let seen = &mut seen[rule as usize];
                 let named = names.iter().any(|name| name.start <= start && end <= name.end);
                 match list {
-                    List::Any => seen.any |= !named,
-                    List::Also => seen.also |= !named,
-                    List::Never => seen.never = true,
+                    WordList::Any => seen.any |= !named,
+                    WordList::Also => seen.also |= !named,
+                    WordList::Never => seen.never = true,
                 }
             }
             true

@@ -32,20 +32,20 @@ impl Common {
 }
 
 /// What is filed under a run of four bytes: the run, and two numbers.
-pub(crate) type Entry = (u32, u32, u32);
+pub(crate) type GramEntry = (u32, u32, u32);
 
 /// Entries by run.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct GramTable {
     pub(crate) bits: Kept<[u64; BITS]>,
     /// Where each bucket of `entries` starts; one more than there are buckets.
     pub(crate) starts: Kept<[u32]>,
-    pub(crate) entries: Kept<[Entry]>,
+    pub(crate) entries: Kept<[GramEntry]>,
 }
 
-impl Table {
+impl GramTable {
     /// Files entries; those of one run stay in their order.
-    pub(crate) fn new(mut entries: Vec<Entry>) -> Self {
+    pub(crate) fn new(mut entries: Vec<GramEntry>) -> Self {
         let mut bits = Box::new([0; BITS]);
         for (run, ..) in &entries {
             let (word, bit) = place(*run);
@@ -59,7 +59,7 @@ impl Table {
     }
 
     /// Files more entries, before the others of their run.
-    fn with(&self, mut more: Vec<Entry>) -> Self {
+    fn with(&self, mut more: Vec<GramEntry>) -> Self {
         more.extend_from_slice(&self.entries);
         Self::new(more)
     }
@@ -75,9 +75,9 @@ impl Table {
 
 /// Words that are found whatever their case.
 #[derive(Debug)]
-pub(crate) struct Words {
+pub(crate) struct GramWords {
     /// The number of a word, and how many of its bytes stand before the end of its run.
-    pub(crate) table: Table,
+    pub(crate) table: GramTable,
     /// All words, one after the other.
     pub(crate) text: Kept<str>,
     /// Where each word starts in `text`; one more than there are words.
@@ -86,11 +86,11 @@ pub(crate) struct Words {
     pub(crate) short: Kept<[u32]>,
 }
 
-impl Words {
+impl GramWords {
     /// Files lower-case words.
     pub(crate) fn new(words: &[String], common: &Common) -> Self {
         let none = Self {
-            table: Table::new(Vec::new()),
+            table: GramTable::new(Vec::new()),
             text: Kept::Fixed(""),
             starts: Kept::Fixed(&[0]),
             short: Kept::Fixed(&[]),
@@ -166,11 +166,11 @@ pub(crate) type ShapeId = (u32, u32);
 
 /// Shapes, found by a run of their literals.
 #[derive(Debug)]
-pub(crate) struct Grams(pub(crate) Table);
+pub(crate) struct Grams(pub(crate) GramTable);
 
 impl Default for Grams {
     fn default() -> Self {
-        Self(Table::new(Vec::new()))
+        Self(GramTable::new(Vec::new()))
     }
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn counter(run: u32) -> usize {
 mod tests {
     use crate::fingerprint::tables;
 
-    use super::super::pattern::Case;
+    use super::super::pattern::LetterCase;
     use super::*;
 
     /// A count of nothing.
@@ -246,7 +246,7 @@ mod tests {
     fn a_line_finds_the_shapes_that_may_match_it() {
         let sources =
             ["Cannot find module '{m}'", "Cannot find value {v}", "Port {p:port} is taken"];
-        let patterns = sources.iter().map(|s| Pattern::anchored(s, Case::Exact).unwrap());
+        let patterns = sources.iter().map(|s| Pattern::anchored(s, LetterCase::Exact).unwrap());
         let rows = [patterns.collect::<Vec<_>>()];
         let common = tables::common(&rows);
         let shapes = || (0..).zip(&rows[0]).map(|(number, pattern)| ((number, 0), pattern));
@@ -268,8 +268,8 @@ mod tests {
     #[test]
     fn words_are_found_in_any_case_and_not_before_the_start() {
         let all = ["error", "fail", "● it", "ts2"].map(String::from);
-        let whole = Words::new(&all, &UNCOUNTED);
-        let grown = Words::new(&all[..2], &UNCOUNTED).with(&all[2..], &UNCOUNTED);
+        let whole = GramWords::new(&all, &UNCOUNTED);
+        let grown = GramWords::new(&all[..2], &UNCOUNTED).with(&all[2..], &UNCOUNTED);
         for words in [whole, grown] {
             let find = |text: &str, from| {
                 let mut found = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::grams::{Common, Grams, Words};
+use super::grams::{Common, GramWords, Grams};
 use super::pattern::{MIN_LITERAL, Pattern};
 use super::vocabulary::WORDS;
 
@@ -11,15 +11,15 @@ const FRAGMENT: usize = 20;
 
 /// Finds candidate lines, and the shapes that may match them.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct RowIndex {
     /// Finds the lines that may name a failure: the vocabulary first, then a part of each shape
     /// that has no word of the vocabulary in it.
-    pub(crate) words: Words,
+    pub(crate) words: GramWords,
     /// Finds the shapes that may match such a line.
     pub(crate) grams: Grams,
 }
 
-impl Index {
+impl RowIndex {
     /// Indexes more shapes, before the others; their rows are numbered from `first` on.
     pub(crate) fn with(&self, first: u32, rows: &[Vec<Pattern>], common: &Common) -> Self {
         let shapes = (first..).zip(rows).flat_map(|(row, patterns)| {

@@ -9,7 +9,7 @@ pub(crate) const MIN_LITERAL: usize = 4;
 
 /// What may stand in a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum HoleKind {
     /// Anything up to the next literal.
     Any,
     /// No white space, no quotes.
@@ -38,44 +38,44 @@ pub(crate) enum Kind {
     Rest,
 }
 
-impl FromStr for Kind {
+impl FromStr for HoleKind {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Self, ()> {
         Ok(match name {
-            "word" => Kind::Word,
-            "name" => Kind::Name,
-            "module" => Kind::Module,
-            "port" => Kind::Port,
-            "num" => Kind::Num,
-            "version" => Kind::Version,
-            "path" => Kind::Path,
-            "dir" => Kind::Dir,
-            "package" => Kind::Package,
-            "host" => Kind::Host,
-            "code" => Kind::Code,
-            "rest" => Kind::Rest,
+            "word" => HoleKind::Word,
+            "name" => HoleKind::Name,
+            "module" => HoleKind::Module,
+            "port" => HoleKind::Port,
+            "num" => HoleKind::Num,
+            "version" => HoleKind::Version,
+            "path" => HoleKind::Path,
+            "dir" => HoleKind::Dir,
+            "package" => HoleKind::Package,
+            "host" => HoleKind::Host,
+            "code" => HoleKind::Code,
+            "rest" => HoleKind::Rest,
             _ => return Err(()),
         })
     }
 }
 
-impl Kind {
+impl HoleKind {
     /// Returns whether only the next literal says where the hole ends.
     pub(crate) fn is_open(self) -> bool {
         match self {
-            Kind::Any | Kind::Rest => true,
-            Kind::Word
-            | Kind::Name
-            | Kind::Module
-            | Kind::Port
-            | Kind::Num
-            | Kind::Version
-            | Kind::Path
-            | Kind::Dir
-            | Kind::Package
-            | Kind::Host
-            | Kind::Code => false,
+            HoleKind::Any | HoleKind::Rest => true,
+            HoleKind::Word
+            | HoleKind::Name
+            | HoleKind::Module
+            | HoleKind::Port
+            | HoleKind::Num
+            | HoleKind::Version
+            | HoleKind::Path
+            | HoleKind::Dir
+            | HoleKind::Package
+            | HoleKind::Host
+            | HoleKind::Code => false,
         }
     }
 }
@@ -102,7 +102,7 @@ pub enum ShapeError {
 
 /// Whether the case of ASCII letters matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Case {
+pub(crate) enum LetterCase {
     /// It does.
     Exact,
     /// It does not; literals are kept in lower case.
@@ -111,7 +111,7 @@ pub(crate) enum Case {
 
 /// One piece of a shape.
 #[derive(Debug)]
-pub(crate) enum Piece {
+pub(crate) enum PatternPiece {
     /// Text that stands there, flat.
     Literal(String),
     /// Anything or nothing.
@@ -124,30 +124,30 @@ pub(crate) enum Piece {
 #[derive(Debug)]
 pub(crate) struct Hole {
     pub(crate) name: Box<str>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: HoleKind,
 }
 
 /// A parsed shape.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<PatternPiece>,
     /// Whether it stands at the start of a line or its message.
     pub(crate) at_start: bool,
     /// Whether nothing follows it.
     pub(crate) at_end: bool,
-    pub(crate) case: Case,
+    pub(crate) case: LetterCase,
 }
 
 impl Pattern {
     /// Parses a shape that a line is searched for.
-    pub(crate) fn anchored(source: &str, case: Case) -> Result<Self, ShapeError> {
+    pub(crate) fn anchored(source: &str, case: LetterCase) -> Result<Self, ShapeError> {
         let pattern = Self::parse(source, case)?;
         let long = pattern.literals().any(|literal| literal.len() >= MIN_LITERAL);
         if long { Ok(pattern) } else { Err(ShapeError::NoLiteral) }
     }
 
     /// Parses a shape that is tried on given lines only, and needs no long literal.
-    pub(crate) fn parse(source: &str, case: Case) -> Result<Self, ShapeError> {
+    pub(crate) fn parse(source: &str, case: LetterCase) -> Result<Self, ShapeError> {
         let (at_start, source) = match source.strip_prefix('^') {
             Some(rest) => (true, rest),
             None => (false, source),
@@ -157,7 +157,7 @@ impl Pattern {
             None => (false, source),
         };
         let mut pieces = pieces(source, case)?;
-        if !at_start && matches!(pieces.first(), Some(Piece::Skip)) {
+        if !at_start && matches!(pieces.first(), Some(PatternPiece::Skip)) {
             pieces.remove(0);
         }
         check_gaps(&pieces)?;
@@ -167,22 +167,22 @@ impl Pattern {
     /// Returns the literals, in order.
     pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Literal(text) => Some(text.as_str()),
-            Piece::Skip | Piece::Hole(_) => None,
+            PatternPiece::Literal(text) => Some(text.as_str()),
+            PatternPiece::Skip | PatternPiece::Hole(_) => None,
         })
     }
 
     /// Returns the names of the holes, in order.
     pub(crate) fn holes(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Hole(hole) => Some(&*hole.name),
-            Piece::Literal(_) | Piece::Skip => None,
+            PatternPiece::Hole(hole) => Some(&*hole.name),
+            PatternPiece::Literal(_) | PatternPiece::Skip => None,
         })
     }
 }
 
 /// Splits `source` into literals and holes.
-fn pieces(source: &str, case: Case) -> Result<Vec<Piece>, ShapeError> {
+fn pieces(source: &str, case: LetterCase) -> Result<Vec<PatternPiece>, ShapeError> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut rest = source;
@@ -207,39 +207,39 @@ fn pieces(source: &str, case: Case) -> Result<Vec<Piece>, ShapeError> {
     Ok(pieces)
 }
 
-fn push_literal(pieces: &mut Vec<Piece>, literal: &mut String, case: Case) {
+fn push_literal(pieces: &mut Vec<PatternPiece>, literal: &mut String, case: LetterCase) {
     if literal.is_empty() {
         return;
     }
     let mut flat = String::with_capacity(literal.len());
     flatten_into(literal, &mut flat, Ends::Kept);
     match case {
-        Case::Exact => {}
-        Case::Any => flat.make_ascii_lowercase(),
+        LetterCase::Exact => {}
+        LetterCase::Any => flat.make_ascii_lowercase(),
     }
-    pieces.push(Piece::Literal(flat));
+    pieces.push(PatternPiece::Literal(flat));
     literal.clear();
 }
 
-fn hole(inside: &str) -> Result<Piece, ShapeError> {
+fn hole(inside: &str) -> Result<PatternPiece, ShapeError> {
     if inside == ".." {
-        return Ok(Piece::Skip);
+        return Ok(PatternPiece::Skip);
     }
     let (name, kind) = match inside.split_once(':') {
         Some((name, kind)) => {
             (name, kind.parse().map_err(|()| ShapeError::UnknownType(kind.to_owned()))?)
         }
-        None => (inside, Kind::Any),
+        None => (inside, HoleKind::Any),
     };
     if name.is_empty() {
         return Err(ShapeError::Unnamed);
     }
-    Ok(Piece::Hole(Hole { name: name.into(), kind }))
+    Ok(PatternPiece::Hole(Hole { name: name.into(), kind }))
 }
 
-fn check_gaps(pieces: &[Piece]) -> Result<(), ShapeError> {
+fn check_gaps(pieces: &[PatternPiece]) -> Result<(), ShapeError> {
     for pair in pieces.windows(2) {
-        if let [Piece::Hole(hole), Piece::Hole(_) | Piece::Skip] = pair
+        if let [PatternPiece::Hole(hole), PatternPiece::Hole(_) | PatternPiece::Skip] = pair
             && hole.kind.is_open()
         {
             return Err(ShapeError::Touching(hole.name.to_string()));
@@ -254,11 +254,14 @@ mod tests {
 
     #[test]
     fn bad_shapes_say_why() {
-        let error = |source| Pattern::parse(source, Case::Exact).unwrap_err();
+        let error = |source| Pattern::parse(source, LetterCase::Exact).unwrap_err();
         assert_eq!(error("{a"), ShapeError::Unclosed);
         assert_eq!(error("four {a:nope}"), ShapeError::UnknownType("nope".into()));
         assert_eq!(error("four {}"), ShapeError::Unnamed);
         assert_eq!(error("four {a}{b}"), ShapeError::Touching("a".into()));
-        assert_eq!(Pattern::anchored("abc{a}", Case::Exact).unwrap_err(), ShapeError::NoLiteral);
+        assert_eq!(
+            Pattern::anchored("abc{a}", LetterCase::Exact).unwrap_err(),
+            ShapeError::NoLiteral
+        );
     }
 }

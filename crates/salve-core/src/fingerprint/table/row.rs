@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pattern::{Case, Pattern, ShapeError};
+use super::pattern::{LetterCase, Pattern, ShapeError};
 use crate::class::Class;
 
 /// One row of the anchor table.
@@ -95,7 +95,7 @@ pub enum AnchorError {
 
 /// The parsed shapes of a row.
 #[derive(Debug)]
-pub(crate) struct Patterns {
+pub(crate) struct RowPatterns {
     /// Those of the line that names the failure.
     pub(crate) shapes: Vec<Pattern>,
     /// Those of the lines around it.
@@ -103,15 +103,15 @@ pub(crate) struct Patterns {
 }
 
 /// A way to parse a shape.
-type Parse = fn(&str, Case) -> Result<Pattern, ShapeError>;
+type Parse = fn(&str, LetterCase) -> Result<Pattern, ShapeError>;
 
 impl AnchorRow {
     /// Parses the row's shapes and checks that they have every hole that identifies.
-    pub(crate) fn patterns(&self) -> Result<Patterns, AnchorError> {
+    pub(crate) fn patterns(&self) -> Result<RowPatterns, AnchorError> {
         if self.shapes.is_empty() {
             return Err(AnchorError::NoShapes);
         }
-        let case = if self.fold { Case::Any } else { Case::Exact };
+        let case = if self.fold { LetterCase::Any } else { LetterCase::Exact };
         let parse = |sources: &[String], parse: Parse| -> Result<Vec<Pattern>, AnchorError> {
             let pattern = |source: &String| {
                 parse(source, case)
@@ -126,7 +126,7 @@ impl AnchorRow {
                 return Err(AnchorError::UnknownHole(name.clone()));
             }
         }
-        Ok(Patterns { shapes, near })
+        Ok(RowPatterns { shapes, near })
     }
 }
 
