@@ -5,14 +5,18 @@
 //! one, also after a crash or a power cut.
 //!
 //! A symbolic link is replaced, not followed: nothing is ever written outside the directory that
-//! was named.
+//! was named. Below `.salve` no part of the path may be a link; see [`crate::files`].
 
-use std::fs::{self, File, Permissions};
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tempfile::{Builder, NamedTempFile};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use uuid::Uuid;
+
+use crate::files::{self, Parent};
 
 /// The mode of a new file before the user's umask is taken off.
 const NEW_FILE_MODE: u32 = 0o666;
@@ -113,9 +117,10 @@ pub fn write_with(
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), WriteError> {
     let done = || {
-        let temp = filled(path, fill)?;
-        temp.persist(path).map_err(|failed| failed.error)?;
-        sync_dir(parent(path))
+        let parent = Parent::of(path)?;
+        let temporary = Temporary::filled(&parent, fill)?;
+        temporary.replace()?;
+        files::sync(parent.handle())
     };
     done().map_err(|error| WriteError::new(path, error))
 }
@@ -123,12 +128,11 @@ pub fn write_with(
 /// Makes the file at `path` unless there is one, which is then left alone.
 pub fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<Made, WriteError> {
     let done = || {
-        let temp = filled(path, |file| file.write_all(bytes.as_ref()))?;
-        match temp.persist_noclobber(path) {
-            Ok(_) => sync_dir(parent(path)).map(|()| Made::New),
-            Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Existed),
-            Err(failed) => Err(failed.error),
-        }
+        let parent = Parent::of(path)?;
+        let temporary = Temporary::filled(&parent, |file| file.write_all(bytes.as_ref()))?;
+        let made = temporary.take_free_name()?;
+        files::sync(parent.handle())?;
+        Ok(made)
     };
     done().map_err(|error| WriteError::new(path, error))
 }
@@ -138,29 +142,75 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn filled(
-    path: &Path,
-    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<NamedTempFile> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut prefix = std::ffi::OsString::from(".");
-    prefix.push(name);
-    prefix.push(".");
-    let old = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
-    let mut temp = Builder::new()
-        .prefix(&prefix)
-        .suffix(".tmp")
-        .permissions(Permissions::from_mode(NEW_FILE_MODE))
-        .tempfile_in(parent(path))?;
-    if let Some(old) = old {
-        temp.as_file().set_permissions(old.permissions())?;
+/// A file that is written beside the one it will be, and is gone if it never becomes that.
+struct Temporary<'p> {
+    parent: &'p Parent<'p>,
+    name: OsString,
+    is_in_place: bool,
+}
+
+impl<'p> Temporary<'p> {
+    /// Makes the file, writes it whole and syncs it.
+    fn filled(
+        parent: &'p Parent<'p>,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let mut name = OsString::from(".");
+        name.push(parent.name());
+        name.push(format!(".{}.tmp", Uuid::new_v4().simple()));
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(NEW_FILE_MODE);
+        let file = File::from(rustix::fs::openat(parent.handle(), &name, flags, mode)?);
+        let temporary = Self { parent, name, is_in_place: false };
+        let old = parent.look().ok();
+        if let Some(old) = old.filter(|old| FileType::from_raw_mode(old.st_mode).is_file()) {
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(old.st_mode))?;
+        }
+        let mut buffer = io::BufWriter::new(file);
+        fill(&mut buffer)?;
+        buffer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        Ok(temporary)
     }
-    let mut buffer = io::BufWriter::new(temp.as_file_mut());
-    fill(&mut buffer)?;
-    buffer.flush()?;
-    drop(buffer);
-    temp.as_file().sync_all()?;
-    Ok(temp)
+
+    /// Takes the place of the old file, or of the link that stands there.
+    fn replace(mut self) -> io::Result<()> {
+        let dir = self.parent.handle();
+        rustix::fs::renameat(dir, &self.name, dir, self.parent.name())?;
+        self.is_in_place = true;
+        Ok(())
+    }
+
+    /// Takes its place unless there is something already.
+    fn take_free_name(mut self) -> io::Result<Made> {
+        let (dir, to) = (self.parent.handle(), self.parent.name());
+        // A rename that never replaces is not known to every file system; a link never does.
+        let linked = rustix::fs::renameat_with(dir, &self.name, dir, to, RenameFlags::NOREPLACE);
+        match linked {
+            Ok(()) => {
+                self.is_in_place = true;
+                Ok(Made::New)
+            }
+            Err(Errno::EXIST) => Ok(Made::Existed),
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                match rustix::fs::linkat(dir, &self.name, dir, to, AtFlags::empty()) {
+                    Ok(()) => Ok(Made::New),
+                    Err(Errno::EXIST) => Ok(Made::Existed),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if !self.is_in_place {
+            // It is known by its name and does no harm.
+            let _ = rustix::fs::unlinkat(self.parent.handle(), &self.name, AtFlags::empty());
+        }
+    }
 }
 
 fn parent(path: &Path) -> &Path {
@@ -172,7 +222,8 @@ fn parent(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 

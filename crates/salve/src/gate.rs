@@ -5,10 +5,8 @@
 //! entered is that one open directory, whatever its path leads to later.
 
 mod case;
-mod file;
 
 pub use case::{Judged, judge, judge_line, read_policy};
-pub use file::{FileError, Links, read_text};
 
 use std::ffi::OsStr;
 use std::io;

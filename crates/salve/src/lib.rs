@@ -9,6 +9,7 @@ pub mod config;
 pub mod detect;
 pub mod dirs;
 pub mod doctor;
+pub mod files;
 pub mod gate;
 pub mod heal;
 pub mod learned;

@@ -2,14 +2,16 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::atomic::{self, WriteError};
+use crate::files;
 
 /// What marks a directory as a project's root, in no particular order.
 const MARKERS: [&str; 4] = ["salve.toml", "salve.json", STATE_DIR, ".git"];
 
-const STATE_DIR: &str = ".salve";
+pub(crate) const STATE_DIR: &str = ".salve";
 
 /// Keeps the database out of git but lets a team share what was learned.
 const GITIGNORE: &str = "\
@@ -38,7 +40,7 @@ pub enum ProjectError {
         source: io::Error,
     },
     /// `.salve` is not a real directory; a link could lead anywhere.
-    #[error("{} should be a directory but is {found}", path.display())]
+    #[error("{} should be a directory of yours but is {found}", path.display())]
     NotOurs {
         /// The project's `.salve`.
         path: PathBuf,
@@ -195,7 +197,8 @@ impl Project {
     pub fn has_state_dir(&self) -> Result<bool, ProjectError> {
         let path = self.state_dir();
         let found = match fs::symlink_metadata(&path) {
-            Ok(meta) if meta.is_dir() => return Ok(true),
+            Ok(meta) if meta.is_dir() && files::is_own(meta.uid()) => return Ok(true),
+            Ok(meta) if meta.is_dir() => "another user's directory",
             Ok(meta) if meta.is_symlink() => "a symbolic link",
             Ok(_) => "a file",
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

@@ -238,7 +238,9 @@ fn servers(
     let mut found = settings.servers_in_order();
     if found.is_empty() {
         let path = project.root().join("Procfile");
-        if let Ok(text) = std::fs::read_to_string(&path) {
+        let text = config::read(&path, Some(project.root()))
+            .map_err(|error| CliError::usage(error.to_string()))?;
+        if let Some(text) = text {
             let entries = config::procfile(&text).map_err(|error| {
                 CliError::usage(format!("{}:{}: not a process", path.display(), error.line))
                     .hint("write each line as `name: command`")

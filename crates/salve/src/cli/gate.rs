@@ -4,20 +4,18 @@ use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 
 use salve_core::gate::{
-    DEFAULT_TIMEOUT_SECONDS, Finding, MAX_PROPOSAL, Policy, Proposal, Request, Rule, State,
-    Verdict, Which, findings, strict,
+    DEFAULT_TIMEOUT_SECONDS, Finding, Policy, Proposal, Request, Rule, State, Verdict, Which,
+    findings, strict,
 };
 use salve_core::scrub::Scrubber;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{CliError, Exit, Output};
-use crate::gate::{Links, judge, judge_line, read_policy, read_text};
+use crate::files::{FileKind, Links, read_text, read_text_where};
+use crate::gate::{judge, judge_line, read_policy};
 use crate::project::Project;
 use crate::scrub::{scrubber, scrubber_with};
-
-/// The largest settings file that is read, in bytes.
-const MAX_CONFIG: usize = 4 * 1024 * 1024;
 
 /// The longest line of `--jsonl` that is judged, in bytes.
 const MAX_LINE: usize = 4 * 1024 * 1024;
@@ -81,7 +79,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 }
 
 fn read_config(path: &Path) -> Result<String, CliError> {
-    read_text(path, MAX_CONFIG, Links::Follow).map_err(|error| {
+    read_text_where(path, FileKind::Document, Links::Follow).map_err(|error| {
         CliError::usage(format!("{} {error}", path.display()))
             .hint("name a salve.toml, a salve.json or a file with the recovery section")
     })
@@ -110,7 +108,8 @@ fn judge_arguments(
 fn read_state(path: Option<&Path>) -> Result<State, Verdict> {
     let Some(path) = path else { return Ok(State::default()) };
     let bad = |why: String| Verdict::deny(Rule::State, format!("the state {why}"));
-    let text = read_text(path, MAX_PROPOSAL, Links::Follow).map_err(|e| bad(e.to_string()))?;
+    let text =
+        read_text_where(path, FileKind::Proposal, Links::Follow).map_err(|e| bad(e.to_string()))?;
     let value = strict::parse(&text).map_err(|error| bad(format!("is {error}")))?;
     State::read(&value).map_err(|error| Verdict::deny(Rule::State, error.to_string()))
 }
@@ -122,7 +121,7 @@ fn read_request(args: &Args) -> Result<Request, Verdict> {
         return Request::new(command, dir, DEFAULT_TIMEOUT_SECONDS).map_err(|e| bad(e.to_string()));
     }
     let path = args.proposal.as_deref().unwrap_or(Path::new(""));
-    let text = read_text(path, MAX_PROPOSAL, Links::Refuse)
+    let text = read_text(path, FileKind::Proposal)
         .map_err(|error| bad(format!("the proposal {error}")))?;
     let which = if args.fallback { Which::Fallback } else { Which::Recovery };
     let proposal = Proposal::parse(&text).map_err(|error| bad(error.to_string()))?;

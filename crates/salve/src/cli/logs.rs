@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{CliError, Exit, Output, interrupt, project};
+use crate::files::{FileKind, read_bytes};
 use crate::process::{OLDER, older};
 use crate::project::Project;
 
@@ -106,7 +107,7 @@ fn last(path: &Path, lines: usize) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     for number in 0..=OLDER {
         let path = if number == 0 { path.to_owned() } else { older(path, number) };
-        let mut before = match std::fs::read(path) {
+        let mut before = match read_bytes(&path, FileKind::Bulk).map_err(io::Error::from) {
             Ok(before) => before,
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
             Err(error) => return Err(error),

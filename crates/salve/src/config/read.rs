@@ -1,14 +1,12 @@
 //! Reads a settings file that may be anything: huge, a pipe, a device, a link, not text.
 
-use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use crate::files::{self, FileError, FileKind, Links};
 
 /// The most bytes that a settings file may have.
-pub(super) const MOST_BYTES: u64 = 1 << 20;
+pub(super) const MOST_BYTES: u64 = FileKind::Settings.limit();
 
 /// Why a settings file could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -57,26 +55,17 @@ pub enum ReadError {
 /// With `root`, a link that leads out of that directory is refused: settings that decide what
 /// runs in a project are those that its own history shows.
 pub fn read(path: &Path, root: Option<&Path>) -> Result<Option<String>, ReadError> {
-    let failed = |source| ReadError::Io { path: path.to_owned(), source };
-    match fs::metadata(path) {
-        Ok(meta) => refuse(path, meta.file_type())?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A link to nowhere is a mistake; no file at all is not.
-            return if path.is_symlink() { Err(failed(error)) } else { Ok(None) };
-        }
-        Err(error) => return Err(failed(error)),
+    let links = root.map_or(Links::Follow, Links::Inside);
+    let path = path.to_owned();
+    match files::read_text_where(&path, FileKind::Settings, links) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(FileError::NotRegular(kind)) => Err(ReadError::NotAFile { path, kind }),
+        Err(FileError::Outside) => Err(ReadError::Outside { path }),
+        Err(FileError::TooLarge(_)) => Err(ReadError::TooLarge { path }),
+        Err(FileError::NotText(line)) => Err(ReadError::NotText { path, line }),
+        Err(FileError::Io(source)) => Err(ReadError::Io { path, source }),
     }
-    if let Some(root) = root
-        && !path.canonicalize().map_err(failed)?.starts_with(root)
-    {
-        return Err(ReadError::Outside { path: path.to_owned() });
-    }
-    // The file may have been swapped since it was looked at, so opening it must not wait either.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
-    let file = File::from(file);
-    refuse(path, file.metadata().map_err(failed)?.file_type())?;
-    read_from(file, path).map(Some)
 }
 
 /// Returns the text that `from` holds; `path` is its name in errors.
@@ -92,19 +81,4 @@ pub fn read_from(from: impl Read, path: &Path) -> Result<String, ReadError> {
         let line = 1 + memchr::memchr_iter(b'\n', good).count();
         ReadError::NotText { path: path.to_owned(), line }
     })
-}
-
-fn refuse(path: &Path, found: fs::FileType) -> Result<(), ReadError> {
-    let kind = if found.is_file() {
-        return Ok(());
-    } else if found.is_dir() {
-        "a directory"
-    } else if found.is_fifo() {
-        "a named pipe"
-    } else if found.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    };
-    Err(ReadError::NotAFile { path: path.to_owned(), kind })
 }

@@ -16,12 +16,10 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::config::{PROCFILES, procfile};
+use crate::files::{FileKind, read_text};
 
 pub use checks::checks;
 pub use write::{missing_ignores, settings_text, with_ignores};
-
-/// A file longer than this is no manifest.
-const LONGEST: u64 = 4 << 20;
 
 /// A dev server or a check that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,9 +131,7 @@ fn below(dir: &str, found: &Detected) -> String {
 
 /// Reads a file of the directory, if it is one and not too long.
 fn read(dir: &Path, name: &str) -> Option<String> {
-    let path = dir.join(name);
-    let file = fs::metadata(&path).ok()?;
-    (file.is_file() && file.len() <= LONGEST).then(|| fs::read_to_string(path).ok()).flatten()
+    read_text(&dir.join(name), FileKind::Document).ok()
 }
 
 fn has(dir: &Path, name: &str) -> bool {

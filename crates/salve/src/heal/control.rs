@@ -26,14 +26,13 @@ use self::record::Record;
 use super::files::with_causes;
 use super::{loops, spawn_thread};
 use crate::atomic::{self, WriteError};
+use crate::files::{FileError, FileKind, read_text};
 use crate::process;
 use crate::project::Project;
 use crate::store::{Filter, Store, StoreError};
 
 /// How often the file is looked at.
 const LOOK: Duration = Duration::from_millis(250);
-/// The largest file that is read.
-const LARGEST: u64 = 64 << 10;
 /// How far two clocks of one system may differ.
 const SLACK: SignedDuration = SignedDuration::from_millis(100);
 /// How many entries back one looks for orders, guards and incidents.
@@ -256,7 +255,7 @@ impl Watch {
             new = control::with_answer(&new, line, &status);
         }
         // What a person wrote meanwhile is not written over.
-        if fs::read(path).is_ok_and(|now| now == text.as_bytes()) {
+        if read_text(path, FileKind::Note).is_ok_and(|now| now == text) {
             atomic::write(path, new)?;
         }
         Ok(())
@@ -361,13 +360,11 @@ fn read(path: &Path) -> Result<Option<(String, Metadata)>, ControlError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(wrong(error)),
     };
-    if !meta.is_file() {
-        return Err(malformed("no ordinary file"));
+    match read_text(path, FileKind::Note) {
+        Ok(text) => Ok(Some((text, meta))),
+        Err(FileError::NotRegular(_) | FileError::Outside) => Err(malformed("no ordinary file")),
+        Err(FileError::TooLarge(_)) => Err(malformed("too large")),
+        Err(FileError::NotText(_)) => Err(malformed("no text")),
+        Err(FileError::Io(error)) => Err(wrong(error)),
     }
-    if meta.len() > LARGEST {
-        return Err(malformed("too large"));
-    }
-    let bytes = fs::read(path).map_err(wrong)?;
-    let text = String::from_utf8(bytes).map_err(|_| malformed("no text"))?;
-    Ok(Some((text, meta)))
 }

@@ -4,7 +4,6 @@
 //! lack, and `state.json` only has its status changed, since others write to them, too.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use salve_core::event::Proposed;
@@ -13,11 +12,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::atomic::{self, WriteError};
-use crate::gate::{Links, read_text};
+use crate::files::{FileKind, make_directories, read_text};
 use crate::store::{Filter, Store, StoreError};
-
-/// The largest file of a loop that is read back.
-const LARGEST: usize = 64 << 20;
 
 /// The status of a loop that waits for a person.
 const AWAITING: &str = "awaiting_human";
@@ -67,7 +63,7 @@ impl LoopFiles {
         if self.chronicle(store)?.last_seq() == before {
             return Ok(());
         }
-        fs::create_dir_all(&self.dir).map_err(|error| WriteError::new(&self.dir, error))?;
+        make_directories(&self.dir).map_err(|error| WriteError::new(&self.dir, error))?;
         let chronicle = &self.chronicle;
         add_lines(&self.dir.join("events.jsonl"), chronicle.lines(), &["seq", "event"])?;
         add_lines(&self.dir.join("usage.jsonl"), &chronicle.usage(), &["incident", "type"])?;
@@ -115,7 +111,7 @@ impl LoopFiles {
 
     /// Writes Salve's own draft where the tester wrote none.
     pub fn write_draft(&self, draft: &Proposed) -> Result<(), FilesError> {
-        fs::create_dir_all(&self.dir).map_err(|error| WriteError::new(&self.dir, error))?;
+        make_directories(&self.dir).map_err(|error| WriteError::new(&self.dir, error))?;
         Ok(atomic::write(&self.proposal(), pretty(&to_json(draft)))?)
     }
 }
@@ -127,7 +123,7 @@ fn pretty(value: &impl Serialize) -> String {
 }
 
 fn write_if_new(path: &Path, text: &str) -> Result<(), WriteError> {
-    match read_text(path, LARGEST, Links::Refuse) {
+    match read_text(path, FileKind::Bulk) {
         Ok(there) if there == text => Ok(()),
         Ok(_) | Err(_) => atomic::write(path, text),
     }
@@ -135,7 +131,7 @@ fn write_if_new(path: &Path, text: &str) -> Result<(), WriteError> {
 
 /// Reads an object; what is none is begun anew.
 fn read_object(path: &Path) -> Map<String, Value> {
-    let text = read_text(path, LARGEST, Links::Refuse).unwrap_or_default();
+    let text = read_text(path, FileKind::Bulk).unwrap_or_default();
     match serde_json::from_str(&text) {
         Ok(Value::Object(object)) => object,
         Ok(_) | Err(_) => Map::new(),
@@ -147,7 +143,7 @@ fn add_lines<T: Serialize>(path: &Path, lines: &[T], key: &[&str]) -> Result<(),
     if lines.is_empty() {
         return Ok(());
     }
-    let mut text = read_text(path, LARGEST, Links::Refuse).unwrap_or_default();
+    let mut text = read_text(path, FileKind::Bulk).unwrap_or_default();
     let id = |value: &Value| -> Option<String> {
         let parts = key.iter().map(|name| value.get(name).map(Value::to_string));
         Some(parts.collect::<Option<Vec<_>>>()?.join(" "))

@@ -12,7 +12,7 @@ use salve_core::recovery::is_manifest;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::Desk;
-use crate::gate::{Links, read_text};
+use crate::files::{FileKind, read_bytes};
 use crate::store::{Filter, StoreError};
 
 /// How deep directories are looked into.
@@ -20,9 +20,6 @@ const DEPTH: usize = 5;
 
 /// How many directories are looked into.
 const DIRS: usize = 5_000;
-
-/// The largest such file whose content is looked at; a larger one is known by its size.
-const LARGEST: usize = 32 << 20;
 
 /// Directories of derived or foreign files.
 const SKIPPED: [&str; 8] =
@@ -99,8 +96,8 @@ fn look(root: &Path, scrubber: &Scrubber) -> Manifests {
 
 /// Returns the hash of a file, or of what is there in its place.
 fn digest(path: &Path) -> Digest {
-    match read_text(path, LARGEST, Links::Refuse) {
-        Ok(text) => Digest::of(&[b"text", text.as_bytes()]),
+    match read_bytes(path, FileKind::Bulk) {
+        Ok(bytes) => Digest::of(&[b"text", &bytes]),
         Err(_) => {
             let link = fs::read_link(path).unwrap_or_default();
             let size = fs::symlink_metadata(path).map(|meta| meta.len()).unwrap_or_default();

@@ -11,10 +11,10 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::gate::{BadProposal, MAX_PROPOSAL, Proposal, strict};
+use salve_core::gate::{BadProposal, Proposal, strict};
 use serde_json::Value;
 
-use crate::gate::{FileError, Links, read_text};
+use crate::files::{FileError, FileKind, read_text};
 
 /// How long a file that is being written is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -129,7 +129,7 @@ fn look(path: &Path, stamp: Stamp, turn: Turn) -> Found {
     if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) {
         return Found::Refused(Refused::Link);
     }
-    let text = match read_text(path, MAX_PROPOSAL, Links::Refuse) {
+    let text = match read_text(path, FileKind::Proposal) {
         Ok(text) => text,
         Err(FileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
             return Found::Nothing;

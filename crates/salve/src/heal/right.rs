@@ -3,7 +3,7 @@
 //! A [`RunLock`] is held on an open file, so it goes with its process however that ends.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use salve_core::scrub::Scrubber;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::files;
 use crate::process;
 use crate::project::Project;
 
@@ -152,14 +153,8 @@ impl RunLock {
     fn take_as(project: &Project, right: Right<'_>, me: &Holder) -> Result<Self, NotGiven> {
         let path = right.path(project);
         let system = |source| NotGiven::System { path: path.clone(), source };
-        fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(system)?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(system)?;
+        files::make_directories(path.parent().unwrap_or(&path)).map_err(system)?;
+        let mut file = files::open_lock(&path).map_err(system)?;
         let since = Instant::now();
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {

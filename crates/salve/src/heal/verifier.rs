@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use crate::files::{FileKind, read_bytes};
 use salve_core::check::tamper::{self, Edit, Examined, Weakening};
 
 /// A file below the project's root and what it was; nothing where there was no such file.
@@ -12,7 +13,7 @@ pub type Kept = (String, Option<Vec<u8>>);
 pub fn examine(root: &Path, files: &[Kept], argv: &[OsString]) -> Examined {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let texts = files.iter().map(|(path, before)| {
-        (before.clone().map(text), std::fs::read(root.join(path)).ok().map(text))
+        (before.clone().map(text), read_bytes(&root.join(path), FileKind::Bulk).ok().map(text))
     });
     let texts: Vec<(Option<String>, Option<String>)> = texts.collect();
     let edits = files.iter().zip(&texts).map(|((path, _), (before, after))| Edit {

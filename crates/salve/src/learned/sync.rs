@@ -17,9 +17,10 @@ use super::file::File;
 use super::items::{Fix, HealingPattern, Pattern, ToolFailure, UsagePattern};
 use super::rows::{base_of, drop_item, healing_items, item_of, items_of, put_item, set_base};
 use super::text::{Written, write};
-use super::yaml::{Document, Item, LARGEST, parse};
+use super::yaml::{Document, Item, parse};
 use super::{Learned, LearnedError, Malformed, Report};
 use crate::atomic::{self, Made, WriteError};
+use crate::files::{self, FileError, FileKind};
 use crate::store::{Durability, StoreError, withdraw};
 
 /// What a file was found to hold.
@@ -58,7 +59,7 @@ impl Learned<'_> {
         let dir = self.store.project().make_state_dir().map_err(StoreError::from)?;
         let path = dir.join("learned.lock");
         let open = || {
-            let file = fs::OpenOptions::new().create(true).append(true).open(&path)?;
+            let file = files::open_lock(&path)?;
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
             Ok(file)
         };
@@ -164,7 +165,7 @@ impl Learned<'_> {
 
     fn make_dir(&self) -> Result<(), LearnedError> {
         let dir = self.store.project().learned();
-        fs::create_dir_all(&dir).map_err(|error| WriteError::new(&dir, error).into())
+        files::make_directories(&dir).map_err(|error| WriteError::new(&dir, error).into())
     }
 
     /// Returns the items a file should show, and what is computed from all there are.
@@ -295,22 +296,23 @@ fn read(path: &Path) -> Option<Result<String, Malformed>> {
         Some(Err(Malformed { path: path.to_path_buf(), line, column, reason }))
     };
     let unreadable = |error: io::Error| malformed(1, 1, format!("cannot be read: {error}"));
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        Err(error) => return unreadable(error),
-        Ok(meta) if !meta.is_file() => return malformed(1, 1, "not a file".into()),
-        Ok(meta) if meta.len() > LARGEST as u64 => return malformed(1, 1, "too large".into()),
-        Ok(_) => {}
-    }
-    match fs::read(path).map(String::from_utf8) {
-        Ok(Ok(text)) => Some(Ok(text)),
-        Ok(Err(error)) => {
+    let bytes = match files::read_bytes(path, FileKind::Document) {
+        Ok(bytes) => bytes,
+        Err(error) if error.is_absent() => return None,
+        Err(FileError::NotRegular(_) | FileError::Outside) => {
+            return malformed(1, 1, "not a file".into());
+        }
+        Err(FileError::TooLarge(_)) => return malformed(1, 1, "too large".into()),
+        Err(error) => return unreadable(error.into()),
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Some(Ok(text)),
+        Err(error) => {
             let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
             let line = good.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
             let column = good.iter().rev().take_while(|&&byte| byte != b'\n').count() as u64 + 1;
             malformed(line, column, "not UTF-8 text".into())
         }
-        Err(error) => unreadable(error),
     }
 }
 

@@ -14,6 +14,7 @@ use salve_core::scrub::Scrubber;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::files::{FileKind, make_directories, read_bytes};
 use crate::{atomic, process};
 
 /// Where things are kept, below the project's root.
@@ -42,7 +43,7 @@ pub(super) fn set(root: &Path, path: &str, scrubber: &Scrubber) -> io::Result<Op
         return Ok(None);
     }
     let dir = root.join(PLACE).join(Uuid::now_v7().to_string());
-    fs::create_dir_all(&dir)?;
+    make_directories(&dir)?;
     let note = Note { version: 1, path: path.to_owned(), by: process::this(scrubber) };
     let text = serde_json::to_string(&note).map_err(io::Error::other)?;
     atomic::write(&dir.join("note.json"), &text).map_err(io::Error::other)?;
@@ -90,7 +91,7 @@ pub fn give_back(root: &Path, scrubber: &Scrubber) -> Vec<String> {
             let _ = fs::remove_dir_all(&dir);
             continue;
         }
-        let text = fs::read(dir.join("note.json")).unwrap_or_default();
+        let text = read_bytes(&dir.join("note.json"), FileKind::Note).unwrap_or_default();
         let Ok(note) = serde_json::from_slice::<Note>(&text) else { continue };
         if !process::is_gone(&note.by, scrubber) {
             continue;

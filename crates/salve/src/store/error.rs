@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -264,6 +265,8 @@ impl StoreError {
 /// Refuses anything but a plain file, or nothing at all, at `path`.
 pub(super) fn expect_file(path: &Path) -> Result<(), StoreError> {
     let found = match fs::symlink_metadata(path) {
+        // A second name may be that of any file of the user's, which would be written over.
+        Ok(meta) if meta.is_file() && meta.nlink() > 1 => "one file with another (a hard link)",
         Ok(meta) if meta.is_file() => return Ok(()),
         Ok(meta) if meta.is_dir() => "a directory",
         Ok(meta) if meta.is_symlink() => "a symbolic link",

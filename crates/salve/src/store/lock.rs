@@ -9,15 +9,15 @@
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 
-use super::error::StoreError;
+use super::error::{StoreError, expect_file};
+use crate::files;
 
 /// How a process wants to share the store with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,9 @@ impl Guard {
         let start = Instant::now();
         let mut pause = Duration::from_micros(200);
         loop {
-            let file = open(path).map_err(|error| StoreError::system(path, error))?;
+            let file = files::open_lock(path).map_err(|error| {
+                expect_file(path).err().unwrap_or_else(|| StoreError::system(path, error))
+            })?;
             let taken = match share {
                 Share::Together => file.try_lock_shared(),
                 Share::Alone => file.try_lock(),
@@ -85,12 +87,6 @@ impl Drop for Guard {
         // What cannot be unlocked is unlocked when the file is closed.
         let _ = self.file.unlock();
     }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let mode = Mode::from_raw_mode(0o666);
-    Ok(rustix::fs::open(path, flags, mode)?.into())
 }
 
 fn is_at(file: &File, path: &Path) -> bool {

@@ -4,7 +4,6 @@
 //! added since is read from the database and added in memory. A failure that was forgotten is
 //! found by the index and not by the database, and so is left out of the answer.
 
-use std::fs;
 use std::path::PathBuf;
 
 use salve_core::id::Signature;
@@ -14,6 +13,7 @@ use salve_core::near::{Index, Match, Origin};
 use super::memory::{Memory, Scope, from_stored, load};
 use super::{Store, StoreError};
 use crate::atomic;
+use crate::files::{FileKind, read_bytes};
 
 /// Failures that may be in the database and not in the file before the file is made anew.
 const BEHIND: u64 = 2_000;
@@ -32,7 +32,8 @@ impl<'s> Memory<'s> {
     pub fn near(&self) -> Result<Near<'s>, StoreError> {
         let (store, last) = self.extent()?;
         let path = index_path(self.store);
-        let kept = fs::read(&path).ok().and_then(|bytes| Index::from_bytes(bytes).ok());
+        let kept =
+            read_bytes(&path, FileKind::Bulk).ok().and_then(|bytes| Index::from_bytes(bytes).ok());
         let (mut index, origin) = kept
             .filter(|(_, origin)| origin.store == store && origin.upto <= last)
             .unwrap_or((Index::new(), Origin { store, upto: 0 }));

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use salve_core::event::{Actor, Draft, Entry, Event, NoteEvent};
 use salve_core::scrub::Scrubbed;
 
@@ -21,6 +22,7 @@ use super::journal::{RawEntry, last_seq, parse_line};
 use super::lock::{Guard, Share};
 use super::open::connect;
 use super::{PATIENCE, lock_path, schema};
+use crate::files::{Links, open_regular};
 use crate::process;
 use crate::project::Project;
 use crate::scrub::scrubber;
@@ -205,7 +207,7 @@ fn damaged_rows(conn: &Connection) -> rusqlite::Result<Vec<i64>> {
 ///
 /// Anyone may have edited the copy, so it is scrubbed again.
 fn restore_from_copy(tx: &Transaction<'_>, project: &Project) -> rusqlite::Result<u64> {
-    let Ok(file) = fs::File::open(project.events()) else { return Ok(0) };
+    let Ok(file) = open_regular(&project.events(), Links::Refuse) else { return Ok(0) };
     let (scrubber, mut restored) = (scrubber(), 0);
     let mut known = tx.prepare("SELECT 1 FROM entry WHERE seq = ?1")?;
     for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
@@ -231,9 +233,17 @@ fn swap(path: &Path, fresh: &Path, aside: &Path) -> io::Result<()> {
             Ok(()) | Err(_) => {}
         }
     }
-    // Where the file system has no hard links, a moment without a database is the best we can do.
-    fs::hard_link(path, aside).or_else(|_| fs::rename(path, aside))?;
-    fs::rename(fresh, path)?;
+    // First under the other name, then both at once: no name is ever that of two files.
+    fs::rename(fresh, aside)?;
+    match renameat_with(CWD, aside, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => {}
+        // Where files cannot change places, a moment without a database is the best we can do.
+        Err(_) => {
+            fs::rename(aside, fresh)?;
+            fs::rename(path, aside)?;
+            fs::rename(fresh, path)?;
+        }
+    }
     crate::atomic::sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 

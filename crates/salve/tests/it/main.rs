@@ -38,6 +38,7 @@ mod mcp;
 mod memory;
 mod notify;
 mod people;
+mod planted;
 mod playbook;
 mod recovery;
 mod recovery_resumed;

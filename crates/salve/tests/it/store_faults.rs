@@ -126,7 +126,7 @@ fn each_thing_in_the_stores_place_is_told_with_what_to_do() {
                 std::fs::remove_dir_all(state).unwrap();
                 std::fs::write(state, "").unwrap();
             },
-            "should be a directory but is a file",
+            "should be a directory of yours but is a file",
         ),
     ];
     for (name, harm, says) in harms {

@@ -2,7 +2,6 @@
 //!
 //! None is ever needed: each stands for a command that another terminal takes as well.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -13,6 +12,7 @@ use salve_core::repair::{self, Tale};
 use super::super::voice::{Grade, Line};
 use super::super::{CliError, answer};
 use super::ears;
+use crate::files::{FileKind, read_text};
 use crate::process::Outlet;
 use crate::project::Project;
 use crate::store::{Filter, Store};
@@ -105,7 +105,7 @@ impl Keys {
     /// Returns what is known of the last crash.
     fn last_crash(&self) -> Line {
         let path = self.project.root().join(".dev-crash.log");
-        match fs::read_to_string(&path) {
+        match read_text(&path, FileKind::Document) {
             Ok(text) => {
                 let lines: Vec<&str> = text.lines().take(LINES).collect();
                 Line::new(Grade::News, "crash", lines.join("\n"))

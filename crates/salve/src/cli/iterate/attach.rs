@@ -22,6 +22,7 @@ use crate::cli::ground::shelf_of_own;
 use crate::cli::heal::{Wanted, heal_plan, in_clinic, plan};
 use crate::cli::{CliError, Exit, Output};
 use crate::config::{Config, Live, Reload};
+use crate::files::{FileKind, read_text};
 use crate::heal::loop_files::LoopFiles;
 use crate::heal::loops::{Recovered, Sought};
 use crate::heal::recovery_file::{self, Stamp};
@@ -61,7 +62,7 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
     let config = crate::cli::config::in_force(out)?;
     let dir = std::path::absolute(&args.dir)
         .map_err(|error| CliError::usage("there is no such directory").because(error))?;
-    std::fs::create_dir_all(&dir)
+    crate::files::make_directories(&dir)
         .map_err(|error| CliError::failed("cannot make the loop's directory").because(error))?;
     let id = args.id.clone().unwrap_or_else(|| loops::id_of_dir(&dir));
     in_clinic(project, &config, out, |clinic, capture| {
@@ -231,18 +232,14 @@ fn began(store: &Store, id: &LoopId) -> Result<u64, CliError> {
 
 /// Tells whether what is proposed is Salve's own draft.
 fn is_draft(dir: &Path) -> bool {
-    let text = crate::gate::read_text(
-        &dir.join("recovery.json"),
-        salve_core::gate::MAX_PROPOSAL,
-        crate::gate::Links::Refuse,
-    );
+    let text = read_text(&dir.join("recovery.json"), FileKind::Proposal);
     let value = text.ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
     value.is_some_and(|value| value["source"] == "salve")
 }
 
 /// Returns the iteration, from the loop's own state if it says, else counted.
 fn iteration(dir: &Path, files: &mut LoopFiles, store: &Store) -> Result<u32, CliError> {
-    let text = crate::gate::read_text(&dir.join("state.json"), 1 << 20, crate::gate::Links::Refuse);
+    let text = read_text(&dir.join("state.json"), FileKind::Settings);
     let state = text.ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
     let said = state.and_then(|state| u32::try_from(state["iteration"].as_u64()?).ok());
     let counted = files.chronicle(store)?.courses().count();

@@ -1,6 +1,6 @@
 //! What was taken from `CONTROL.md`, so that no word is taken twice.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ControlError, Lift, changed};
 use crate::atomic::WriteError;
+use crate::files::{self, FileKind};
 use crate::project::Project;
 
 /// What was taken from the file, kept so that nothing is taken twice.
@@ -36,13 +37,11 @@ impl Record {
     pub(super) fn open(project: &Project) -> Result<Self, ControlError> {
         let path = project.state_dir().join("control.lock");
         let wrong = |source: io::Error| ControlError::Read { path: path.clone(), source };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(&path).map_err(wrong)?;
+        let mut file = files::open_lock(&path).map_err(wrong)?;
         flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
         let written = file.metadata().map_err(wrong).map(|meta| changed(&meta))?;
         let mut text = String::new();
-        file.read_to_string(&mut text).map_err(wrong)?;
+        (&mut file).take(FileKind::Settings.limit()).read_to_string(&mut text).map_err(wrong)?;
         // What cannot be read is as good as nothing: words act again rather than never.
         let taken: Taken = serde_json::from_str(&text).unwrap_or_default();
         let known = |(at, word): (usize, &String)| {

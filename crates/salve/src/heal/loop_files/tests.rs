@@ -1,5 +1,7 @@
 //! What others wrote stays, and nothing is written twice.
 
+use std::fs;
+
 use serde_json::json;
 
 use super::*;

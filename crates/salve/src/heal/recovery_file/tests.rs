@@ -130,10 +130,10 @@ fn a_proposal_that_is_replaced_while_it_is_read_is_read_whole() {
 fn a_pipe_a_device_a_directory_and_a_link_are_refused_at_once() {
     let desk = Desk::new();
     mknodat(CWD, desk.path(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    desk.refuses("is not a regular file");
+    desk.refuses(", not a file");
     std::fs::remove_file(desk.path()).unwrap();
     std::fs::create_dir(desk.path()).unwrap();
-    desk.refuses("is not a regular file");
+    desk.refuses(", not a file");
     std::fs::remove_dir(desk.path()).unwrap();
     // A device proper needs rights that tests may lack; where they have them, it is refused too.
     let zero = rustix::fs::makedev(1, 5);
@@ -155,7 +155,7 @@ fn a_pipe_a_device_a_directory_and_a_link_are_refused_at_once() {
 fn two_gigabytes_and_ten_thousand_levels_are_refused() {
     let desk = Desk::new();
     std::fs::File::create(desk.path()).unwrap().set_len(2 << 30).unwrap();
-    desk.refuses("is larger than 262144 bytes");
+    desk.refuses("is larger than 256 KiB");
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
     std::fs::write(desk.path(), format!("{{\"version\": {deep}}}")).unwrap();
     desk.refuses("deep");

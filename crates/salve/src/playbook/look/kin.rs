@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::super::Ask;
 use super::nearest;
+use crate::files::{FileKind, read_bytes};
 use crate::process::tree::{self, Stat};
 
 /// Words of a command that tell nothing about what it runs.
@@ -76,7 +77,7 @@ fn base(word: &str) -> &str {
 /// Returns the telling words of the subject's command, and of the script that it runs.
 fn names(ask: &Ask<'_>) -> BTreeSet<String> {
     let manifest = nearest(ask, "package.json").map(|dir| dir.join("package.json"));
-    let manifest = manifest.and_then(|file| fs::read(file).ok());
+    let manifest = manifest.and_then(|file| read_bytes(&file, FileKind::Document).ok());
     let manifest: Option<Value> = manifest.and_then(|text| serde_json::from_slice(&text).ok());
     let scripts = manifest.as_ref().and_then(|manifest| manifest.get("scripts"));
     let script = |word: &str| scripts?.get(word)?.as_str().map(str::to_owned);

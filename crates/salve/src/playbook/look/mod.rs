@@ -17,6 +17,7 @@ use salve_core::playbook::{Clues, Compose, Disk, Facts, Manifest, Playbook, Seen
 pub(super) use git::is_tracked;
 
 use super::Ask;
+use crate::files::{FileKind, read_text};
 
 /// Files that show what belongs into a `.env`.
 const EXAMPLES: &[&str] = &[".env.example", ".env.sample", ".env.template", ".env.dist"];
@@ -32,7 +33,8 @@ pub fn look(ask: &Ask<'_>, seen: &Seen<'_>) -> Facts {
     let node = node::project(ask, &clues);
     let python = python::project(ask, &clues, seen.output);
     let example_file = EXAMPLES.iter().find(|name| ask.dir.join(name).is_file());
-    let example = example_file.and_then(|name| fs::read_to_string(ask.dir.join(name)).ok());
+    let example =
+        example_file.and_then(|name| read_text(&ask.dir.join(name), FileKind::Settings).ok());
     let names = example.iter().flat_map(|text| text.lines());
     let names = names.filter_map(|line| Some(line.split_once('=')?.0.trim().to_owned()));
     let mut paths: BTreeSet<String> = clues.paths.clone();
@@ -139,7 +141,8 @@ fn manifests(ask: &Ask<'_>) -> BTreeSet<Manifest> {
     let there = rows.into_iter().filter(|(file, _)| nearest(ask, file).is_some());
     let mut found: BTreeSet<Manifest> = there.map(|(_, manifest)| manifest).collect();
     let config = nearest(ask, ".bundle/config").map(|dir| dir.join(".bundle/config"));
-    let config = config.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let config =
+        config.and_then(|file| read_text(&file, FileKind::Settings).ok()).unwrap_or_default();
     let inside = |line: &str| {
         let path = line.strip_prefix("BUNDLE_PATH:").map(|p| p.trim().trim_matches('"').to_owned());
         path.is_some_and(|path| !path.starts_with(['/', '~', '.']))
@@ -153,7 +156,7 @@ fn manifests(ask: &Ask<'_>) -> BTreeSet<Manifest> {
 /// Reads which service publishes which port; by lines, since only names and numbers are wanted.
 fn compose(ask: &Ask<'_>) -> Option<Compose> {
     let (dir, file) = COMPOSE.iter().find_map(|file| Some((nearest(ask, file)?, *file)))?;
-    let text = fs::read_to_string(dir.join(file)).ok()?;
+    let text = read_text(&dir.join(file), FileKind::Settings).ok()?;
     let mut services = BTreeMap::new();
     let (mut in_services, mut service) = (false, None);
     for line in text.lines() {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::super::Ask;
 use super::{find, nearest, relative};
+use crate::files::{FileKind, read_bytes, read_text};
 
 /// The groups of dependencies in a manifest; those that have to be there come first.
 const GROUPS: &[&str] =
@@ -105,7 +106,7 @@ pub(super) fn packages(
 }
 
 fn json(path: &Path) -> Option<Value> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&read_bytes(path, FileKind::Bulk).ok()?).ok()
 }
 
 fn strings(value: Option<&Value>) -> BTreeMap<String, String> {
@@ -174,7 +175,7 @@ fn manager(manifest: &Value, top: &Path, lockfiles: &[String]) -> Option<NodeMan
 
 fn wanted(dir: &Path, manifest: &Value) -> Option<(String, String)> {
     for file in [".nvmrc", ".node-version"] {
-        if let Ok(text) = fs::read_to_string(dir.join(file)) {
+        if let Ok(text) = read_text(&dir.join(file), FileKind::Note) {
             return Some((text.trim().to_owned(), file.to_owned()));
         }
     }
@@ -194,7 +195,7 @@ impl Lock {
         let npm = node.manager == Some(NodeManager::Npm);
         match json(&top.join(file)).filter(|_| npm) {
             Some(value) => Lock::Npm(value),
-            None => Lock::Text(fs::read_to_string(top.join(file)).unwrap_or_default()),
+            None => Lock::Text(read_text(&top.join(file), FileKind::Bulk).unwrap_or_default()),
         }
     }
 

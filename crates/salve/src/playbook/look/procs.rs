@@ -10,6 +10,7 @@ use salve_core::playbook::{Holder, LockHold, Mark, PortState};
 
 use super::super::Ask;
 use super::{kin, name_of};
+use crate::files::{FileKind, read_text};
 use crate::probe;
 use crate::process::keeper;
 use crate::process::tree::{self, RUN_MARK, SERVER_MARK, Stat};
@@ -232,8 +233,7 @@ fn written_pid(path: &Path) -> Option<u32> {
     if let Ok(target) = fs::read_link(path) {
         return target.to_str()?.rsplit('-').next()?.parse().ok();
     }
-    let meta = fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() < 4096)?;
-    let text = (meta.len() > 0).then(|| fs::read_to_string(path).ok()).flatten()?;
+    let text = read_text(path, FileKind::Note).ok()?;
     let mut words = text.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());
     words.next()?.parse().ok().filter(|pid| *pid > 1)
 }

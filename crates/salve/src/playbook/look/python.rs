@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,6 +9,7 @@ use salve_core::playbook::{Clues, PythonManager, PythonProject, Venv};
 
 use super::super::Ask;
 use super::{find, git, nearest, relative};
+use crate::files::{FileKind, read_start, read_text};
 
 /// Files that make a directory a Python project.
 const SIGNS: &[&str] = &[
@@ -131,7 +131,7 @@ fn is_lost(packages: &Path, module: &str) -> bool {
     let names = fs::read_dir(packages).into_iter().flatten().flatten();
     let records = names.map(|entry| entry.path().join("RECORD")).filter(|path| path.is_file());
     let lists = |record: PathBuf| {
-        let text = fs::read_to_string(record).unwrap_or_default();
+        let text = read_text(&record, FileKind::Document).unwrap_or_default();
         text.lines().any(|line| files.iter().any(|file| line.split(',').next() == Some(file)))
     };
     records.take(RECORDS).any(lists)
@@ -218,9 +218,8 @@ const SCRIPTS: usize = 200;
 
 /// Returns whether a script wants an interpreter that is not there.
 fn is_stranded(script: &Path) -> bool {
-    let mut start = [0; 256];
-    let read = fs::File::open(script).and_then(|mut file| file.read(&mut start));
-    let line = start.get(..read.unwrap_or(0)).and_then(|text| text.strip_prefix(b"#!"));
+    let start = read_start(script, 256).unwrap_or_default();
+    let line = start.strip_prefix(b"#!");
     let line = line.and_then(|text| text.split(|byte| *byte == b'\n').next());
     let program = line.and_then(|line| std::str::from_utf8(line).ok()?.split_whitespace().next());
     program.is_some_and(|program| program.starts_with('/') && !Path::new(program).exists())
@@ -241,7 +240,7 @@ fn short(version: &str) -> String {
 /// Returns an interpreter outside every environment, the environment's own version first.
 fn interpreter(ask: &Ask<'_>, venv: Option<&Venv>) -> Option<(String, String)> {
     let config = venv.map(|venv| ask.root.join(&venv.path).join("pyvenv.cfg"));
-    let config = config.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let config = config.and_then(|file| read_text(&file, FileKind::Note).ok()).unwrap_or_default();
     let had = config.lines().find_map(|line| {
         let (key, value) = line.split_once('=')?;
         key.trim().starts_with("version").then(|| short(value.trim()))
@@ -254,12 +253,12 @@ fn interpreter(ask: &Ask<'_>, venv: Option<&Venv>) -> Option<(String, String)> {
 }
 
 fn wanted(dir: &Path) -> Option<(String, String)> {
-    if let Ok(text) = fs::read_to_string(dir.join(".python-version")) {
+    if let Ok(text) = read_text(&dir.join(".python-version"), FileKind::Note) {
         let first = text.lines().next().unwrap_or_default().trim();
         return Some((format!("=={}.*", short(first)), ".python-version".to_owned()));
     }
     let manifest: toml::Value =
-        toml::from_str(&fs::read_to_string(dir.join("pyproject.toml")).ok()?).ok()?;
+        toml::from_str(&read_text(&dir.join("pyproject.toml"), FileKind::Document).ok()?).ok()?;
     let project = manifest.get("project").and_then(|p| p.get("requires-python"));
     let poetry = || manifest.get("tool")?.get("poetry")?.get("dependencies")?.get("python");
     let text = project.or_else(poetry)?.as_str()?.to_owned();
@@ -294,11 +293,11 @@ fn allows(specifier: &str, version: &str) -> bool {
 fn declared(dir: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for file in ["requirements.txt", "requirements-dev.txt", "dev-requirements.txt"] {
-        let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+        let text = read_text(&dir.join(file), FileKind::Document).unwrap_or_default();
         found.extend(text.lines().filter_map(name_in));
     }
     let parse = |file: &str| {
-        let text = fs::read_to_string(dir.join(file)).ok()?;
+        let text = read_text(&dir.join(file), FileKind::Document).ok()?;
         toml::from_str::<toml::Value>(&text).ok()
     };
     if let Some(manifest) = parse("pyproject.toml") {
@@ -321,7 +320,7 @@ fn declared(dir: &Path) -> BTreeSet<String> {
 
 /// Returns the modules that the project itself brings once it is installed, normalised.
 fn own_modules(dir: &Path) -> BTreeSet<String> {
-    let manifest = fs::read_to_string(dir.join("pyproject.toml")).ok();
+    let manifest = read_text(&dir.join("pyproject.toml"), FileKind::Document).ok();
     let manifest = manifest.and_then(|text| toml::from_str::<toml::Value>(&text).ok());
     let is_built = manifest.as_ref().is_some_and(|manifest| {
         let poetry = manifest.get("tool").and_then(|tool| tool.get("poetry"));

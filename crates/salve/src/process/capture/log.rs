@@ -3,9 +3,8 @@
 //! One thread serves all servers. It reads what their captures still hold, so a flood costs it
 //! no more than a trickle: what it could not keep up with is left out, and the log says so.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use salve_core::scrub::{ScrubStream, Scrubber};
 
 use super::Capture;
+use crate::files;
 use crate::process::lock;
 
 /// The most bytes one file of a log holds.
@@ -201,9 +201,9 @@ impl<'a> Scribe<'a> {
         }
         if matches!(self.state, Sheet::Closed) {
             if let Some(dir) = self.path.parent() {
-                fs::create_dir_all(dir)?;
+                files::make_directories(dir)?;
             }
-            let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
+            let file = files::open_to_append(&self.path, 0o600)?;
             let bytes = file.metadata()?.len();
             self.state = Sheet::Open { file, bytes };
         }
@@ -228,16 +228,17 @@ pub fn older(path: &Path, number: u32) -> PathBuf {
 /// Makes room for a new file, and lets the oldest go.
 fn rotate(path: &Path) -> io::Result<()> {
     for number in (1..OLDER).rev() {
-        match fs::rename(older(path, number), older(path, number + 1)) {
+        match files::rename(&older(path, number), &older(path, number + 1)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
     }
-    fs::rename(path, older(path, 1))
+    files::rename(path, &older(path, 1))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::sync::mpsc;
 
     use salve_core::scrub::Key;

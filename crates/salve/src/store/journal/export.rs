@@ -10,11 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::{Filter, Journal, to_line};
 use crate::atomic::{self, WriteError};
+use crate::files::{self, FileKind};
 use crate::project::Project;
 use crate::store::StoreError;
 use crate::store::error::expect_file;
@@ -65,8 +65,9 @@ pub(super) fn update(journal: &Journal<'_>) -> Result<(), StoreError> {
 
 /// Returns how far the copy goes, as far as is known.
 pub(in crate::store) fn copied_to(project: &Project) -> u64 {
-    let state = File::open(state_path(project)).ok();
-    state.and_then(|mut file| read_state(&mut file)).map_or(0, |left| left.seq)
+    let state = files::read_bytes(&state_path(project), FileKind::Note).ok();
+    let left = state.and_then(|text| serde_json::from_slice::<Left>(&text).ok());
+    left.map_or(0, |left| left.seq)
 }
 
 /// Makes the next append write the copy anew.
@@ -102,9 +103,8 @@ impl Copy<'_, '_> {
     }
 
     fn extend(&self, after: u64) -> Result<u64, StoreError> {
-        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::open(&self.path, flags, Mode::empty());
-        let mut file = File::from(file.map_err(|error| self.sort(error.into()))?);
+        let file = files::open_to_append(&self.path, 0o666);
+        let mut file = file.map_err(|error| self.sort(error))?;
         self.copy(after, &mut file)
     }
 

@@ -1,13 +1,11 @@
 //! What is collected for an agent about a red check.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use crate::files::{FileKind, read_text};
 use salve_core::check::{Results, Source};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-/// The longest file that is read.
-const LONGEST: u64 = 512 << 10;
 /// How many lines around a place are told.
 const AROUND: usize = 30;
 /// How many places, files and failed cases are told.
@@ -75,11 +73,7 @@ impl Reader<'_> {
     /// Returns lines of a text file of the project, from `from` on.
     fn piece(&self, path: &Path, from: usize, lines: usize) -> Option<Source> {
         let path = self.own(path)?;
-        let about = fs::metadata(&path).ok()?;
-        if !about.is_file() || about.len() > LONGEST {
-            return None;
-        }
-        let text = fs::read_to_string(&path).ok()?;
+        let text = read_text(&path, FileKind::Settings).ok()?;
         let kept: Vec<&str> = text.lines().skip(from.saturating_sub(1)).take(lines).collect();
         let below = path.strip_prefix(self.root).ok()?.to_string_lossy().into_owned();
         Some(Source {
@@ -104,6 +98,8 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use salve_core::check;
     use salve_core::scrub::Key;
 

@@ -4,7 +4,7 @@
 //! Salve left behind is written again with the next entry of its incident.
 
 use std::collections::HashMap;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -20,6 +20,7 @@ use salve_core::repair::{Tale, evidence_path};
 use super::checkup::Checkup;
 use super::state::Counters;
 use crate::atomic::{self, WriteError};
+use crate::files::{FileKind, make_directories, open_to_append, read_bytes, rename};
 use crate::heal::failure_log::FailureLog;
 use crate::project::Project;
 use crate::store::{Filter, StoreError};
@@ -100,7 +101,7 @@ impl Records {
     /// Returns the directory of attempts, making it if need be.
     pub(super) fn dir(&self) -> Result<PathBuf, RecordError> {
         let dir = self.state_dir.join("healing-attempts");
-        fs::create_dir_all(&dir).map_err(RecordError::at(&dir))?;
+        make_directories(&dir).map_err(RecordError::at(&dir))?;
         Ok(dir)
     }
 
@@ -160,9 +161,9 @@ impl Records {
         let path = self.state_dir.join("decisions.log");
         if fs::metadata(&path).is_ok_and(|meta| meta.len() > LARGEST_LOG) {
             let aside = self.state_dir.join("decisions.1.log");
-            fs::rename(&path, &aside).map_err(RecordError::at(&aside))?;
+            rename(&path, &aside).map_err(RecordError::at(&aside))?;
         }
-        let log = OpenOptions::new().create(true).append(true).open(&path);
+        let log = open_to_append(&path, 0o666);
         let written = log.and_then(|mut log| log.write_all(lines.as_bytes()));
         written.map_err(RecordError::at(&path))
     }
@@ -187,7 +188,8 @@ impl Records {
 
 /// Returns the last entry of an incident that a log file tells of.
 fn told_in(log: &Path, incident: IncidentId) -> u64 {
-    fs::read(log).map_or(0, |text| last_told(&String::from_utf8_lossy(&text), incident))
+    read_bytes(log, FileKind::Bulk)
+        .map_or(0, |text| last_told(&String::from_utf8_lossy(&text), incident))
 }
 
 /// Returns whether a file's name is that of an attempt, of evidence, or of a state set aside.
@@ -282,6 +284,7 @@ impl Checkup<'_, '_> {
 #[cfg(test)]
 mod tests {
     use salve_core::id::IncidentId;
+    use std::fs::OpenOptions;
     use uuid::Uuid;
 
     use super::*;

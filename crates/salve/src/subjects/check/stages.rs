@@ -12,6 +12,7 @@ use salve_core::scrub::Scrubbed;
 use super::case::Case;
 use super::checkup::Checkup;
 use super::{Ending, Ran};
+use crate::files::{FileKind, read_text};
 use crate::heal::cause::Evidence;
 use crate::heal::{Presence, failure_log};
 use crate::store::{Filter, StoreError};
@@ -93,7 +94,7 @@ impl Checkup<'_, '_> {
     /// Finds out what a failure of an earlier run was.
     fn recalled(&self, id: IncidentId, symptom: &Symptom) -> Evidence {
         let root = self.clinic.project.root();
-        let kept = std::fs::read_to_string(root.join(evidence_path(self.plan.kind, id)));
+        let kept = read_text(&root.join(evidence_path(self.plan.kind, id)), FileKind::Document);
         let output = kept.as_deref().map(failure_log::evidence).unwrap_or_default();
         let (rules, scrubber) = (self.clinic.rules, &self.clinic.desk.scrubber);
         let of = |output: &str| Evidence::of(output, symptom.exit.as_ref(), rules, scrubber);

@@ -9,6 +9,7 @@ use salve_core::repair::Tale;
 
 use super::records::RecordError;
 use crate::atomic;
+use crate::files::{FileKind, read_bytes};
 
 /// How many checkpoints are kept.
 const CHECKPOINTS: usize = 10;
@@ -35,7 +36,7 @@ impl Counters {
     /// Reads the state; one that is not valid is set aside, and the last valid checkpoint holds.
     pub(super) fn open(dir: PathBuf) -> Result<(Self, Option<Restored>), RecordError> {
         let path = dir.join("state.json");
-        let text = match fs::read(&path) {
+        let text = match read_bytes(&path, FileKind::Document).map_err(std::io::Error::from) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok((Self { dir, state: State::default(), is_new: false }, None));
@@ -77,7 +78,8 @@ impl Counters {
         }
         let text = self.state.to_text();
         let names = checkpoints(&self.dir);
-        let last = names.last().and_then(|name| fs::read(self.dir.join(name)).ok());
+        let last =
+            names.last().and_then(|name| read_bytes(&self.dir.join(name), FileKind::Document).ok());
         if last.as_deref() == Some(text.as_bytes()) {
             return Ok(());
         }
@@ -92,7 +94,7 @@ impl Counters {
 
     /// Goes back to the last valid checkpoint; the present state is kept for a later look.
     pub(super) fn roll_back(&mut self, at: Timestamp) -> Result<Restored, RecordError> {
-        let text = fs::read(self.dir.join("state.json")).ok();
+        let text = read_bytes(&self.dir.join("state.json"), FileKind::Document).ok();
         let aside = text.map(|text| set_aside(&self.dir, &text, at)).transpose()?;
         let (checkpoint, state) = match last_checkpoint(&self.dir) {
             Some((name, state)) => (Some(name), Some(state)),
@@ -137,7 +139,7 @@ fn checkpoints(dir: &Path) -> Vec<String> {
 /// Returns the last checkpoint that is valid.
 fn last_checkpoint(dir: &Path) -> Option<(String, State)> {
     checkpoints(dir).into_iter().rev().find_map(|name| {
-        let text = fs::read(dir.join(&name)).ok()?;
+        let text = read_bytes(&dir.join(&name), FileKind::Document).ok()?;
         validate_state(&text).ok().map(|state| (name, state))
     })
 }

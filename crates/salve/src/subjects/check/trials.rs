@@ -16,6 +16,7 @@ use salve_core::check::{self, Results};
 use salve_core::event::Exit;
 
 use super::{CheckPlan, Ran, run};
+use crate::files::{FileKind, read_text};
 use crate::heal::files::with_causes;
 use crate::heal::verifier;
 use crate::process::{Capture, Care, Look, Outlet};
@@ -350,7 +351,7 @@ fn script(dir: &Path, words: &[String]) -> Option<String> {
         ["yarn" | "pnpm", name, ..] => name,
         _ => return None,
     };
-    let text = std::fs::read_to_string(dir.join("package.json")).ok()?;
+    let text = read_text(&dir.join("package.json"), FileKind::Document).ok()?;
     let manifest: serde_json::Value = serde_json::from_str(&text).ok()?;
     manifest.get("scripts")?.get(name)?.as_str().map(str::to_owned)
 }

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use salve_core::event::{LoopId, TestsSeen};
 use salve_core::iteration::{Loop, Now, RoleFile, state};
 use salve_core::scrub::Scrubbed;
 use serde::Serialize;
 
 use crate::atomic::{self, WriteError};
+use crate::files::{make_directories, read_start};
 use crate::project::Project;
 
 /// The files that are never set aside with an iteration: they are the whole loop's.
@@ -80,7 +79,7 @@ impl Folder {
     }
 
     fn make_dir(&self, dir: &Path) -> Result<(), WriteError> {
-        fs::create_dir_all(dir).map_err(|error| WriteError::new(dir, error))
+        make_directories(dir).map_err(|error| WriteError::new(dir, error))
     }
 
     /// Returns the path of a file below the project's root.
@@ -150,14 +149,7 @@ impl Folder {
 
     /// Returns what a file says, as far as it is read.
     pub(super) fn read(&self, name: &str) -> Option<String> {
-        let path = self.dir.join(name);
-        let mut bytes = Vec::new();
-        // What was put in its place meanwhile is neither followed nor waited for.
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-        let flags = i32::try_from(flags).unwrap_or_default();
-        let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(&path).ok()?;
-        file.metadata().ok().filter(fs::Metadata::is_file)?;
-        file.take(LARGEST).read_to_end(&mut bytes).ok()?;
+        let bytes = read_start(&self.dir.join(name), LARGEST).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 

@@ -13,6 +13,7 @@ use salve_core::id::IncidentId;
 use salve_core::scrub::Scrubber;
 
 use crate::atomic::{self, WriteError};
+use crate::files::{FileKind, read_bytes};
 use crate::heal::right::Holder;
 use crate::process;
 use crate::project::Project;
@@ -99,9 +100,9 @@ pub fn clear_stale(root: &Path, scrubber: &Scrubber) -> Result<Option<Holder>, W
 
 /// Reads a lock: nothing, a holder, or something that is no lock of ours.
 fn read(path: &Path) -> Option<Result<Holder, ()>> {
-    match fs::read(path) {
+    match read_bytes(path, FileKind::Note) {
         Ok(text) => Some(serde_json::from_slice(&text).map_err(drop)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.is_absent() => None,
         Err(_) => Some(Err(())),
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use sha1::{Digest as _, Sha1};
 
 use super::copy;
+use crate::files::{FileKind, read_bytes, read_text};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::{Git, pipe};
 use crate::workspace::name::REFS;
@@ -73,7 +74,7 @@ pub(super) fn changes(
     let mut add = |part, text: String| found.push(GitChange { part, text });
     let own = own_dir(top, common)?;
     let was = below(kept, common, &own);
-    let read = |path: PathBuf| fs::read(path).ok();
+    let read = |path: PathBuf| read_bytes(&path, FileKind::Bulk).ok();
     let head = |dir: &Path| {
         let text = read(dir.join("HEAD")).unwrap_or_default();
         String::from_utf8_lossy(&text).trim_end().trim_start_matches("ref: ").to_owned()
@@ -148,7 +149,7 @@ pub(super) fn put_back(
 
 /// Gives back the files without which git does not work, where they cannot be read.
 pub(super) fn mend_files(kept: &Path, common: &Path) -> Result<(), WorkspaceError> {
-    let head = fs::read_to_string(common.join("HEAD")).unwrap_or_default();
+    let head = read_text(&common.join("HEAD"), FileKind::Note).unwrap_or_default();
     let is_id = |text: &str| text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !head.starts_with("ref: refs/") && !is_id(head.trim_end()) {
         give(&kept.join("HEAD"), &common.join("HEAD"))?;
@@ -166,11 +167,12 @@ pub(super) fn mend_files(kept: &Path, common: &Path) -> Result<(), WorkspaceErro
 
 /// Returns whether the index is what git wrote, or there is none.
 pub(super) fn is_index_whole(common: &Path) -> bool {
-    let Ok(index) = fs::read(common.join("index")) else { return true };
+    let Ok(index) = read_bytes(&common.join("index"), FileKind::Bulk) else { return true };
     let Some((content, sum)) = index.split_last_chunk::<20>() else { return false };
     // A sum of zeros is none; a longer one is of another kind and not looked at.
     let is_right = || *sum == [0; 20] || Sha1::digest(content)[..] == sum[..];
-    let is_sha1 = !fs::read_to_string(common.join("config")).is_ok_and(|c| c.contains("sha256"));
+    let is_sha1 =
+        !read_text(&common.join("config"), FileKind::Settings).is_ok_and(|c| c.contains("sha256"));
     content.starts_with(b"DIRC") && (!is_sha1 || is_right())
 }
 
@@ -215,7 +217,7 @@ fn put_refs(
 fn put_index(was: &Path, own: &Path) -> Result<(), WorkspaceError> {
     let lock = own.join("index.lock");
     let io = || WorkspaceError::io(&lock);
-    match fs::read(was.join("index")) {
+    match read_bytes(&was.join("index"), FileKind::Bulk) {
         Ok(content) => {
             let mut file = fs::File::create_new(&lock).map_err(io())?;
             io::Write::write_all(&mut file, &content).map_err(io())?;
@@ -227,7 +229,8 @@ fn put_index(was: &Path, own: &Path) -> Result<(), WorkspaceError> {
 
 /// Returns whether the same is staged; that git looked at files meanwhile is no change.
 fn same_index(was: &Path, own: &Path, top: &Path) -> Result<bool, WorkspaceError> {
-    if fs::read(was.join("index")).ok() == fs::read(own.join("index")).ok() {
+    let index = |dir: &Path| read_bytes(&dir.join("index"), FileKind::Bulk).ok();
+    if index(was) == index(own) {
         return Ok(true);
     }
     let staged = |dir: &Path| Git::private(top, dir.into()).ask(&["ls-files", "--stage", "-z"]);
@@ -269,7 +272,7 @@ fn differing(one: &Path, other: &Path) -> Vec<String> {
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     };
     let all = &names(one) | &names(other);
-    let read = |dir: &Path, name: &str| fs::read(dir.join(name)).ok();
+    let read = |dir: &Path, name: &str| read_bytes(&dir.join(name), FileKind::Bulk).ok();
     all.into_iter().filter(|name| read(one, name) != read(other, name)).collect()
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::Ground;
+use crate::files::{FileKind, read_bytes};
 use crate::workspace::tree::Tree;
 
 /// Variables that name the real place of programs and packages, as they should.
@@ -91,7 +92,7 @@ fn named(file: &Path, top: &Path) -> Vec<PathBuf> {
     if !is_finder && !name.ends_with(".pth") {
         return Vec::new();
     }
-    let text = fs::read(file).unwrap_or_default();
+    let text = read_bytes(file, FileKind::Document).unwrap_or_default();
     let pieces = text.split(|&byte| if is_finder { b"'\"".contains(&byte) } else { byte == b'\n' });
     let paths = pieces.map(|piece| Path::new(OsStr::from_bytes(piece.trim_ascii())));
     let below = paths.filter(|path| path.starts_with(top) && path.exists());

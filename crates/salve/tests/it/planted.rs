@@ -1,0 +1,165 @@
+//! Files that somebody planted: what Salve reads neither hangs nor floods it, and what it writes
+//! goes nowhere but into its own directory.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use rustix::fs::{CWD, Mode};
+
+use crate::support::{LONG, Project, dev};
+
+/// Less than what is needed to hold what never ends, and far more than Salve needs.
+const MEMORY_KIB: u64 = 6 << 20;
+
+/// Runs a command that must end by itself, within bounds of time and memory.
+#[track_caller]
+fn within_bounds(salve: &Command) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", &LONG.as_secs().to_string(), "sh", "-c"]);
+    command.arg(format!("ulimit -v {MEMORY_KIB}; exec \"$@\"")).arg("sh");
+    command.arg(salve.get_program()).args(salve.get_args());
+    command.current_dir(salve.get_current_dir().unwrap()).env_clear();
+    command.envs(salve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let code = output.status.code();
+    assert!(!matches!(code, None | Some(124 | 134 | 137)), "{salve:?}: {output:?}");
+    output
+}
+
+type Plant = fn(&Path);
+
+const ENDLESS: [Plant; 3] = [
+    |path| symlink("/dev/zero", path).unwrap(),
+    |path| rustix::fs::mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).unwrap(),
+    |path| symlink(path.file_name().unwrap(), path).unwrap(),
+];
+
+#[test]
+fn a_file_that_never_ends_or_never_begins_stops_nobody() {
+    let rows: [(&str, &[&str]); 9] = [
+        ("Procfile", &["dev"]),
+        ("package.json", &["init", "--dry-run"]),
+        ("package.json", &["dev", "--", "sh", "-c", "echo \"Cannot find module 'x'\"; exit 1"]),
+        ("pyproject.toml", &["dev", "--", "sh", "-c", "echo \"No module named 'x'\"; exit 1"]),
+        (".dev-repair.lock", &["dev", "--", "sh", "-c", "exit 1"]),
+        ("salve.toml", &["status"]),
+        (".salve/CONTROL.md", &["heal", "--", "true"]),
+        (".salve/learned/tool_fixes.yaml", &["memory", "list"]),
+        (".salve/events.state", &["events", "note", "a"]),
+    ];
+    for (name, args) in rows {
+        for (kind, plant) in ENDLESS.iter().enumerate() {
+            let project = Project::new();
+            project.write(".git/HEAD", "ref: refs/heads/main\n");
+            let first = project.run(&["events", "note", "first"]);
+            assert!(first.status.success(), "{first:?}");
+            let path = project.dir().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let _none = fs::remove_file(&path);
+            plant(&path);
+            let mut command = dev(&project, &[]);
+            command = {
+                let mut salve = project.command(args);
+                salve.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+                salve.env("REPAIR_MAX_ATTEMPTS", "1");
+                salve
+            };
+            let output = within_bounds(&command);
+            let what = format!("{name} as kind {kind}: {output:?}");
+            assert!(!output.stdout.is_empty() || !output.stderr.is_empty(), "silent: {what}");
+        }
+    }
+}
+
+/// Returns every file and directory below `dir` with what it holds.
+fn content(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        match entry.path() {
+            path if path.is_dir() => found.extend(content(&path)),
+            path => found.push((path.clone(), fs::read(path).unwrap())),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn nothing_is_written_through_a_planted_name() {
+    let server: &[&str] = &["dev", "--", "sh", "-c", "echo hello; sleep 0.1; exit 0"];
+    let check: &[&str] = &["heal", "--", "sh", "-c", "echo 'Error: no'; exit 1"];
+    let rows: [(&str, &[&str]); 9] = [
+        ("run/dev.lock", server),
+        ("logs/dev.log", server),
+        ("heal.lock", check),
+        ("decisions.log", check),
+        ("control.lock", check),
+        ("learned.lock", &["memory", "list"]),
+        ("salve.lock", &["events", "note", "b"]),
+        ("salve.db", &["events", "note", "b"]),
+        ("events.jsonl", &["events", "note", "b"]),
+    ];
+    let links: [fn(&Path, &Path); 2] =
+        [|to, at| symlink(to, at).unwrap(), |to, at| fs::hard_link(to, at).unwrap()];
+    for (name, args) in rows {
+        for (kind, link) in links.iter().enumerate() {
+            let project = Project::new();
+            project.write("salve.toml", "version = 1\n");
+            assert!(project.run(&["events", "note", "a"]).status.success());
+            let outside = project.home().join("mine");
+            fs::create_dir(&outside).unwrap();
+            let precious = outside.join("precious");
+            let path = project.dir().join(".salve").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            // The very file, so that it would do as what it stands for.
+            let text = fs::read(&path).unwrap_or_else(|_| b"mine".to_vec());
+            fs::write(&precious, text).unwrap();
+            let _none = fs::remove_file(&path);
+            link(&precious, &path);
+            let before = content(&outside);
+            let output = within_bounds(&project.command(args));
+            assert_eq!(content(&outside), before, "{name} as kind {kind}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_into_a_planted_directory() {
+    let server: &[&str] = &["dev", "--", "sh", "-c", "echo hello; exit 0"];
+    let check: &[&str] = &["heal", "--", "sh", "-c", "echo 'Error: no'; exit 1"];
+    for (name, args) in [
+        ("run", server),
+        ("logs", server),
+        ("healing-attempts", check),
+        ("learned", &["memory", "check"] as &[&str]),
+    ] {
+        let project = Project::new();
+        project.write("salve.toml", "version = 1\n");
+        assert!(project.run(&["events", "note", "a"]).status.success());
+        let outside = project.home().join("mine");
+        fs::create_dir(&outside).unwrap();
+        let path = project.dir().join(".salve").join(name);
+        let _none = fs::remove_dir_all(&path);
+        symlink(&outside, &path).unwrap();
+        let output = within_bounds(&project.command(args));
+        assert_eq!(content(&outside), [], "{name}: {output:?}");
+    }
+}
+
+#[test]
+fn another_users_directory_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        // Only root can give a directory away.
+        return;
+    }
+    let project = Project::new();
+    project.write("salve.toml", "");
+    project.write(".salve/note", "theirs");
+    std::os::unix::fs::chown(project.dir().join(".salve"), Some(12_345), None).unwrap();
+    let output = project.run(&["events", "note", "a"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("another user's"), "{output:?}");
+    assert_eq!(fs::read_dir(project.dir().join(".salve")).unwrap().count(), 1);
+}
