@@ -134,7 +134,7 @@ fn strange_files_are_refused_with_a_clear_word() {
     std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
     refused("is a device, not a file");
     std::os::unix::fs::symlink("/nowhere/at/all", &path).unwrap();
-    refused("cannot read");
+    refused("is a link to nowhere");
     std::fs::write(project.home().join("key"), "TOKEN=hush-hush").unwrap();
     std::os::unix::fs::symlink(project.home().join("key"), &path).unwrap();
     refused("a link to a file outside the project");
