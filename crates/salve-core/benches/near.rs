@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use salve_core::id::Signature;
-use salve_core::near::{Index, Origin};
+use salve_core::near::{NearIndex, Origin};
 
 const FAILURES: u64 = 1_000_000;
 const QUESTIONS: u64 = 4_000;
@@ -132,7 +132,7 @@ fn same_words(a: &str, b: &str) -> bool {
 
 fn main() {
     let start = Instant::now();
-    let mut index = Index::new();
+    let mut index = NearIndex::new();
     for number in 0..FAILURES {
         index.add(Signature(number), &failure(number));
     }
@@ -140,7 +140,7 @@ fn main() {
     let bytes = index.to_bytes(Origin::default()).to_vec();
     drop(index);
     let start = Instant::now();
-    let (index, _) = Index::from_bytes(bytes).unwrap_or_default();
+    let (index, _) = NearIndex::from_bytes(bytes).unwrap_or_default();
     let loaded = start.elapsed();
 
     let mut dice = Dice(42);

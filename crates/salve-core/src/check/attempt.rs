@@ -90,7 +90,7 @@ pub struct Attempt {
 
 /// Returns an incident's attempts, in their order.
 pub fn attempts(tale: &Tale<'_>) -> Vec<Attempt> {
-    let mut reading = Reading::default();
+    let mut reading = AttemptReading::default();
     for line in tale.lines().iter().filter(|line| line.ignored.is_none()) {
         reading.hear(tale, line);
     }
@@ -112,7 +112,7 @@ pub fn file_name(incident: IncidentId, attempt: u32) -> String {
 
 /// What is known so far while an incident's entries are read.
 #[derive(Default)]
-struct Reading {
+struct AttemptReading {
     attempts: Vec<Attempt>,
     /// What was chosen last, and what the gate said.
     chosen: Option<(Remedy, Judgement)>,
@@ -125,7 +125,7 @@ struct Reading {
     charges: Vec<(u32, Amounts)>,
 }
 
-impl Reading {
+impl AttemptReading {
     fn hear(&mut self, tale: &Tale<'_>, line: &Line<'_>) {
         match &line.entry.event {
             Event::Incident(IncidentEvent::Opened { symptom, .. })

@@ -17,7 +17,7 @@ pub struct Side<'a> {
 
 /// Whether what cured one failure may be tried on another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Agreement {
+pub enum NearAgreement {
     /// Class and everything that identifies are equal.
     Agrees,
     /// They are of different classes.
@@ -32,12 +32,12 @@ pub enum Agreement {
 ///
 /// Two named failures agree only when their identities are equal. Where no anchor knows either,
 /// the texts must have the same quoted names, error codes, file names and numbers.
-pub fn agree(asked: Side<'_>, known: Side<'_>) -> Agreement {
+pub fn agree(asked: Side<'_>, known: Side<'_>) -> NearAgreement {
     if asked.class != known.class {
-        return Agreement::ClassDiffers;
+        return NearAgreement::ClassDiffers;
     }
     if asked.class == Class::Unknown {
-        return Agreement::ClassUnknown;
+        return NearAgreement::ClassUnknown;
     }
     let (a, b) = match (asked.identity, known.identity) {
         (Some(a), Some(b)) => (BTreeSet::from([a]), BTreeSet::from([b])),
@@ -46,7 +46,11 @@ pub fn agree(asked: Side<'_>, known: Side<'_>) -> Agreement {
         (Some(name), None) | (None, Some(name)) => (BTreeSet::from([name]), BTreeSet::new()),
     };
     let differing: Vec<String> = a.symmetric_difference(&b).map(ToString::to_string).collect();
-    if differing.is_empty() { Agreement::Agrees } else { Agreement::IdentityDiffers(differing) }
+    if differing.is_empty() {
+        NearAgreement::Agrees
+    } else {
+        NearAgreement::IdentityDiffers(differing)
+    }
 }
 
 /// Returns the parts of a normalised text that say which failure it is.
@@ -100,8 +104,10 @@ mod tests {
     #[track_caller]
     fn check(a: &str, b: &str, differing: &[&str]) {
         let want = match differing {
-            [] => Agreement::Agrees,
-            _ => Agreement::IdentityDiffers(differing.iter().map(ToString::to_string).collect()),
+            [] => NearAgreement::Agrees,
+            _ => {
+                NearAgreement::IdentityDiffers(differing.iter().map(ToString::to_string).collect())
+            }
         };
         let class = Class::BuildError;
         assert_eq!(agree(side(class, a), side(class, b)), want, "{a:?} against {b:?}");
@@ -128,16 +134,16 @@ mod tests {
     fn class_comes_first_and_unknown_is_no_class() {
         use Class::{Network, Tls, Unknown};
         let text = "same text";
-        assert_eq!(agree(side(Network, text), side(Tls, text)), Agreement::ClassDiffers);
-        assert_eq!(agree(side(Unknown, text), side(Unknown, text)), Agreement::ClassUnknown);
+        assert_eq!(agree(side(Network, text), side(Tls, text)), NearAgreement::ClassDiffers);
+        assert_eq!(agree(side(Unknown, text), side(Unknown, text)), NearAgreement::ClassUnknown);
     }
 
     #[test]
     fn named_failures_agree_by_identity_alone() {
         let named = |identity| Side { class: Class::PortConflict, identity, normalized: "x" };
         let (three, four) = (Some("port.in_use(\"3000\")"), Some("port.in_use(\"4000\")"));
-        assert_eq!(agree(named(three), named(three)), Agreement::Agrees);
-        assert_ne!(agree(named(three), named(four)), Agreement::Agrees);
-        assert_ne!(agree(named(three), named(None)), Agreement::Agrees);
+        assert_eq!(agree(named(three), named(three)), NearAgreement::Agrees);
+        assert_ne!(agree(named(three), named(four)), NearAgreement::Agrees);
+        assert_ne!(agree(named(three), named(None)), NearAgreement::Agrees);
     }
 }

@@ -1,6 +1,6 @@
 //! The most similar known failures, when no signature is equal.
 //!
-//! An [`Index`] holds which words each known failure's normalised text has, and nothing of the text
+//! An [`NearIndex`] holds which words each known failure's normalised text has, and nothing of the text
 //! itself. A question reads the posting lists of its rarest words first, so its cost depends on how
 //! rare they are and not on how many failures are known. Likeness is the Jaccard measure with every
 //! word weighed by how rare it is: two failures are alike when the words that tell them from all
@@ -21,7 +21,7 @@ mod words;
 
 use crate::id::Signature;
 
-pub use agree::{Agreement, Side, agree};
+pub use agree::{NearAgreement, Side, agree};
 pub use base::BadIndex;
 
 use base::Base;
@@ -47,20 +47,20 @@ pub struct Origin {
 
 /// The words of up to a billion known failures, most of them in one compact block.
 #[derive(Clone, Debug, Default)]
-pub struct Index {
+pub struct NearIndex {
     base: Base,
     fresh: Fresh,
-    /// Numbers of removed failures, sorted, until the next [`Index::pack`].
+    /// Numbers of removed failures, sorted, until the next [`NearIndex::pack`].
     removed: Vec<u32>,
 }
 
-impl Index {
+impl NearIndex {
     /// Makes an index that knows nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads an index that [`Index::to_bytes`] wrote.
+    /// Reads an index that [`NearIndex::to_bytes`] wrote.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<(Self, Origin), BadIndex> {
         let (base, origin) = Base::from_bytes(bytes)?;
         Ok((Self { base, ..Self::default() }, origin))

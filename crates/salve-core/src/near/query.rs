@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::base::Term;
-use super::{Index, Match};
+use super::{Match, NearIndex};
 
 /// Postings read to find candidates; a question's rarer words come first.
 const READ: usize = 24_000;
@@ -13,22 +13,22 @@ const SHORT: usize = 256;
 const SHORTLIST: usize = 64;
 
 /// One word of the question.
-struct Asked<'a> {
+struct NearQuery<'a> {
     word: u32,
     weight: u32,
     packed: Option<Term<'a>>,
     fresh: &'a [u32],
 }
 
-impl Asked<'_> {
+impl NearQuery<'_> {
     fn holders(&self) -> usize {
         self.packed.map_or(0, |term| term.holders() as usize) + self.fresh.len()
     }
 }
 
 /// Returns up to `limit` failures that share words with the question, best first.
-pub(super) fn nearest(index: &Index, words: &[u32], limit: usize) -> Vec<Match> {
-    let mut asked: Vec<Asked> = words.iter().map(|&word| ask(index, word)).collect();
+pub(super) fn nearest(index: &NearIndex, words: &[u32], limit: usize) -> Vec<Match> {
+    let mut asked: Vec<NearQuery> = words.iter().map(|&word| ask(index, word)).collect();
     asked.retain(|asked| asked.weight > 0);
     asked.sort_by_key(|asked| (asked.holders(), asked.word));
     let total = asked.iter().map(|asked| asked.weight).sum();
@@ -48,10 +48,10 @@ pub(super) fn nearest(index: &Index, words: &[u32], limit: usize) -> Vec<Match> 
     found
 }
 
-fn ask(index: &Index, word: u32) -> Asked<'_> {
+fn ask(index: &NearIndex, word: u32) -> NearQuery<'_> {
     let packed = index.base.term(word);
     let weight = u32::from(index.weight(word));
-    Asked { word, weight, packed, fresh: index.fresh.list(word) }
+    NearQuery { word, weight, packed, fresh: index.fresh.list(word) }
 }
 
 /// Reads lists, the shortest first, and returns the weight of the words each failure has of those
@@ -59,9 +59,9 @@ fn ask(index: &Index, word: u32) -> Asked<'_> {
 ///
 /// A failure that has none of the words read so far can only have the rest. So reading ends when
 /// all the rest weigh less than what the best one has already, or when it becomes too much.
-fn gather(index: &Index, asked: &[Asked], total: u32) -> (Tally, usize) {
-    let size = asked.iter().map(Asked::holders).sum::<usize>();
-    let longest = asked.first().map_or(0, Asked::holders).max(READ);
+fn gather(index: &NearIndex, asked: &[NearQuery], total: u32) -> (Tally, usize) {
+    let size = asked.iter().map(NearQuery::holders).sum::<usize>();
+    let longest = asked.first().map_or(0, NearQuery::holders).max(READ);
     let mut tally = Tally::with_room(size.min(longest));
     let (mut left, mut rest) = (longest, total);
     for (nth, asked) in asked.iter().enumerate() {
@@ -82,7 +82,7 @@ fn gather(index: &Index, asked: &[Asked], total: u32) -> (Tally, usize) {
 }
 
 /// Returns the `size` failures that look most alike by the rare words alone.
-fn shortlist(index: &Index, shared: Tally, total: u32, size: usize) -> Vec<(u32, u32)> {
+fn shortlist(index: &NearIndex, shared: Tally, total: u32, size: usize) -> Vec<(u32, u32)> {
     let packed = index.base.docs();
     let least = if shared.count > size { shared.best / 4 } else { 0 };
     let mut found: Vec<(u32, u32, u32)> = shared
@@ -109,16 +109,22 @@ fn shortlist(index: &Index, shared: Tally, total: u32, size: usize) -> Vec<(u32,
 }
 
 /// Weighs failure `number` with all words of the question.
-fn weigh(index: &Index, number: u32, shared: u32, rest: &[Asked], total: u32) -> Option<Match> {
+fn weigh(
+    index: &NearIndex,
+    number: u32,
+    shared: u32,
+    rest: &[NearQuery],
+    total: u32,
+) -> Option<Match> {
     let (signature, weight, more) = match number.checked_sub(index.base.docs()) {
         None => {
-            let has = |asked: &&Asked| asked.packed.is_some_and(|term| term.has(number));
+            let has = |asked: &&NearQuery| asked.packed.is_some_and(|term| term.has(number));
             let more: u32 = rest.iter().filter(has).map(|asked| asked.weight).sum();
             (index.base.signature(number)?, index.base.weight(number), more)
         }
         Some(number) => {
             let words = index.fresh.words(number);
-            let has = |asked: &&Asked| words.binary_search(&asked.word).is_ok();
+            let has = |asked: &&NearQuery| words.binary_search(&asked.word).is_ok();
             let more = rest.iter().filter(has).map(|asked| asked.weight).sum();
             let weight = words.iter().map(|&word| u32::from(index.weight(word))).sum();
             (*index.fresh.signatures().get(number as usize)?, weight, more)

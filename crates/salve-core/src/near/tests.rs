@@ -10,8 +10,8 @@ const EXPRESS: &str = "Cannot find module 'express' required from server.js";
 const LODASH: &str = "Cannot find module 'lodash' required from server.js";
 const PORT: &str = "listen EADDRINUSE address already in use port 3000";
 
-fn three() -> Index {
-    let mut index = Index::new();
+fn three() -> NearIndex {
+    let mut index = NearIndex::new();
     for (number, text) in [(1, EXPRESS), (2, LODASH), (3, PORT)] {
         index.add(Signature(number), text);
     }
@@ -20,7 +20,7 @@ fn three() -> Index {
 
 /// Says which failure the index finds first.
 #[track_caller]
-fn check(index: &Index, text: &str, want: Option<u64>) {
+fn check(index: &NearIndex, text: &str, want: Option<u64>) {
     let found = index.nearest(text, 1).first().map(|near| near.signature.0);
     assert_eq!(found, want, "{text:?}");
 }
@@ -40,7 +40,7 @@ fn the_same_words_in_any_order_are_wholly_alike() {
 #[test]
 fn what_shares_no_word_is_not_near() {
     check(&three(), "segmentation fault", None);
-    check(&Index::new(), EXPRESS, None);
+    check(&NearIndex::new(), EXPRESS, None);
     check(&three(), "", None);
 }
 
@@ -68,7 +68,7 @@ fn bytes_come_back_as_the_same_index() {
     let mut index = three();
     let origin = Origin { store: 7, upto: 42 };
     let bytes = index.to_bytes(origin).to_vec();
-    let (read, found) = Index::from_bytes(bytes).unwrap();
+    let (read, found) = NearIndex::from_bytes(bytes).unwrap();
     assert_eq!((found, read.len()), (origin, 3));
     assert_eq!(read.nearest(PORT, 9), index.nearest(PORT, 9));
 }
@@ -76,7 +76,7 @@ fn bytes_come_back_as_the_same_index() {
 #[test]
 fn foreign_older_and_damaged_bytes_are_refused() {
     let bytes = three().to_bytes(Origin::default()).to_vec();
-    let read = |bytes: &[u8]| Index::from_bytes(bytes.to_vec()).map(|_| ()).unwrap_err();
+    let read = |bytes: &[u8]| NearIndex::from_bytes(bytes.to_vec()).map(|_| ()).unwrap_err();
     assert_eq!(read(b""), BadIndex::Foreign);
     assert_eq!(read(&[0; 100]), BadIndex::Foreign);
     assert_eq!(read(&bytes[..bytes.len() - 1]), BadIndex::Damaged);
@@ -96,7 +96,7 @@ fn exercise(bytes: Vec<u8>) {
     if let Ok((read, _)) = Base::from_bytes(bytes) {
         base = read;
     }
-    let mut index = Index { base, ..Index::default() };
+    let mut index = NearIndex { base, ..NearIndex::default() };
     index.nearest(EXPRESS, 5);
     index.add(Signature(77), EXPRESS);
     index.pack();
@@ -139,7 +139,7 @@ proptest! {
         packed: prop::sample::Index,
         gone: prop::sample::Index,
     ) {
-        let mut index = Index::new();
+        let mut index = NearIndex::new();
         let mut kept = BTreeMap::new();
         for (number, text) in (1..).zip(&known) {
             if packed.index(known.len()) + 1 == number as usize {
@@ -180,7 +180,7 @@ proptest! {
 
 #[test]
 fn long_lists_and_many_packs_lose_nothing() {
-    let mut index = Index::new();
+    let mut index = NearIndex::new();
     for number in 0..9_000_u64 {
         index.add(
             Signature(number),

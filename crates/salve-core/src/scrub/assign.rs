@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::header;
 use super::judge::{Setting, Tie, accepts};
-use super::line::{Find, Line, Until, rank};
+use super::line::{Find, ScrubLine, Until, rank};
 use super::name::{self, Meaning, NAME_MAX};
 use super::{phrase, value};
 
@@ -26,13 +26,13 @@ impl Name {
     }
 
     /// Returns the byte before the name and its dashes.
-    fn before(&self, line: &Line<'_>) -> u8 {
+    fn before(&self, line: &ScrubLine<'_>) -> u8 {
         line.before(self.place.start - self.dashes)
     }
 }
 
 /// Looks at the name around `hit` and at what is given to it.
-pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+pub(super) fn look(line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     if line.text[..hit.start].ends_with(b"emporary ") {
         phrase::issued(line, hit.end, finds);
     }
@@ -91,7 +91,7 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
 }
 
 /// Returns the second of two literals in brackets: `auth=('user', 'x')`.
-fn second_of_pair(line: &Line<'_>, at: usize) -> Option<Range<usize>> {
+fn second_of_pair(line: &ScrubLine<'_>, at: usize) -> Option<Range<usize>> {
     let at = at + usize::from(line.byte(at) == b'(');
     let first = quoted(line, at).filter(|_| line.before(at) == b'(')?;
     let comma = line.skip_blanks(first.end + 1);
@@ -99,13 +99,13 @@ fn second_of_pair(line: &Line<'_>, at: usize) -> Option<Range<usize>> {
 }
 
 /// Returns whether a name is the first thing that its line declares.
-fn is_declared(line: &Line<'_>, name: &Range<usize>) -> bool {
+fn is_declared(line: &ScrubLine<'_>, name: &Range<usize>) -> bool {
     const LONGEST: usize = 16;
     name.start <= LONGEST && declares(line.text[..name.start].trim_ascii())
 }
 
 /// Returns where the content of an element of this name begins that has attributes.
-fn element(line: &Line<'_>, name: &Range<usize>) -> Option<usize> {
+fn element(line: &ScrubLine<'_>, name: &Range<usize>) -> Option<usize> {
     const LONGEST: usize = 256;
     let before = &line.text[..name.start];
     let space =
@@ -124,7 +124,7 @@ fn declares(lead: &[u8]) -> bool {
 }
 
 /// Returns the name around `hit`, if it says secret and has not been looked at.
-fn name_around(line: &mut Line<'_>, hit: Range<usize>) -> Option<Name> {
+fn name_around(line: &mut ScrubLine<'_>, hit: Range<usize>) -> Option<Name> {
     let part = |b: &&u8| b.is_ascii_alphanumeric() || b"_-.".contains(b);
     let sign = line.text[hit.clone()].iter().rev().take_while(|b| !part(b)).count();
     let hit = hit.start..hit.end - sign;
@@ -170,7 +170,7 @@ fn name_around(line: &mut Line<'_>, hit: Range<usize>) -> Option<Name> {
 }
 
 /// Returns whether anything like a value follows the name at `place`; most words have none.
-fn has_value(line: &Line<'_>, place: &Range<usize>, flag: bool) -> bool {
+fn has_value(line: &ScrubLine<'_>, place: &Range<usize>, flag: bool) -> bool {
     let end = place.end;
     let rest = &line.text[end..];
     let closed = rest.iter().take(4).take_while(|b| b"\\\"'`?!*])".contains(b)).count();
@@ -190,7 +190,7 @@ fn has_value(line: &Line<'_>, place: &Range<usize>, flag: bool) -> bool {
 }
 
 /// Returns where the name and what closes it end: quotes, brackets, a question mark.
-fn after_name(line: &Line<'_>, name: &Name) -> usize {
+fn after_name(line: &ScrubLine<'_>, name: &Name) -> usize {
     let mut end = name.place.end;
     end += escapes(line, end);
     for closing in [&b"\"'`?!*"[..], b"])", b")"] {
@@ -200,7 +200,7 @@ fn after_name(line: &Line<'_>, name: &Name) -> usize {
 }
 
 /// Returns where the value begins and how it is tied to the name that ends at `end`.
-fn tied(line: &Line<'_>, name: &Name, end: usize) -> Option<(usize, Tie)> {
+fn tied(line: &ScrubLine<'_>, name: &Name, end: usize) -> Option<(usize, Tie)> {
     let sign = line.skip_blanks(end);
     let rest = &line.text[sign.min(line.text.len())..];
     let after = |len: usize| line.skip_blanks(sign + len);
@@ -241,7 +241,7 @@ fn is_quote(byte: u8) -> bool {
 }
 
 /// Returns how many backslashes at `at` escape a quote.
-fn escapes(line: &Line<'_>, at: usize) -> usize {
+fn escapes(line: &ScrubLine<'_>, at: usize) -> usize {
     const DEEPEST: usize = 7;
     let rest = &line.text[at.min(line.text.len())..];
     let count = rest.iter().take(DEEPEST).take_while(|&&b| b == b'\\').count();
@@ -255,7 +255,7 @@ fn is_setting(name: &[u8]) -> bool {
 }
 
 /// Returns the literal after `"name",`, be it an argument or a `"value":` of its own.
-fn beside(line: &Line<'_>, at: usize) -> Option<(usize, Tie)> {
+fn beside(line: &ScrubLine<'_>, at: usize) -> Option<(usize, Tie)> {
     attribute(line, at + escapes(line, at)).or_else(|| {
         let literal = is_quote(line.byte(at + escapes(line, at)));
         literal.then_some((at, Tie::Beside))
@@ -263,7 +263,7 @@ fn beside(line: &Line<'_>, at: usize) -> Option<(usize, Tie)> {
 }
 
 /// Returns where the value of a `value=` or `"value":` at `at` begins.
-fn attribute(line: &Line<'_>, at: usize) -> Option<(usize, Tie)> {
+fn attribute(line: &ScrubLine<'_>, at: usize) -> Option<(usize, Tie)> {
     let at = at + usize::from(is_quote(line.byte(at)));
     let rest = &line.text[at.min(line.text.len())..];
     let word = [&b"value"[..], b"Value", b"content"].into_iter().find(|w| rest.starts_with(w))?;
@@ -276,7 +276,7 @@ fn attribute(line: &Line<'_>, at: usize) -> Option<(usize, Tie)> {
 }
 
 /// Returns where the value begins after a name and a blank: `password is x`, netrc's `password x`.
-fn prose(line: &Line<'_>, name: &Name, at: usize) -> Option<usize> {
+fn prose(line: &ScrubLine<'_>, name: &Name, at: usize) -> Option<usize> {
     let rest = &line.text[at..];
     for link in [&b"is "[..], b"was ", b"to ", b"of ", b"from "] {
         if rest.starts_with(link) {
@@ -292,7 +292,12 @@ fn prose(line: &Line<'_>, name: &Name, at: usize) -> Option<usize> {
 }
 
 /// Returns the value's place, without quotes, and whether it had any.
-fn value_at(line: &mut Line<'_>, at: usize, setting: Setting, name: &Name) -> (Range<usize>, bool) {
+fn value_at(
+    line: &mut ScrubLine<'_>,
+    at: usize,
+    setting: Setting,
+    name: &Name,
+) -> (Range<usize>, bool) {
     if let Some(place) = quoted(line, at) {
         let inner = header::after_scheme(line, place.clone(), name.meaning);
         return (inner, true);
@@ -325,7 +330,7 @@ fn value_at(line: &mut Line<'_>, at: usize, setting: Setting, name: &Name) -> (R
 }
 
 /// Returns what is between the quotes that open at `at`, if they close.
-pub(super) fn quoted(line: &Line<'_>, at: usize) -> Option<Range<usize>> {
+pub(super) fn quoted(line: &ScrubLine<'_>, at: usize) -> Option<Range<usize>> {
     let prefixed = matches!(line.byte(at), b'b' | b'r' | b'f' | b'u' | b'L' | b'@' | b'$')
         && matches!(line.byte(at + 1), b'"' | b'\'');
     let at = at + usize::from(prefixed);
@@ -353,7 +358,7 @@ pub(super) fn quoted(line: &Line<'_>, at: usize) -> Option<Range<usize>> {
 
 /// Adds the value at `place` if it fits what its name says; returns whether it did.
 fn judge(
-    line: &mut Line<'_>,
+    line: &mut ScrubLine<'_>,
     place: Range<usize>,
     meaning: Meaning,
     setting: Setting,

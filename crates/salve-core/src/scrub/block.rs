@@ -60,7 +60,7 @@ impl Blocks {
 
 /// What a header turned out to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Block {
+enum SecretBlock {
     /// No key; the line that begins there is none of one.
     Bare(usize),
     /// A private key, whole or as much of it as there is.
@@ -78,15 +78,15 @@ pub(super) fn find(text: &[u8], more: More) -> Blocks {
         let line = lines.around(at);
         let Some(head) = head(&text[at..line.end.max(at)]).filter(|_| at >= next) else { continue };
         next = match read(text, at, head, more) {
-            Block::Key(place) => {
+            SecretBlock::Key(place) => {
                 blocks.keys.push(place.clone());
                 place.end
             }
-            Block::Bare(to) => {
+            SecretBlock::Bare(to) => {
                 blocks.bare = true;
                 to
             }
-            Block::Open => {
+            SecretBlock::Open => {
                 let base = blocks.cut(line.start);
                 blocks.keys.retain(|key| key.end <= base);
                 blocks.open = Some(base);
@@ -107,8 +107,8 @@ fn heads(text: &[u8]) -> Vec<usize> {
 }
 
 /// Reads the block whose header of `head` bytes stands at `at` in `text`.
-fn read(text: &[u8], at: usize, head: usize, more: More) -> Block {
-    let mut key = Key::after(text, at);
+fn read(text: &[u8], at: usize, head: usize, more: More) -> SecretBlock {
+    let mut key = BlockKey::after(text, at);
     let (mut window, mut all) = window(text, at, more);
     // Where the window begins, what has been read of it, and how much of that is the key's.
     let (mut base, mut end, mut stop) = (at, head, head);
@@ -124,7 +124,7 @@ fn read(text: &[u8], at: usize, head: usize, more: More) -> Block {
             break;
         }
         if line_len.is_none() && !all {
-            return Block::Open;
+            return SecretBlock::Open;
         }
         let inner = dashes.and_then(|at| Some((at, self::head(&line[at..])?)));
         if let Some((at, head)) = inner
@@ -133,7 +133,7 @@ fn read(text: &[u8], at: usize, head: usize, more: More) -> Block {
         {
             // Whatever begins here begins there too.
             (base, first) = (base + end + at, true);
-            key = Key::after(text, base);
+            key = BlockKey::after(text, base);
             (window, all) = self::window(text, base, more);
             (end, stop) = (head, head);
             continue;
@@ -141,15 +141,15 @@ fn read(text: &[u8], at: usize, head: usize, more: More) -> Block {
         let part = if first { inline(line) } else { key.part(line) };
         match part.filter(|_| dashes.is_none() || first) {
             None => break,
-            Some(Part::Code { len, weight }) => {
+            Some(BlockPart::Code { len, weight }) => {
                 key.body += weight;
                 stop = end + len;
                 if len < line.len() {
                     break;
                 }
             }
-            Some(Part::Filler) if key.fillers == FILLERS_MAX => break,
-            Some(Part::Filler) => key.fillers += 1,
+            Some(BlockPart::Filler) if key.fillers == FILLERS_MAX => break,
+            Some(BlockPart::Filler) => key.fillers += 1,
         }
         first = false;
         match line_len {
@@ -158,10 +158,10 @@ fn read(text: &[u8], at: usize, head: usize, more: More) -> Block {
         }
     }
     if key.body < KEY_MIN {
-        return Block::Bare(base + end);
+        return SecretBlock::Bare(base + end);
     }
     let tail = window[..stop].iter().rev().take_while(|b| b.is_ascii_whitespace()).count();
-    Block::Key(at..base + stop - tail)
+    SecretBlock::Key(at..base + stop - tail)
 }
 
 /// Returns what is looked at of a block at `at`, and whether that is all there will be.
@@ -211,7 +211,7 @@ fn closing(line: &[u8], at: usize) -> Option<Range<usize>> {
 
 /// What a line is to the block it stands in.
 #[derive(Debug)]
-enum Part {
+enum BlockPart {
     /// Its first `len` bytes are a part of the key.
     Code { len: usize, weight: usize },
     /// It holds nothing of the key, which may go on after it.
@@ -219,13 +219,13 @@ enum Part {
 }
 
 /// Returns what the rest of the header's line is: `\n` and base64 written out, or nothing.
-fn inline(line: &[u8]) -> Option<Part> {
+fn inline(line: &[u8]) -> Option<BlockPart> {
     let len = line.iter().take_while(|b| is_inline(**b)).count();
     let weight = weight(&line[..len]);
     match weight {
-        40.. => Some(Part::Code { len, weight }),
-        1.. if inline_fits(line) => Some(Part::Code { len, weight }),
-        0 if inline_fits(line) => Some(Part::Filler),
+        40.. => Some(BlockPart::Code { len, weight }),
+        1.. if inline_fits(line) => Some(BlockPart::Code { len, weight }),
+        0 if inline_fits(line) => Some(BlockPart::Filler),
         _ => None,
     }
 }
@@ -250,7 +250,7 @@ fn trimmed(line: &[u8]) -> &[u8] {
 
 /// What has been read of a key.
 #[derive(Debug, Default)]
-struct Key<'t> {
+struct BlockKey<'t> {
     /// What stands before the header on its line.
     lead: &'t [u8],
     /// How much base64 there was.
@@ -262,7 +262,7 @@ struct Key<'t> {
     fillers: usize,
 }
 
-impl<'t> Key<'t> {
+impl<'t> BlockKey<'t> {
     /// Begins to read the key whose header stands at `at`.
     fn after(text: &'t [u8], at: usize) -> Self {
         let before = &text[at.saturating_sub(PREFIX_MAX)..at];
@@ -272,7 +272,7 @@ impl<'t> Key<'t> {
     }
 
     /// Returns what a line after the header's is.
-    fn part(&mut self, line: &[u8]) -> Option<Part> {
+    fn part(&mut self, line: &[u8]) -> Option<BlockPart> {
         if let Some(at) = memchr::memchr(HIDDEN, line) {
             return self.marked(line, at);
         }
@@ -286,15 +286,15 @@ impl<'t> Key<'t> {
         if !word.is_empty() && word.iter().all(|&b| is_base64(b)) && (long || goes_on) {
             self.prefix = prefix;
             self.short = !long;
-            return Some(Part::Code { len: line.len(), weight: weight(word) });
+            return Some(BlockPart::Code { len: line.len(), weight: weight(word) });
         }
         let header =
             self.body == 0 && inner.iter().take(20).any(|&b| b == b':') && inner.len() < 120;
-        (inner.is_empty() || inner == self.lead || header).then_some(Part::Filler)
+        (inner.is_empty() || inner == self.lead || header).then_some(BlockPart::Filler)
     }
 
     /// Returns what a line is whose first mark stands at `at`.
-    fn marked(&mut self, line: &[u8], at: usize) -> Option<Part> {
+    fn marked(&mut self, line: &[u8], at: usize) -> Option<BlockPart> {
         if !fits_around(line) {
             return None;
         }
@@ -307,7 +307,11 @@ impl<'t> Key<'t> {
         if self.fillers > FILLERS_MAX {
             return None;
         }
-        Some(if code || weight > 0 { Part::Code { len: line.len(), weight } } else { Part::Filler })
+        Some(if code || weight > 0 {
+            BlockPart::Code { len: line.len(), weight }
+        } else {
+            BlockPart::Filler
+        })
     }
 }
 

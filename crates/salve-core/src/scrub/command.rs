@@ -5,13 +5,13 @@ use std::ops::Range;
 use serde::Deserialize;
 
 use super::assign;
-use super::line::{Find, Line, rank};
+use super::line::{Find, ScrubLine, rank};
 use super::value::{self, Makeup};
 
 /// One row of the table: programs and the argument that carries a password.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Command {
+pub(super) struct ScrubCommand {
     pub(super) program: Vec<String>,
     flag: Vec<String>,
     form: Form,
@@ -43,9 +43,9 @@ enum Form {
 
 /// Looks at the arguments after the program at `hit`.
 pub(super) fn look(
-    line: &mut Line<'_>,
+    line: &mut ScrubLine<'_>,
     hit: Range<usize>,
-    command: &Command,
+    command: &ScrubCommand,
     finds: &mut Vec<Find<'_>>,
 ) {
     let blank = line.text[hit.end - 1] == b' ' || line.byte(hit.end).is_ascii_whitespace();
@@ -99,8 +99,8 @@ pub(super) fn look(
 
 /// Returns the password of a program that takes it without any flag.
 fn without_flag(
-    command: &Command,
-    line: &Line<'_>,
+    command: &ScrubCommand,
+    line: &ScrubLine<'_>,
     program: usize,
     args: &[Range<usize>],
 ) -> Option<Range<usize>> {
@@ -125,7 +125,7 @@ fn without_flag(
 }
 
 /// Returns the password in `user/X@server`.
-fn login(line: &Line<'_>, place: &Range<usize>) -> Option<Range<usize>> {
+fn login(line: &ScrubLine<'_>, place: &Range<usize>) -> Option<Range<usize>> {
     let text = &line.text[place.clone()];
     let slash = memchr::memchr(b'/', text).filter(|&at| at > 0)?;
     let user = text[..slash].iter().all(|b| b.is_ascii_alphanumeric() || b"_$#".contains(b));
@@ -134,7 +134,7 @@ fn login(line: &Line<'_>, place: &Range<usize>) -> Option<Range<usize>> {
 }
 
 /// Returns the arguments from `at` to the end of the simple command.
-fn arguments(line: &Line<'_>, at: usize) -> Vec<Range<usize>> {
+fn arguments(line: &ScrubLine<'_>, at: usize) -> Vec<Range<usize>> {
     const MOST: usize = 64;
     let mut args = Vec::new();
     let mut at = line.skip_blanks(at);
@@ -163,7 +163,7 @@ fn arguments(line: &Line<'_>, at: usize) -> Vec<Range<usize>> {
     args
 }
 
-fn add(line: &Line<'_>, place: Range<usize>, finds: &mut Vec<Find<'_>>) {
+fn add(line: &ScrubLine<'_>, place: Range<usize>, finds: &mut Vec<Find<'_>>) {
     let text = line.fresh(place.clone());
     let other = text.is_empty() || text[0] == b'-' || value::is_placeholder(text);
     if !other && text.len() >= 3 {
@@ -171,7 +171,7 @@ fn add(line: &Line<'_>, place: Range<usize>, finds: &mut Vec<Find<'_>>) {
     }
 }
 
-fn add_pair(line: &Line<'_>, place: Range<usize>, finds: &mut Vec<Find<'_>>) {
+fn add_pair(line: &ScrubLine<'_>, place: Range<usize>, finds: &mut Vec<Find<'_>>) {
     let text = &line.text[place.clone()];
     if let Some(colon) = text.iter().position(|b| b":%,".contains(b)) {
         // `user:` asks for the password, `-u https://…` is something else.

@@ -5,13 +5,17 @@ use std::ops::Range;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-use super::line::{Find, Line, Until, rank};
+use super::line::{Find, ScrubLine, Until, rank};
 use super::name::Meaning;
 use super::value::{self, Makeup};
 use super::words::listed;
 
 /// Returns the part of `place` after an authorization scheme, if the name calls for one.
-pub(super) fn after_scheme(line: &Line<'_>, place: Range<usize>, meaning: Meaning) -> Range<usize> {
+pub(super) fn after_scheme(
+    line: &ScrubLine<'_>,
+    place: Range<usize>,
+    meaning: Meaning,
+) -> Range<usize> {
     if !matches!(meaning, Meaning::Auth | Meaning::Token | Meaning::Pgp) {
         return place;
     }
@@ -30,7 +34,7 @@ pub(super) fn after_scheme(line: &Line<'_>, place: Range<usize>, meaning: Meanin
 }
 
 /// Looks at what follows a bare `Bearer` or `Basic`.
-pub(super) fn look_scheme(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+pub(super) fn look_scheme(line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     if !line.begins(hit.start) {
         return;
     }
@@ -52,7 +56,7 @@ pub(super) fn look_scheme(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Ve
 }
 
 /// Looks at what follows `Digest`: the response proves the password.
-pub(super) fn look_digest(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+pub(super) fn look_digest(line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     let start = hit.end;
     let end = line.value_end(start, Until::Separator);
     let text = &line.text[start..end];
@@ -92,7 +96,7 @@ const ATTRIBUTES: &[&str] = &[
 ];
 
 /// Looks at the cookies that begin at `at`.
-pub(super) fn cookies(line: &mut Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
+pub(super) fn cookies(line: &mut ScrubLine<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
     let mut at = at
         + line.text[at.min(line.text.len())..]
             .iter()
@@ -124,7 +128,7 @@ pub(super) fn cookies(line: &mut Line<'_>, at: usize, finds: &mut Vec<Find<'_>>)
     }
 }
 
-fn cookie_end(line: &Line<'_>, start: usize) -> usize {
+fn cookie_end(line: &ScrubLine<'_>, start: usize) -> usize {
     let stop = |b: &u8| b" ;\"'`\\\t".contains(b);
     start + line.text[start..].iter().position(stop).unwrap_or(line.text.len() - start)
 }

@@ -15,11 +15,11 @@ const SHORTEST: usize = 8;
 
 /// Finds values that are known to be secret.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownSecrets {
     search: Option<AhoCorasick>,
 }
 
-impl Known {
+impl KnownSecrets {
     /// Takes those of `variables` whose names say secret and whose values can be told from words.
     pub(super) fn new<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut forms = Vec::new();
@@ -139,7 +139,7 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, secret: &str, text: &str, want: bool) {
-        let known = Known::new([(name, secret)]);
+        let known = KnownSecrets::new([(name, secret)]);
         assert_eq!(known.find(text.as_bytes()).next().is_some(), want, "{name}={secret} in {text}");
     }
 

@@ -32,7 +32,7 @@ pub(super) mod rank {
 
 /// A line of the text, without its end, and what has been found in it.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct ScrubLine<'a> {
     pub(super) text: &'a [u8],
     /// Where the line begins in the block.
     pub(super) base: usize,
@@ -59,7 +59,7 @@ pub(super) enum Until {
     Url,
 }
 
-impl<'a> Line<'a> {
+impl<'a> ScrubLine<'a> {
     pub(super) fn new(text: &'a [u8], base: usize) -> Self {
         Self {
             text,

@@ -47,11 +47,11 @@ pub use scrubbed::Scrubbed;
 pub use stream::ScrubStream;
 
 use block::Blocks;
-use known::Known;
+use known::KnownSecrets;
 use line::{Find, rank};
 use lines::Lines;
-use pattern::Patterns;
-use scan::{Found, More};
+use pattern::ScrubPatterns;
+use scan::{FoundSecret, More};
 
 /// How often a line is looked at again; each time at least one more marker is written.
 const MAX_PASSES: usize = 16;
@@ -60,14 +60,14 @@ const MAX_PASSES: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Scrubber {
     key: Key,
-    known: Known,
-    patterns: Patterns,
+    known: KnownSecrets,
+    patterns: ScrubPatterns,
 }
 
 impl Scrubber {
     /// Makes a scrubber that knows the built-in kinds and marks them under `key`.
     pub fn new(key: Key) -> Self {
-        Self { key, known: Known::default(), patterns: Patterns::default() }
+        Self { key, known: KnownSecrets::default(), patterns: ScrubPatterns::default() }
     }
 
     /// Adds the values of those environment variables whose names say secret.
@@ -79,7 +79,7 @@ impl Scrubber {
         mut self,
         variables: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Self {
-        self.known = Known::new(variables);
+        self.known = KnownSecrets::new(variables);
         self
     }
 
@@ -91,7 +91,7 @@ impl Scrubber {
         mut self,
         patterns: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, BadPattern> {
-        self.patterns = Patterns::new(patterns)?;
+        self.patterns = ScrubPatterns::new(patterns)?;
         Ok(self)
     }
 
@@ -181,7 +181,7 @@ impl Scrubber {
 
     /// Finds all secrets in `text`, in order and apart from each other and from markers.
     fn find(&self, text: &[u8], keys: &[Range<usize>]) -> Vec<Find<'_>> {
-        let Found { mut finds, marks } = scan::scan(text);
+        let FoundSecret { mut finds, marks } = scan::scan(text);
         finds.extend(keys.iter().cloned().map(Find::key));
         pair::find(text, &mut finds);
         for place in self.known.find(text) {

@@ -25,11 +25,11 @@ pub enum BadPattern {
 
 /// The user's own patterns, compiled.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Patterns {
+pub(super) struct ScrubPatterns {
     list: Vec<(String, Regex)>,
 }
 
-impl Patterns {
+impl ScrubPatterns {
     pub(super) fn new<'a>(
         patterns: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, BadPattern> {

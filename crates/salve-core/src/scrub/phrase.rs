@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use super::assign;
-use super::line::{Find, Line, rank};
+use super::line::{Find, ScrubLine, rank};
 use super::value::{self, Makeup};
 
 /// Looks at what follows the phrase at `hit`.
-pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+pub(super) fn look(line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     if line.text[hit.clone()].ends_with(b" ") {
         literal(line, hit.end, finds);
     } else {
@@ -16,7 +16,7 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
 }
 
 /// Looks at the literal at `at`: `IDENTIFIED BY 'x'`, `ConvertTo-SecureString "x"`.
-fn literal(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
+fn literal(line: &ScrubLine<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
     let mut at = line.skip_blanks(at);
     if line.text[at..].starts_with(b"-String ") {
         at = line.skip_blanks(at + 8);
@@ -32,7 +32,7 @@ fn literal(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
 }
 
 /// Looks for a password that was made for someone: `A temporary password … for root@host: x`.
-pub(super) fn issued(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
+pub(super) fn issued(line: &ScrubLine<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
     const LONGEST: usize = 160;
     let rest = &line.text[at..line.text.len().min(at + LONGEST)];
     let Some(colon) = memchr::memmem::find(rest, b": ") else { return };
@@ -45,7 +45,7 @@ pub(super) fn issued(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
 }
 
 /// Looks at the twelve words or more of a wallet's seed after `at`.
-fn words(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
+fn words(line: &ScrubLine<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
     let lead = line.text[at..].iter().take(8).take_while(|b| b" :=\"'\\".contains(b)).count();
     if lead == 0 {
         return;
@@ -66,7 +66,7 @@ fn words(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
 }
 
 /// Looks for the secret that is listed beside an AWS access key: 40 characters of base64.
-pub(super) fn aws_secret_after(line: &Line<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
+pub(super) fn aws_secret_after(line: &ScrubLine<'_>, at: usize, finds: &mut Vec<Find<'_>>) {
     let end = line.text.len().min(at + 256);
     let mut start = at;
     for word in line.text[at..end].split(|b| !(b.is_ascii_alphanumeric() || b"+/".contains(b))) {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::line::{Find, Line, rank};
+use super::line::{Find, ScrubLine, rank};
 use super::lines::Lines;
 use super::table;
 use super::trigger::Triggers;
@@ -20,7 +20,7 @@ pub(super) enum More {
 
 /// What the lines of a text hold.
 #[derive(Debug)]
-pub(super) struct Found<'k> {
+pub(super) struct FoundSecret<'k> {
     /// The secrets in no order, overlaps and all.
     pub(super) finds: Vec<Find<'k>>,
     /// The markers of an earlier scrubbing, which stay.
@@ -113,14 +113,14 @@ fn triggers() -> &'static Triggers<Act> {
 }
 
 /// Finds the secrets in the lines of `text`.
-pub(super) fn scan(text: &[u8]) -> Found<'static> {
-    let mut found = Found { finds: Vec::new(), marks: Vec::new() };
+pub(super) fn scan(text: &[u8]) -> FoundSecret<'static> {
+    let mut found = FoundSecret { finds: Vec::new(), marks: Vec::new() };
     let mut lines = Lines::new(text);
-    let mut line = Line::new(&[], 0);
+    let mut line = ScrubLine::new(&[], 0);
     triggers().each(text, |hit, act| {
         let place = lines.around(hit.start);
         if place.start != line.base || place.len() != line.text.len() {
-            line = Line::new(&text[place.clone()], place.start);
+            line = ScrubLine::new(&text[place.clone()], place.start);
         }
         // A word that the cut of an over-long line goes through.
         let cut = hit.end > place.end;
@@ -142,7 +142,7 @@ pub(super) fn scan(text: &[u8]) -> Found<'static> {
 }
 
 /// Lets the right judge look at the `hit` in `line`.
-fn look(act: Act, line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+fn look(act: Act, line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     match act {
         Act::Token(i) => {
             let token = &table::tokens()[i];

@@ -9,9 +9,9 @@ use std::ops::Range;
 
 /// A set of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Class([u64; 4]);
+pub(super) struct CharClass([u64; 4]);
 
-impl Class {
+impl CharClass {
     const EMPTY: Self = Self([0; 4]);
 
     fn add(&mut self, byte: u8) {
@@ -39,14 +39,14 @@ impl Class {
 /// One class and how often it may stand.
 #[derive(Clone, Debug)]
 struct Piece {
-    class: Class,
+    class: CharClass,
     min: usize,
     max: usize,
 }
 
 /// A compiled shape.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
+pub(super) struct SecretShape {
     pieces: Vec<Piece>,
     /// Which pieces are the secret itself; the others are context that stays.
     secret: Range<usize>,
@@ -64,7 +64,7 @@ pub(super) struct BadShape {
     at: usize,
 }
 
-impl Shape {
+impl SecretShape {
     /// Compiles `shape`; parentheses, at most one pair, hold the part that is the secret.
     pub(super) fn new(shape: &str) -> Result<Self, BadShape> {
         let mut reader = ShapeReader { text: shape.as_bytes(), at: 0 };
@@ -92,7 +92,7 @@ impl Shape {
     }
 
     /// Returns what the shape begins with, if it must.
-    pub(super) fn first(&self) -> Option<Class> {
+    pub(super) fn first(&self) -> Option<CharClass> {
         self.pieces.first().filter(|piece| piece.min > 0).map(|piece| piece.class)
     }
 
@@ -169,10 +169,10 @@ impl ShapeReader<'_> {
         (min <= max && max > 0).then_some(Piece { class, min, max })
     }
 
-    fn class(&mut self) -> Option<Class> {
+    fn class(&mut self) -> Option<CharClass> {
         let inverted = self.peek() == Some(b'^');
         self.at += usize::from(inverted);
-        let mut class = Class::EMPTY;
+        let mut class = CharClass::EMPTY;
         loop {
             match self.next()? {
                 b']' => break,
@@ -225,14 +225,14 @@ impl ShapeReader<'_> {
     }
 }
 
-fn single(byte: u8) -> Class {
-    let mut class = Class::EMPTY;
+fn single(byte: u8) -> CharClass {
+    let mut class = CharClass::EMPTY;
     class.add(byte);
     class
 }
 
-fn escape(byte: u8) -> Class {
-    let mut class = Class::EMPTY;
+fn escape(byte: u8) -> CharClass {
+    let mut class = CharClass::EMPTY;
     match byte {
         b'd' => class.add_range(b'0', b'9'),
         b'w' => {
@@ -253,7 +253,7 @@ mod tests {
 
     #[track_caller]
     fn check(shape: &str, text: &str, want: Option<&str>) {
-        let got = Shape::new(shape).unwrap().find(text.as_bytes(), 0);
+        let got = SecretShape::new(shape).unwrap().find(text.as_bytes(), 0);
         assert_eq!(got.map(|r| &text[r]), want, "{shape} on {text}");
     }
 
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_bad_shape_says_where() {
         for (shape, at) in [("a{", 2), ("[a", 2), ("a)", 1), ("(a", 2), ("*", 1), ("a{3,2}", 6)] {
-            assert_eq!(Shape::new(shape).unwrap_err().at, at, "{shape}");
+            assert_eq!(SecretShape::new(shape).unwrap_err().at, at, "{shape}");
         }
     }
 }

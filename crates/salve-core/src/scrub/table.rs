@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::command::Command;
-use super::line::Line;
-use super::shape::{Class, Shape};
+use super::command::ScrubCommand;
+use super::line::ScrubLine;
+use super::shape::{CharClass, SecretShape};
 use super::value::Body;
-use super::words::Words;
+use super::words::ScrubWords;
 
 /// The table as shipped; a test checks every row of it.
 const TEXT: &str = include_str!("../../data/scrub.toml");
@@ -40,21 +40,21 @@ pub(super) struct Row {
 /// The whole file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Table {
+pub(super) struct ScrubTable {
     pub(super) token: Vec<Row>,
-    pub(super) command: Vec<Command>,
-    pub(super) words: Words,
+    pub(super) command: Vec<ScrubCommand>,
+    pub(super) words: ScrubWords,
 }
 
 /// Reads a table.
-pub(super) fn parse(text: &str) -> Result<Table, toml::de::Error> {
+pub(super) fn parse(text: &str) -> Result<ScrubTable, toml::de::Error> {
     toml::from_str(text)
 }
 
 /// Returns the table as shipped.
-pub(super) fn table() -> &'static Table {
+pub(super) fn table() -> &'static ScrubTable {
     // The file is part of the program; the tests fail when it cannot be read.
-    static TABLE: LazyLock<Table> = LazyLock::new(|| parse(TEXT).unwrap_or_default());
+    static TABLE: LazyLock<ScrubTable> = LazyLock::new(|| parse(TEXT).unwrap_or_default());
     &TABLE
 }
 
@@ -63,8 +63,8 @@ pub(super) fn table() -> &'static Table {
 pub(super) struct Token {
     pub(super) kind: &'static str,
     pub(super) prefix: &'static str,
-    lead: Option<Shape>,
-    rest: Shape,
+    lead: Option<SecretShape>,
+    rest: SecretShape,
     body: Body,
 }
 
@@ -72,8 +72,8 @@ pub(super) struct Token {
 pub(super) fn tokens() -> &'static [Token] {
     static TOKENS: LazyLock<Vec<Token>> = LazyLock::new(|| {
         let compile = |row: &'static Row| {
-            let rest = Shape::new(&row.rest).ok();
-            let lead = row.lead.as_deref().map(|lead| Shape::new(lead).ok());
+            let rest = SecretShape::new(&row.rest).ok();
+            let lead = row.lead.as_deref().map(|lead| SecretShape::new(lead).ok());
             row.prefix.iter().filter_map(move |prefix| {
                 let lead = match &lead {
                     None => None,
@@ -89,12 +89,12 @@ pub(super) fn tokens() -> &'static [Token] {
 
 impl Token {
     /// Returns what may follow the prefix.
-    pub(super) fn next(&self) -> Option<Class> {
+    pub(super) fn next(&self) -> Option<CharClass> {
         self.rest.first()
     }
 
     /// Returns the secret's place if the prefix found at `hit` begins one.
-    pub(super) fn find(&self, line: &Line<'_>, hit: Range<usize>) -> Option<Range<usize>> {
+    pub(super) fn find(&self, line: &ScrubLine<'_>, hit: Range<usize>) -> Option<Range<usize>> {
         if line.text[hit.clone()] != *self.prefix.as_bytes() {
             return None;
         }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::shape::Class;
+use super::shape::CharClass;
 
 /// How many bytes of a word are hashed.
 const HEAD: usize = 3;
@@ -54,7 +54,7 @@ fn hash(head: [u8; HEAD]) -> usize {
 
 impl<T: Copy> Triggers<T> {
     /// Takes words of two bytes or more, and what may follow those of two.
-    pub(super) fn new(words: impl IntoIterator<Item = (String, Option<Class>, T)>) -> Self {
+    pub(super) fn new(words: impl IntoIterator<Item = (String, Option<CharClass>, T)>) -> Self {
         let mut bits = Box::new([0; HASHES / 64]);
         let mut all: Vec<(usize, TriggerWord<T>)> = Vec::new();
         for (word, next, act) in words {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::line::{Find, Line, Until, rank};
+use super::line::{Find, ScrubLine, Until, rank};
 use super::mark;
 use super::value::{self, Makeup};
 
@@ -10,7 +10,7 @@ use super::value::{self, Makeup};
 const USERINFO_MAX: usize = 1024;
 
 /// Looks at the URL around the `://` at `hit`.
-pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+pub(super) fn look(line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     let start = hit.end;
     let run = run_end(line, start);
     let strict = scheme(&line.text[..hit.start]).starts_with(b"http");
@@ -50,7 +50,7 @@ pub(super) fn look(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<
 }
 
 /// Returns where the URL that goes on at `start` ends, or where looking at it does.
-fn run_end(line: &mut Line<'_>, start: usize) -> usize {
+fn run_end(line: &mut ScrubLine<'_>, start: usize) -> usize {
     line.value_end(start, Until::Url).min(start + USERINFO_MAX)
 }
 
@@ -126,7 +126,7 @@ fn kind_of(scheme: &[u8]) -> &'static str {
 }
 
 /// Looks at a Go data source name, `user:password@tcp(host)/db`, around the `@tcp(` at `hit`.
-pub(super) fn look_dsn(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+pub(super) fn look_dsn(line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     let stop = |b: &u8| b.is_ascii_whitespace() || b"\"'`<>=".contains(b);
     let head = &line.text[hit.start.saturating_sub(USERINFO_MAX)..hit.start];
     let start = hit.start - head.iter().rev().position(stop).unwrap_or(head.len());
@@ -140,7 +140,7 @@ pub(super) fn look_dsn(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<F
 }
 
 /// Looks at an Oracle address, `jdbc:oracle:thin:user/password@host`, after the `hit`.
-pub(super) fn look_oracle(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+pub(super) fn look_oracle(line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     let end = run_end(line, hit.end);
     let run = &line.text[hit.end..end];
     let (Some(slash), Some(at)) = (memchr::memchr(b'/', run), memchr::memrchr(b'@', run)) else {
@@ -153,7 +153,7 @@ pub(super) fn look_oracle(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Ve
 }
 
 /// Looks at a line of `.pgpass`, `host:5432:db:user:password`, around the port at `hit`.
-pub(super) fn look_pgpass(line: &mut Line<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+pub(super) fn look_pgpass(line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     let rest = &line.text[hit.end..];
     let mut fields = rest.splitn(3, |&b| b == b':');
     let (Some(db), Some(user), Some(password)) = (fields.next(), fields.next(), fields.next())

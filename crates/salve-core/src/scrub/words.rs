@@ -10,31 +10,31 @@ use super::table::table;
 /// All lists of words.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Words {
+pub(super) struct ScrubWords {
     /// Words of placeholders.
-    pub(super) filler: List,
+    pub(super) filler: ScrubWordList,
     /// Words that make a placeholder of whatever they stand in.
-    pub(super) telling: List,
+    pub(super) telling: ScrubWordList,
     /// Words that follow a secret's name without being one.
-    pub(super) stop: List,
+    pub(super) stop: ScrubWordList,
     /// Words of sentences.
-    pub(super) prose: List,
+    pub(super) prose: ScrubWordList,
     /// Words after the one that tells, which change nothing.
-    pub(super) tail: List,
+    pub(super) tail: ScrubWordList,
     /// Words before `key` that make it a secret one.
-    pub(super) key_of: List,
+    pub(super) key_of: ScrubWordList,
     /// Words that speak about a password or token.
-    pub(super) about: List,
+    pub(super) about: ScrubWordList,
     /// Names of passwords.
-    pub(super) pass: List,
+    pub(super) pass: ScrubWordList,
     /// Names of credentials.
-    pub(super) credentials: List,
+    pub(super) credentials: ScrubWordList,
     /// Authorization schemes.
-    pub(super) schemes: List,
+    pub(super) schemes: ScrubWordList,
 }
 
 /// Returns the words as shipped.
-pub(super) fn listed() -> &'static Words {
+pub(super) fn listed() -> &'static ScrubWords {
     &table().words
 }
 
@@ -43,7 +43,7 @@ const WORD_MAX: usize = 24;
 
 /// A list of lower-case words.
 #[derive(Debug, Default)]
-pub(super) struct List(HashSet<Vec<u8>, BuildHasherDefault<Fnv>>);
+pub(super) struct ScrubWordList(HashSet<Vec<u8>, BuildHasherDefault<Fnv>>);
 
 /// A hash that is quick for short words; nobody chooses them to collide.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Hasher for Fnv {
     }
 }
 
-impl List {
+impl ScrubWordList {
     /// Returns whether `word` is in the list, whatever its case.
     pub(super) fn has(&self, word: &[u8]) -> bool {
         let mut lower = [0; WORD_MAX];
@@ -78,7 +78,7 @@ impl List {
     }
 }
 
-impl<'de> Deserialize<'de> for List {
+impl<'de> Deserialize<'de> for ScrubWordList {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         Ok(Self(text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect()))

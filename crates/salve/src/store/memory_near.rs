@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use salve_core::id::Signature;
 use salve_core::memory::Knowledge;
-use salve_core::near::{Index, Match, Origin};
+use salve_core::near::{Match, NearIndex, Origin};
 
 use super::memory::{Memory, Scope, from_stored, load};
 use super::{Store, StoreError};
@@ -22,7 +22,7 @@ const BEHIND: u64 = 2_000;
 #[derive(Debug)]
 pub struct Near<'s> {
     store: &'s Store,
-    index: Index,
+    index: NearIndex,
 }
 
 impl<'s> Memory<'s> {
@@ -32,11 +32,12 @@ impl<'s> Memory<'s> {
     pub fn near(&self) -> Result<Near<'s>, StoreError> {
         let (store, last) = self.extent()?;
         let path = index_path(self.store);
-        let kept =
-            read_bytes(&path, FileKind::Bulk).ok().and_then(|bytes| Index::from_bytes(bytes).ok());
+        let kept = read_bytes(&path, FileKind::Bulk)
+            .ok()
+            .and_then(|bytes| NearIndex::from_bytes(bytes).ok());
         let (mut index, origin) = kept
             .filter(|(_, origin)| origin.store == store && origin.upto <= last)
-            .unwrap_or((Index::new(), Origin { store, upto: 0 }));
+            .unwrap_or((NearIndex::new(), Origin { store, upto: 0 }));
         let added = self.add_since(origin.upto, &mut index)?;
         if added > BEHIND {
             // Keeping it only saves time later; who may not write here still gets an answer.
@@ -57,7 +58,7 @@ impl<'s> Memory<'s> {
     }
 
     /// Adds what came after failure `upto` and returns how many those were.
-    fn add_since(&self, upto: u64, index: &mut Index) -> Result<u64, StoreError> {
+    fn add_since(&self, upto: u64, index: &mut NearIndex) -> Result<u64, StoreError> {
         const PORTION: u64 = 50_000;
         let (mut after, mut added) = (upto, 0);
         loop {

@@ -47,35 +47,35 @@ impl Reader for Rustc {
 }
 
 /// One error that a compiler reports in a line.
-struct Finding<'t> {
+struct CompilerFinding<'t> {
     file: &'t str,
     line: Option<u32>,
     name: &'t str,
 }
 
 /// How one compiler writes.
-struct Dialect {
+struct CompilerDialect {
     tool: Tool,
     /// Reads an error.
-    finding: fn(&str) -> Option<Finding<'_>>,
+    finding: fn(&str) -> Option<CompilerFinding<'_>>,
     /// Tells whether an error alone shows that it was this tool.
     telling: bool,
     /// Reads the line that sums up and is surely the tool's own.
     closing: fn(&str) -> Option<u32>,
 }
 
-const DIALECTS: [Dialect; 6] = [
-    Dialect { tool: Tool::Tsc, finding: tsc, telling: true, closing: never },
-    Dialect { tool: Tool::Mypy, finding: mypy, telling: false, closing: mypy_end },
-    Dialect { tool: Tool::Pyright, finding: pyright, telling: false, closing: pyright_end },
-    Dialect { tool: Tool::Cc, finding: cc, telling: true, closing: never },
-    Dialect { tool: Tool::GoBuild, finding: go, telling: true, closing: never },
-    Dialect { tool: Tool::Rustc, finding: rust_short, telling: true, closing: never },
+const DIALECTS: [CompilerDialect; 6] = [
+    CompilerDialect { tool: Tool::Tsc, finding: tsc, telling: true, closing: never },
+    CompilerDialect { tool: Tool::Mypy, finding: mypy, telling: false, closing: mypy_end },
+    CompilerDialect { tool: Tool::Pyright, finding: pyright, telling: false, closing: pyright_end },
+    CompilerDialect { tool: Tool::Cc, finding: cc, telling: true, closing: never },
+    CompilerDialect { tool: Tool::GoBuild, finding: go, telling: true, closing: never },
+    CompilerDialect { tool: Tool::Rustc, finding: rust_short, telling: true, closing: never },
 ];
 
 /// Reads what one compiler writes, line by line.
 struct Compiler {
-    dialect: &'static Dialect,
+    dialect: &'static CompilerDialect,
     found: Found,
     errors: u32,
     /// Whether a line named the package whose errors follow.
@@ -103,7 +103,7 @@ impl Reader for Compiler {
             if self.dialect.telling {
                 self.found.saw(self.dialect.tool, number);
             }
-            let Finding { file, line, name } = finding;
+            let CompilerFinding { file, line, name } = finding;
             self.found.fail((!file.is_empty()).then_some(file), line, name);
             if !file.is_empty() {
                 self.found.at(file, line);
@@ -136,13 +136,13 @@ fn ends_in(file: &str, extensions: &[&str]) -> bool {
 }
 
 /// Reads `a.ts(1,7): error TS2322: text`, `a.ts:1:7 - error TS2322: text` and `error TS18003: …`.
-fn tsc(line: &str) -> Option<Finding<'_>> {
+fn tsc(line: &str) -> Option<CompilerFinding<'_>> {
     let at = line.find("error TS")?;
     let name = &line[at + "error ".len()..];
     let (code, _) = name.strip_prefix("TS").and_then(number)?;
     let before = line[..at].trim_end();
     if before.is_empty() {
-        return (code > 0).then_some(Finding { file: "", line: None, name });
+        return (code > 0).then_some(CompilerFinding { file: "", line: None, name });
     }
     let (file, row) = match before.strip_suffix("):").and_then(|rest| rest.rsplit_once('(')) {
         Some((file, position)) => (file, number(position)?.0),
@@ -151,14 +151,14 @@ fn tsc(line: &str) -> Option<Finding<'_>> {
             (file, number(position)?.0)
         }
     };
-    Some(Finding { file, line: Some(row), name })
+    Some(CompilerFinding { file, line: Some(row), name })
 }
 
 /// Reads `a.py:3: error: text  [code]`.
-fn mypy(line: &str) -> Option<Finding<'_>> {
+fn mypy(line: &str) -> Option<CompilerFinding<'_>> {
     let (file, line, text) = head(line)?;
     let name = text.strip_prefix("error: ")?;
-    ends_in(file, &["py", "pyi"]).then_some(Finding { file, line, name })
+    ends_in(file, &["py", "pyi"]).then_some(CompilerFinding { file, line, name })
 }
 
 fn mypy_end(line: &str) -> Option<u32> {
@@ -171,13 +171,13 @@ fn mypy_end(line: &str) -> Option<u32> {
 }
 
 /// Reads `  /p/a.py:3:12 - error: text (rule)`.
-fn pyright(line: &str) -> Option<Finding<'_>> {
+fn pyright(line: &str) -> Option<CompilerFinding<'_>> {
     let (at, name) = line.split_once(" - error: ")?;
     let (file, position) = at.trim_start().rsplit_once(".py:").map(|(_, p)| p).map(|position| {
         let at = at.trim_start();
         (&at[..at.len() - position.len() - 1], position)
     })?;
-    Some(Finding { file, line: Some(number(position)?.0), name })
+    Some(CompilerFinding { file, line: Some(number(position)?.0), name })
 }
 
 fn pyright_end(line: &str) -> Option<u32> {
@@ -187,23 +187,23 @@ fn pyright_end(line: &str) -> Option<u32> {
 }
 
 /// Reads `a.c:3:5: error: text` and `A.java:3: error: text`.
-fn cc(line: &str) -> Option<Finding<'_>> {
+fn cc(line: &str) -> Option<CompilerFinding<'_>> {
     let (file, line, text) = head(line)?;
     let name = text.strip_prefix("error: ").or_else(|| text.strip_prefix("fatal error: "))?;
     let extensions =
         ["c", "cc", "cpp", "cxx", "h", "hh", "hpp", "m", "mm", "java", "swift", "zig", "cu", "kt"];
-    ends_in(file, &extensions).then_some(Finding { file, line, name })
+    ends_in(file, &extensions).then_some(CompilerFinding { file, line, name })
 }
 
 /// Reads `pkg/a.go:2:23: text`, below the line that names the package.
-fn go(line: &str) -> Option<Finding<'_>> {
+fn go(line: &str) -> Option<CompilerFinding<'_>> {
     let (file, line, name) = head(line.strip_prefix("vet: ").unwrap_or(line))?;
-    ends_in(file, &["go"]).then_some(Finding { file, line, name })
+    ends_in(file, &["go"]).then_some(CompilerFinding { file, line, name })
 }
 
 /// Reads `src/main.rs:1:25: error[E0308]: text`.
-fn rust_short(line: &str) -> Option<Finding<'_>> {
+fn rust_short(line: &str) -> Option<CompilerFinding<'_>> {
     let (file, line, text) = head(line)?;
     let error = text.starts_with("error[E") || text.starts_with("error: ");
-    (error && ends_in(file, &["rs"])).then_some(Finding { file, line, name: text })
+    (error && ends_in(file, &["rs"])).then_some(CompilerFinding { file, line, name: text })
 }

@@ -8,7 +8,7 @@ use super::{Found, Reader, place};
 pub(super) struct Go {
     found: Found,
     /// The tests of the present package that failed.
-    failed: Vec<Failure>,
+    failed: Vec<GoFailure>,
     passed: u32,
     failures: u32,
     skipped: u32,
@@ -19,7 +19,7 @@ pub(super) struct Go {
 }
 
 #[derive(Debug)]
-struct Failure {
+struct GoFailure {
     name: String,
     place: Option<Place>,
 }
@@ -64,14 +64,14 @@ impl Go {
             "SKIP" => self.skipped = self.skipped.saturating_add(1),
             "FAIL" => {
                 self.failures = self.failures.saturating_add(1);
-                let parent = |failure: &mut Failure| {
+                let parent = |failure: &mut GoFailure| {
                     name.strip_prefix(failure.name.as_str()).is_some_and(|r| r.starts_with('/'))
                 };
                 // A test fails with what is in it, which comes next.
                 self.failed.pop_if(|failure| parent(failure));
                 let place = self.before.take();
                 if self.failed.len() <= MOST_CASES {
-                    self.failed.push(Failure { name: name.to_owned(), place });
+                    self.failed.push(GoFailure { name: name.to_owned(), place });
                 }
             }
             _ => {}
@@ -101,7 +101,7 @@ impl Go {
     }
 
     fn flush(&mut self) {
-        for Failure { name, place } in self.failed.drain(..) {
+        for GoFailure { name, place } in self.failed.drain(..) {
             let line = place.as_ref().and_then(|place| place.line);
             self.found.fail(place.as_ref().map(|place| place.file.as_str()), line, &name);
         }

@@ -1,6 +1,6 @@
 //! What a test asserts, and how much that says.
 
-use super::text::{Language, Source, calls, near};
+use super::text::{Language, SourceText, calls, near};
 
 /// The most assertions that are looked at in a test.
 const MOST: usize = 400;
@@ -125,7 +125,7 @@ fn heads(language: Language) -> &'static [&'static str] {
 }
 
 /// Returns the assertions between two places.
-pub(super) fn assertions(source: &Source<'_>, (start, end): (usize, usize)) -> Vec<Assertion> {
+pub(super) fn assertions(source: &SourceText<'_>, (start, end): (usize, usize)) -> Vec<Assertion> {
     let Some(bare) = source.bare.get(start..end) else { return Vec::new() };
     let heads = heads(source.language).iter();
     let mut places: Vec<usize> = heads.flat_map(|head| calls(bare, head).take(MOST)).collect();
@@ -146,7 +146,7 @@ pub(super) fn assertions(source: &Source<'_>, (start, end): (usize, usize)) -> V
 }
 
 /// Returns the statement at a place on one line, up to its end with brackets closed, and that end.
-fn statement(source: &Source<'_>, start: usize, end: usize) -> (String, usize) {
+fn statement(source: &SourceText<'_>, start: usize, end: usize) -> (String, usize) {
     let bytes = source.bare.as_bytes();
     let mut at = start;
     let limit = end.min(start + LONGEST);
@@ -339,7 +339,7 @@ mod tests {
 
     #[track_caller]
     fn check(language: Language, text: &str, want: Strength) {
-        let source = Source::new(text, language);
+        let source = SourceText::new(text, language);
         let found = assertions(&source, (0, text.len()));
         let [assertion] = found.as_slice() else { panic!("{text}: {found:?}") };
         assert_eq!(assertion.strength, want, "{text}");
@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn an_assertion_is_about_something_and_may_be_off_by_something() {
         let of = |language, text: &str| {
-            let source = Source::new(text, language);
+            let source = SourceText::new(text, language);
             assertions(&source, (0, text.len())).remove(0)
         };
         assert_eq!(of(Python, "assert f(1, 2) == 3").subject(), "f(1, 2)");

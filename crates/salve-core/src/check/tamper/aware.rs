@@ -2,7 +2,7 @@
 
 use super::compare::{Note, short};
 use super::config::Diff;
-use super::text::{Language, Source};
+use super::text::{Language, SourceText};
 
 /// Passages by which code learns that it is being tested, or that agree with whatever is expected.
 fn words(language: Language) -> &'static [&'static str] {
@@ -36,7 +36,7 @@ fn words(language: Language) -> &'static [&'static str] {
 }
 
 /// Returns the lines by which a file that is not itself a test now knows of tests.
-pub(super) fn notes(before: &Source<'_>, after: &Source<'_>) -> Vec<Note> {
+pub(super) fn notes(before: &SourceText<'_>, after: &SourceText<'_>) -> Vec<Note> {
     let diff = Diff::new(&before.said, &after.said);
     let aware = |line: &str| words(after.language).iter().any(|word| line.contains(word));
     let mut notes = Vec::new();

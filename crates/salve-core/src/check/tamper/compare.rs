@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::assertion::{Assertion, Strength, assertions};
 use super::cases::{Test, tests};
 use super::hazard::{Hazard, early_returns, hazards};
-use super::text::{Language, Source};
+use super::text::{Language, SourceText};
 
 /// The longest passage of code that is shown.
 const SHOWN: usize = 120;
@@ -20,15 +20,15 @@ pub(super) struct Note {
 }
 
 /// A file's tests, found once.
-pub(super) struct File<'t> {
-    source: Source<'t>,
+pub(super) struct ComparedFile<'t> {
+    source: SourceText<'t>,
     tests: Vec<Test>,
 }
 
-impl<'t> File<'t> {
+impl<'t> ComparedFile<'t> {
     /// Reads a file.
     pub(super) fn new(text: &'t str, language: Language) -> Self {
-        let source = Source::new(text, language);
+        let source = SourceText::new(text, language);
         let tests = tests(&source);
         Self { source, tests }
     }
@@ -39,7 +39,7 @@ impl<'t> File<'t> {
     }
 
     /// Returns the text.
-    pub(super) fn source(&self) -> &Source<'t> {
+    pub(super) fn source(&self) -> &SourceText<'t> {
         &self.source
     }
 
@@ -64,8 +64,8 @@ impl<'t> File<'t> {
 
 /// Returns how a file judges less than before; `elsewhere` are tests that other files gained.
 pub(super) fn compare(
-    before: &File<'_>,
-    after: &File<'_>,
+    before: &ComparedFile<'_>,
+    after: &ComparedFile<'_>,
     elsewhere: &BTreeSet<String>,
     whole: Whole,
 ) -> Vec<Note> {
@@ -115,7 +115,7 @@ pub(super) enum Whole {
 }
 
 /// Returns the excuses that a test has now and did not have.
-fn marks(after: &File<'_>, test: &Test, still: &Test) -> Vec<Note> {
+fn marks(after: &ComparedFile<'_>, test: &Test, still: &Test) -> Vec<Note> {
     let language = after.source.language;
     let had: BTreeSet<_> = test.marks.iter().filter_map(|mark| excuse(mark, language)).collect();
     let now = still.marks.iter().filter_map(|mark| excuse(mark, language));
@@ -127,7 +127,7 @@ fn marks(after: &File<'_>, test: &Test, still: &Test) -> Vec<Note> {
 
 /// Returns the excuses of new groups around old tests, and of new tests that keep others from
 /// running.
-fn fresh_marks(old: &BTreeMap<(&str, bool), Vec<&Test>>, after: &File<'_>) -> Vec<Note> {
+fn fresh_marks(old: &BTreeMap<(&str, bool), Vec<&Test>>, after: &ComparedFile<'_>) -> Vec<Note> {
     let language = after.source.language;
     let known = |test: &Test| old.contains_key(&(test.name.as_str(), test.group));
     let mut notes = Vec::new();
@@ -180,7 +180,10 @@ fn excuse(mark: &str, language: Language) -> Option<&'static str> {
 }
 
 /// Compares what one test does.
-fn bodies((before, test): (&File<'_>, &Test), (after, still): (&File<'_>, &Test)) -> Vec<Note> {
+fn bodies(
+    (before, test): (&ComparedFile<'_>, &Test),
+    (after, still): (&ComparedFile<'_>, &Test),
+) -> Vec<Note> {
     let (said, now) = (&before.source.said, &after.source.said);
     if said.get(test.body.0..test.body.1) == now.get(still.body.0..still.body.1) {
         return Vec::new();
@@ -189,7 +192,7 @@ fn bodies((before, test): (&File<'_>, &Test), (after, still): (&File<'_>, &Test)
     let new = assertions(&after.source, still.body);
     let place = format!("`{}`", short(&still.name));
     let mut notes = loosened(&old, &new, (before, after), &place);
-    let ends = |file: &File<'_>, test: &Test, asserted: &[Assertion]| {
+    let ends = |file: &ComparedFile<'_>, test: &Test, asserted: &[Assertion]| {
         let last = asserted.last().map_or(0, |assertion| assertion.at);
         early_returns(&file.source, test.body, last)
     };
@@ -203,7 +206,7 @@ fn bodies((before, test): (&File<'_>, &Test), (after, still): (&File<'_>, &Test)
 fn loosened(
     old: &[Assertion],
     new: &[Assertion],
-    (before, after): (&File<'_>, &File<'_>),
+    (before, after): (&ComparedFile<'_>, &ComparedFile<'_>),
     place: &str,
 ) -> Vec<Note> {
     let mut notes = Vec::new();
@@ -260,7 +263,7 @@ fn changed(old: &Assertion, new: &Assertion, alike: bool, place: &str) -> Option
 }
 
 /// Returns the assertions of a file that stand in no test.
-fn outside(file: &File<'_>) -> Vec<Assertion> {
+fn outside(file: &ComparedFile<'_>) -> Vec<Assertion> {
     let mut spans: Vec<_> = file.tests.iter().filter(|test| !test.group).map(|t| t.body).collect();
     spans.sort_unstable();
     let mut all = assertions(&file.source, (0, file.source.bare.len()));
@@ -274,8 +277,8 @@ fn outside(file: &File<'_>) -> Vec<Assertion> {
 
 /// Returns the hazards that a file has now and did not have, but for those in new tests.
 fn hazards_added(
-    before: &File<'_>,
-    after: &File<'_>,
+    before: &ComparedFile<'_>,
+    after: &ComparedFile<'_>,
     old: &BTreeMap<(&str, bool), Vec<&Test>>,
 ) -> Vec<Note> {
     let lines: BTreeSet<&str> = before.source.text.lines().map(str::trim).collect();

@@ -1,6 +1,6 @@
 //! Things in a file of tests that keep tests from running or from failing.
 
-use super::text::{Language, Source, calls, near, starts_name};
+use super::text::{Language, SourceText, calls, near, starts_name};
 
 /// What a passage does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,9 +37,9 @@ impl Hazard {
 }
 
 /// A passage and what it does.
-type Word = (&'static str, Hazard);
+type HazardWord = (&'static str, Hazard);
 
-const PYTHON: &[Word] = &[
+const PYTHON: &[HazardWord] = &[
     ("pytest.skip(", Hazard::Skip),
     ("pytest.xfail(", Hazard::Skip),
     ("pytest.importorskip(", Hazard::Skip),
@@ -72,7 +72,7 @@ const PYTHON: &[Word] = &[
     ("reruns", Hazard::Retry),
 ];
 
-const SCRIPT: &[Word] = &[
+const SCRIPT: &[HazardWord] = &[
     ("this.skip(", Hazard::Skip),
     ("t.skip(", Hazard::Skip),
     ("ctx.skip(", Hazard::Skip),
@@ -106,7 +106,7 @@ const SCRIPT: &[Word] = &[
     ("false &&", Hazard::Dead),
 ];
 
-const RUST: &[Word] = &[
+const RUST: &[HazardWord] = &[
     ("catch_unwind(", Hazard::Swallow),
     ("process::exit(", Hazard::Exit),
     ("if false", Hazard::Dead),
@@ -117,7 +117,7 @@ const RUST: &[Word] = &[
     ("panic::set_hook(", Hazard::Hook),
 ];
 
-const GO: &[Word] = &[
+const GO: &[HazardWord] = &[
     ("t.Skip(", Hazard::Skip),
     ("t.Skipf(", Hazard::Skip),
     ("t.SkipNow(", Hazard::Skip),
@@ -128,7 +128,7 @@ const GO: &[Word] = &[
 ];
 
 /// Returns the words of each hazard.
-fn words(language: Language) -> &'static [Word] {
+fn words(language: Language) -> &'static [HazardWord] {
     match language {
         Language::Python => PYTHON,
         Language::Script => SCRIPT,
@@ -138,7 +138,7 @@ fn words(language: Language) -> &'static [Word] {
 }
 
 /// Returns every hazard of a file and where it stands.
-pub(super) fn hazards(source: &Source<'_>) -> Vec<(Hazard, usize)> {
+pub(super) fn hazards(source: &SourceText<'_>) -> Vec<(Hazard, usize)> {
     let mut found = Vec::new();
     for (word, hazard) in words(source.language) {
         let odd = word.starts_with(|c: char| !c.is_alphanumeric() && c != '_');
@@ -165,7 +165,7 @@ pub(super) fn hazards(source: &Source<'_>) -> Vec<(Hazard, usize)> {
 }
 
 /// Finds conditions that never hold, and handlers that do nothing about a failure.
-fn python(source: &Source<'_>, found: &mut Vec<(Hazard, usize)>) {
+fn python(source: &SourceText<'_>, found: &mut Vec<(Hazard, usize)>) {
     let mut at = 0;
     let mut handler: Option<(usize, usize)> = None;
     for line in source.bare.split_inclusive('\n') {
@@ -199,7 +199,7 @@ fn python(source: &Source<'_>, found: &mut Vec<(Hazard, usize)>) {
 }
 
 /// Tells whether a `catch` does nothing that would fail the test.
-fn swallows(source: &Source<'_>, at: usize) -> bool {
+fn swallows(source: &SourceText<'_>, at: usize) -> bool {
     let Some(open) = near(&source.bare, at, 200).find('{').map(|n| at + n) else { return false };
     let body = source.bare.get(open..source.closing(open)).unwrap_or_default();
     let body = near(body, 0, 2_000);
@@ -209,7 +209,7 @@ fn swallows(source: &Source<'_>, at: usize) -> bool {
 
 /// Returns the places where a test ends before it has asserted anything further.
 pub(super) fn early_returns(
-    source: &Source<'_>,
+    source: &SourceText<'_>,
     (start, end): (usize, usize),
     last_assertion: usize,
 ) -> usize {

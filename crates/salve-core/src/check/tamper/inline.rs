@@ -1,9 +1,9 @@
 //! Tests that stand in the same file as what they test, as in Rust.
 
-use super::text::Source;
+use super::text::SourceText;
 
 /// Returns the modules of tests in a file: where each begins, its mark included, and ends.
-fn modules(source: &Source<'_>) -> Vec<(usize, usize)> {
+fn modules(source: &SourceText<'_>) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut from = 0;
     for (at, mark) in source.bare.match_indices("#[cfg(test)]") {
@@ -25,15 +25,15 @@ fn modules(source: &Source<'_>) -> Vec<(usize, usize)> {
 }
 
 /// Tells whether the tests in a file are no longer what they were.
-pub(super) fn differ(before: &Source<'_>, after: &Source<'_>) -> bool {
-    let texts = |source: &Source<'_>| -> Vec<String> {
+pub(super) fn differ(before: &SourceText<'_>, after: &SourceText<'_>) -> bool {
+    let texts = |source: &SourceText<'_>| -> Vec<String> {
         modules(source).iter().map(|(start, end)| source.said[*start..*end].to_owned()).collect()
     };
     texts(before) != texts(after)
 }
 
 /// Returns the file as it is now with the tests as they were, if they can be told apart.
-pub(super) fn merged(before: &Source<'_>, after: &Source<'_>) -> Option<String> {
+pub(super) fn merged(before: &SourceText<'_>, after: &SourceText<'_>) -> Option<String> {
     let (old, new) = (modules(before), modules(after));
     if old.len() < new.len() && !old.is_empty() {
         return None;
@@ -64,7 +64,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: &str, after: &str, want: Option<&str>) {
-        let source = |text| Source::new(text, Language::Rust);
+        let source = |text| SourceText::new(text, Language::Rust);
         let (before, after) = (source(before), source(after));
         assert_eq!(merged(&before, &after).as_deref(), want, "{}", after.text);
     }

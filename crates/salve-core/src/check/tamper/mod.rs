@@ -27,9 +27,9 @@ mod text;
 
 use std::collections::BTreeSet;
 
-use compare::{File, Note, Whole, compare};
+use compare::{ComparedFile, Note, Whole, compare};
 use config::Diff;
-use text::{Language, Source};
+use text::{Language, SourceText};
 
 /// The largest file whose text is looked at.
 const LARGEST: usize = 512 * 1024;
@@ -171,7 +171,7 @@ fn gained(edits: &[Edit<'_>], words: Words<'_>) -> BTreeSet<String> {
             continue;
         }
         let [before, after] =
-            [edit.before, edit.after].map(|text| File::new(text.unwrap_or(""), language));
+            [edit.before, edit.after].map(|text| ComparedFile::new(text.unwrap_or(""), language));
         let had: BTreeSet<&str> = before.names().collect();
         names.extend(after.names().filter(|name| !had.contains(name)).map(str::to_owned));
     }
@@ -232,8 +232,8 @@ fn is_code(part: Part, path: &str) -> bool {
 
 /// Compares a file of tests with what it was.
 fn test_file(edit: &Edit<'_>, language: Language, gained: &BTreeSet<String>) -> Vec<Note> {
-    let before = File::new(edit.before.unwrap_or(""), language);
-    let after = File::new(edit.after.unwrap_or(""), language);
+    let before = ComparedFile::new(edit.before.unwrap_or(""), language);
+    let after = ComparedFile::new(edit.after.unwrap_or(""), language);
     if edit.after.is_none() {
         let lost = before.names().any(|name| !gained.contains(name));
         let moved = before.has_tests() && !lost;
@@ -265,8 +265,8 @@ fn manifest(path: &str, before: &str, after: &str) -> Option<(Previous, Vec<Note
 /// Examines a file that is not the verifier's own but may hold some of it.
 fn code(edit: &Edit<'_>, gained: &BTreeSet<String>) -> Option<(Touch, Vec<Note>)> {
     let language = Language::of(edit.path).filter(|_| is_small(edit))?;
-    let before = File::new(edit.before.unwrap_or(""), language);
-    let after = File::new(edit.after.unwrap_or(""), language);
+    let before = ComparedFile::new(edit.before.unwrap_or(""), language);
+    let after = ComparedFile::new(edit.after.unwrap_or(""), language);
     let (was, is) = (before.source(), after.source());
     let touch = |part, previous| Touch { path: edit.path.to_owned(), part, previous };
     let aware = aware::notes(was, is);
@@ -283,7 +283,7 @@ fn code(edit: &Edit<'_>, gained: &BTreeSet<String>) -> Option<(Touch, Vec<Note>)
         let previous = match merged.filter(|_| inline) {
             Some(text) => {
                 // What was told to look away elsewhere in the file goes, too.
-                let source = Source::new(&text, language);
+                let source = SourceText::new(&text, language);
                 Previous::Text(suppress::without(was, &source).unwrap_or_else(|| text.clone()))
             }
             None => Previous::Unknown,

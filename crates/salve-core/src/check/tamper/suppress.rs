@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::compare::{Note, short};
-use super::text::{Language, Source};
+use super::text::{Language, SourceText};
 
 /// The remarks of each language.
 fn remarks(language: Language) -> &'static [&'static str] {
@@ -43,7 +43,7 @@ struct Remark<'t> {
     text: &'t str,
 }
 
-fn found<'t>(source: &'t Source<'_>) -> Vec<Remark<'t>> {
+fn found<'t>(source: &'t SourceText<'_>) -> Vec<Remark<'t>> {
     let mut all = Vec::new();
     for remark in remarks(source.language) {
         for at in memchr::memmem::find_iter(source.text.as_bytes(), remark.as_bytes()) {
@@ -63,7 +63,7 @@ fn found<'t>(source: &'t Source<'_>) -> Vec<Remark<'t>> {
 }
 
 /// Returns the comment around a place, within its line.
-fn comment(source: &Source<'_>, at: usize) -> Option<(usize, usize)> {
+fn comment(source: &SourceText<'_>, at: usize) -> Option<(usize, usize)> {
     let said = source.said.as_bytes();
     if *said.get(at)? != b' ' {
         return None;
@@ -73,14 +73,14 @@ fn comment(source: &Source<'_>, at: usize) -> Option<(usize, usize)> {
     Some((start, at + length))
 }
 
-fn attribute(source: &Source<'_>, at: usize, remark: &str) -> Option<(usize, usize)> {
+fn attribute(source: &SourceText<'_>, at: usize, remark: &str) -> Option<(usize, usize)> {
     let open = at + remark.find('[')?;
     // In a string or a comment it says nothing.
     (source.bare.as_bytes().get(open) == Some(&b'[')).then(|| (at, source.closing(open)))
 }
 
 /// Returns the remarks that were added.
-fn added<'t>(before: &Source<'_>, after: &'t Source<'_>) -> Vec<Remark<'t>> {
+fn added<'t>(before: &SourceText<'_>, after: &'t SourceText<'_>) -> Vec<Remark<'t>> {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for remark in found(before) {
         *known.entry(remark.text.to_owned()).or_default() += 1;
@@ -101,7 +101,7 @@ fn added<'t>(before: &Source<'_>, after: &'t Source<'_>) -> Vec<Remark<'t>> {
 }
 
 /// Returns what was told to look away.
-pub(super) fn notes(before: &Source<'_>, after: &Source<'_>) -> Vec<Note> {
+pub(super) fn notes(before: &SourceText<'_>, after: &SourceText<'_>) -> Vec<Note> {
     let note = |remark: &Remark<'_>| Note {
         line: Some(after.line(remark.at)),
         what: format!("a finding is suppressed: `{}`", short(remark.text)),
@@ -110,7 +110,7 @@ pub(super) fn notes(before: &Source<'_>, after: &Source<'_>) -> Vec<Note> {
 }
 
 /// Returns a file without the remarks that were added, or nothing if there are none.
-pub(super) fn without(before: &Source<'_>, after: &Source<'_>) -> Option<String> {
+pub(super) fn without(before: &SourceText<'_>, after: &SourceText<'_>) -> Option<String> {
     let fresh = added(before, after);
     if fresh.is_empty() {
         return None;
@@ -132,7 +132,7 @@ mod tests {
 
     #[track_caller]
     fn check(language: Language, before: &str, after: &str, want: Option<&str>) {
-        let (before, after) = (Source::new(before, language), Source::new(after, language));
+        let (before, after) = (SourceText::new(before, language), SourceText::new(after, language));
         let without = without(&before, &after);
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(without.as_deref().map(words).as_deref(), want, "{}", after.text);

@@ -32,7 +32,7 @@ impl Language {
 
 /// A source text and its copies.
 #[derive(Debug)]
-pub(super) struct Source<'t> {
+pub(super) struct SourceText<'t> {
     /// The language.
     pub(super) language: Language,
     /// The original.
@@ -46,7 +46,7 @@ pub(super) struct Source<'t> {
     lines: Vec<usize>,
 }
 
-impl<'t> Source<'t> {
+impl<'t> SourceText<'t> {
     /// Reads a text.
     pub(super) fn new(text: &'t str, language: Language) -> Self {
         let mut said = text.as_bytes().to_vec();
@@ -56,13 +56,13 @@ impl<'t> Source<'t> {
         while at < bytes.len() {
             let (end, kind) = token(bytes, at, language);
             let inner = match kind {
-                Kind::Code => None,
-                Kind::Comment => {
+                TokenKind::Code => None,
+                TokenKind::Comment => {
                     blank(&mut said, at, end);
                     Some((at, end))
                 }
                 // The quotes stay, so that an empty string can be told from nothing.
-                Kind::Text => {
+                TokenKind::Text => {
                     let quote = matches!(bytes[end - 1], b'"' | b'\'' | b'`' | b'#');
                     let closed = end > at + 1 && quote;
                     Some((at + 1, if closed { end - 1 } else { end }))
@@ -95,7 +95,7 @@ impl<'t> Source<'t> {
     }
 }
 
-enum Kind {
+enum TokenKind {
     Code,
     Comment,
     Text,
@@ -111,34 +111,34 @@ fn blank(bytes: &mut [u8], start: usize, end: usize) {
 }
 
 /// Returns where the token that starts at `at` ends, and what it is.
-fn token(bytes: &[u8], at: usize, language: Language) -> (usize, Kind) {
+fn token(bytes: &[u8], at: usize, language: Language) -> (usize, TokenKind) {
     let rest = &bytes[at..];
     let python = language == Language::Python;
     match rest[0] {
-        b'#' if python => (line_end(bytes, at), Kind::Comment),
-        b'/' if !python && rest.starts_with(b"//") => (line_end(bytes, at), Kind::Comment),
+        b'#' if python => (line_end(bytes, at), TokenKind::Comment),
+        b'/' if !python && rest.starts_with(b"//") => (line_end(bytes, at), TokenKind::Comment),
         b'/' if !python && rest.starts_with(b"/*") => {
             let end = memchr::memmem::find(&rest[2..], b"*/").map_or(bytes.len(), |n| at + n + 4);
-            (end, Kind::Comment)
+            (end, TokenKind::Comment)
         }
         quote @ (b'"' | b'\'') if python && rest.starts_with(&[quote; 3]) => {
             let end = memchr::memmem::find(&rest[3..], &[quote; 3]);
-            (end.map_or(bytes.len(), |n| at + n + 6), Kind::Text)
+            (end.map_or(bytes.len(), |n| at + n + 6), TokenKind::Text)
         }
         b'r' if language == Language::Rust && is_raw(bytes, at) => raw(bytes, at),
         b'\'' if language == Language::Rust => match char_end(rest) {
-            Some(length) => (at + length, Kind::Text),
-            None => (at + 1, Kind::Code),
+            Some(length) => (at + length, TokenKind::Text),
+            None => (at + 1, TokenKind::Code),
         },
         b'`' if language == Language::Go => {
             let end = memchr::memchr(b'`', &rest[1..]).map_or(bytes.len(), |n| at + n + 2);
-            (end, Kind::Text)
+            (end, TokenKind::Text)
         }
         quote @ (b'"' | b'\'') => {
-            (quoted(bytes, at, quote, language == Language::Rust), Kind::Text)
+            (quoted(bytes, at, quote, language == Language::Rust), TokenKind::Text)
         }
-        b'`' if language == Language::Script => (quoted(bytes, at, b'`', true), Kind::Text),
-        _ => (at + 1, Kind::Code),
+        b'`' if language == Language::Script => (quoted(bytes, at, b'`', true), TokenKind::Text),
+        _ => (at + 1, TokenKind::Code),
     }
 }
 
@@ -184,12 +184,12 @@ fn is_raw(bytes: &[u8], at: usize) -> bool {
     (!name || byte_string) && bytes.get(at + 1 + hashes) == Some(&b'"')
 }
 
-fn raw(bytes: &[u8], at: usize) -> (usize, Kind) {
+fn raw(bytes: &[u8], at: usize) -> (usize, TokenKind) {
     let hashes = bytes[at + 1..].iter().take_while(|byte| **byte == b'#').count();
     let open = at + 2 + hashes;
     let close: Vec<u8> = std::iter::once(b'"').chain(std::iter::repeat_n(b'#', hashes)).collect();
     let end = memchr::memmem::find(&bytes[open..], &close);
-    (end.map_or(bytes.len(), |n| open + n + close.len()), Kind::Text)
+    (end.map_or(bytes.len(), |n| open + n + close.len()), TokenKind::Text)
 }
 
 /// Returns where each bracket opens and where the one that closes it stands, in order.
@@ -239,7 +239,7 @@ mod tests {
 
     #[track_caller]
     fn check(language: Language, text: &str, said: &str, bare: &str) {
-        let source = Source::new(text, language);
+        let source = SourceText::new(text, language);
         assert_eq!((source.said.as_str(), source.bare.as_str()), (said, bare), "{text}");
     }
 
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn brackets_are_matched_outside_of_strings() {
-        let source = Source::new("f('(', [1, {a: ')'}]); g()", Language::Script);
+        let source = SourceText::new("f('(', [1, {a: ')'}]); g()", Language::Script);
         assert_eq!(source.closing(1), 21);
-        assert_eq!(Source::new("((", Language::Go).closing(0), 2);
+        assert_eq!(SourceText::new("((", Language::Go).closing(0), 2);
     }
 }

@@ -11,7 +11,7 @@ use crate::scrub::Scrubbed;
 
 /// A way in which a machine can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum SimulatedFault {
     /// A remedy that asks or is denied is taken for allowed.
     SkipsTheGate,
     /// Any process may claim, whoever owns the incident.
@@ -44,7 +44,7 @@ pub enum Fault {
     AsksNobody,
 }
 
-impl Fault {
+impl SimulatedFault {
     /// Every fault, with the invariants of which it must break one.
     pub const ALL: &[(Self, &[Invariant])] = &[
         (Self::SkipsTheGate, &[Invariant::Gated]),
@@ -183,7 +183,7 @@ fn reuse(incident: &mut Incident, before: &Incident) {
 
 /// Takes an entry in, as the machine does or as the fault has it.
 pub(super) fn step(
-    fault: Option<Fault>,
+    fault: Option<SimulatedFault>,
     incident: &mut Incident,
     entry: &Entry,
 ) -> Result<Option<Run>, Ignored> {
@@ -195,7 +195,7 @@ pub(super) fn step(
 
 /// Says what comes next, as the machine does or as the fault has it.
 pub(super) fn next(
-    fault: Option<Fault>,
+    fault: Option<SimulatedFault>,
     incident: &Incident,
     me: &Process,
     now: Timestamp,

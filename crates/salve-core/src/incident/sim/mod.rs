@@ -7,7 +7,7 @@
 //! every [`Invariant`] holds; at the end the chaos stops, and the incident has to end or to wait
 //! for someone named.
 //!
-//! [`Fault`]s are machines broken on purpose: a simulator that cannot catch them proves nothing.
+//! [`SimulatedFault`]s are machines broken on purpose: a simulator that cannot catch them proves nothing.
 
 mod fault;
 mod judge;
@@ -22,7 +22,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-pub use fault::Fault;
+pub use fault::SimulatedFault;
 pub use judge::{Broken, Invariant};
 
 use world::World;
@@ -90,11 +90,11 @@ pub fn run(seeds: Range<u64>) -> Result<Summary, Failure> {
 /// # Errors
 ///
 /// When the fault is caught, which is what it is for.
-pub fn run_with(fault: Fault, seeds: Range<u64>) -> Result<Summary, Failure> {
+pub fn run_with(fault: SimulatedFault, seeds: Range<u64>) -> Result<Summary, Failure> {
     live_all(seeds, Some(fault))
 }
 
-fn live_all(seeds: Range<u64>, fault: Option<Fault>) -> Result<Summary, Failure> {
+fn live_all(seeds: Range<u64>, fault: Option<SimulatedFault>) -> Result<Summary, Failure> {
     let mut summary = Summary::default();
     for seed in seeds {
         let mut world = World::new(seed, fault);

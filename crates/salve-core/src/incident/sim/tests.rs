@@ -41,7 +41,7 @@ fn every_invariant_holds_in_every_life() {
 
 #[test]
 fn every_fault_is_caught_by_its_invariant() {
-    for &(fault, invariants) in Fault::ALL {
+    for &(fault, invariants) in SimulatedFault::ALL {
         let failure = run_with(fault, 0..SEEDS).expect_err(&format!("{fault:?} was not caught"));
         let invariant = failure.broken.invariant;
         assert!(invariants.contains(&invariant), "{fault:?} broke {failure}: {}", failure.broken);
@@ -51,7 +51,7 @@ fn every_fault_is_caught_by_its_invariant() {
 #[test]
 fn every_invariant_can_fail() {
     for invariant in Invariant::ALL {
-        let covered = Fault::ALL.iter().any(|(_, broken)| broken.contains(&invariant));
+        let covered = SimulatedFault::ALL.iter().any(|(_, broken)| broken.contains(&invariant));
         assert!(covered, "no fault breaks {invariant:?}");
     }
 }

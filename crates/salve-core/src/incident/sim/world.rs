@@ -4,7 +4,7 @@ use super::super::{Awaited, Holder, Incident, Move, Phase, Run};
 use super::fault::{next, step};
 use super::judge::{Broken, Invariant, Judge, hold};
 use super::rng::Rng;
-use super::{Fault, Instant, Summary, luck, parts};
+use super::{Instant, SimulatedFault, Summary, luck, parts};
 use crate::event::{
     Actor, Draft, Effect, Entry, Event, IncidentEvent, Process, RemedyKind, Repeat, Report,
     SubjectKind, Undo,
@@ -19,7 +19,7 @@ struct Salve {
 
 /// A result on its way to the process that ran the effect.
 #[derive(Clone)]
-struct Message {
+struct SimulatedMessage {
     to: usize,
     effect: u32,
     report: Report,
@@ -28,20 +28,20 @@ struct Message {
 /// One simulated life.
 pub(super) struct World {
     pub(super) rng: Rng,
-    fault: Option<Fault>,
+    fault: Option<SimulatedFault>,
     chaos: bool,
     pub(super) now: u64,
     journal: Vec<Entry>,
     /// The state as the journal has it.
     pub(super) truth: Incident,
     processes: Vec<Salve>,
-    messages: Vec<Message>,
+    messages: Vec<SimulatedMessage>,
     judge: Judge,
     counts: Summary,
 }
 
 impl World {
-    pub(super) fn new(seed: u64, fault: Option<Fault>) -> Self {
+    pub(super) fn new(seed: u64, fault: Option<SimulatedFault>) -> Self {
         let mut rng = Rng::new(seed);
         let repeat = rng.pick([Repeat::Safe, Repeat::Safe, Repeat::Unsafe]);
         let subject = parts::subject(SubjectKind::Check, repeat);
@@ -308,7 +308,7 @@ impl World {
             return Ok(());
         }
         if let (
-            Some(Fault::ActsFirst),
+            Some(SimulatedFault::ActsFirst),
             Event::Incident(IncidentEvent::Requested { effect, what }),
         ) = (self.fault, &event)
         {
@@ -323,7 +323,7 @@ impl World {
             return Ok(());
         }
         self.act(who, run)?;
-        if self.fault == Some(Fault::ActsTwice) && self.rng.chance(5) {
+        if self.fault == Some(SimulatedFault::ActsTwice) && self.rng.chance(5) {
             self.act(who, run)?;
         }
         Ok(())
@@ -345,7 +345,7 @@ impl World {
         let agent = self.truth.trial().is_some_and(|t| t.remedy.kind == RemedyKind::Agent);
         let silent = agent && matches!(run.what, Effect::Apply { .. }) && self.rng.chance(60);
         if !silent {
-            self.messages.push(Message { to: who, effect: run.effect, report });
+            self.messages.push(SimulatedMessage { to: who, effect: run.effect, report });
         }
         Ok(())
     }
@@ -361,7 +361,7 @@ impl World {
             true => self.messages[place].clone(),
             false => self.messages.swap_remove(place),
         };
-        let Message { to, effect, report } = message;
+        let SimulatedMessage { to, effect, report } = message;
         // What a process wrote in its last breath may still arrive.
         let arrives = self.processes[to].alive || self.chaos && self.rng.chance(20);
         if !arrives {

@@ -9,7 +9,7 @@ use salve_core::fingerprint::Fingerprint;
 use salve_core::id::Signature;
 use salve_core::memory::tool::fix_matches;
 use salve_core::memory::{Choice, Knowledge, Ranked, Standing, rank};
-use salve_core::near::{Agreement, Side, agree};
+use salve_core::near::{NearAgreement, Side, agree};
 use serde::Serialize;
 
 use super::super::{CliError, Exit};
@@ -172,10 +172,10 @@ fn near_matches(
             normalized: failure.normalized.as_str(),
         };
         let why_not = match agree(asked, side) {
-            Agreement::Agrees => None,
-            Agreement::ClassDiffers => Some(format!("that is {}", failure.class)),
-            Agreement::ClassUnknown => Some("neither class is known".to_owned()),
-            Agreement::IdentityDiffers(parts) => {
+            NearAgreement::Agrees => None,
+            NearAgreement::ClassDiffers => Some(format!("that is {}", failure.class)),
+            NearAgreement::ClassUnknown => Some("neither class is known".to_owned()),
+            NearAgreement::IdentityDiffers(parts) => {
                 Some(format!("not about the same: {}", parts.join(", ")))
             }
         };

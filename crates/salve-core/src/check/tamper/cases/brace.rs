@@ -1,10 +1,10 @@
 //! Tests in Rust and Go, which are functions.
 
-use super::super::text::{Source, near};
+use super::super::text::{SourceText, near};
 use super::{MOST, Test};
 
 /// Returns the tests of a Rust file.
-pub(super) fn rust(source: &Source<'_>) -> Vec<Test> {
+pub(super) fn rust(source: &SourceText<'_>) -> Vec<Test> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(next) = source.bare[at..].find("#[").map(|n| at + n) {
@@ -47,7 +47,7 @@ fn makes_test(mark: &str) -> bool {
 }
 
 /// Reads `pub async fn name(…) -> T { … }`.
-fn function(source: &Source<'_>, at: usize) -> Option<(String, (usize, usize))> {
+fn function(source: &SourceText<'_>, at: usize) -> Option<(String, (usize, usize))> {
     let rest = near(&source.bare, at, 2_000);
     let head = &rest[..rest.find(['{', ';'])?];
     let (_, after) = head.rsplit_once("fn ").filter(|(before, _)| {
@@ -64,7 +64,7 @@ fn function(source: &Source<'_>, at: usize) -> Option<(String, (usize, usize))> 
 }
 
 /// Returns the tests of a Go file.
-pub(super) fn go(source: &Source<'_>) -> Vec<Test> {
+pub(super) fn go(source: &SourceText<'_>) -> Vec<Test> {
     let mut found = Vec::new();
     let mut at = 0;
     for line in source.bare.split_inclusive('\n') {

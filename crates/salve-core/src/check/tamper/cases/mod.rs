@@ -4,7 +4,7 @@ mod brace;
 mod python;
 mod script;
 
-use super::text::{Language, Source};
+use super::text::{Language, SourceText};
 
 pub(super) use python::is_dead;
 
@@ -27,7 +27,7 @@ pub(super) struct Test {
 }
 
 /// Returns the tests of a file that its runner would collect.
-pub(super) fn tests(source: &Source<'_>) -> Vec<Test> {
+pub(super) fn tests(source: &SourceText<'_>) -> Vec<Test> {
     let mut tests = match source.language {
         Language::Python => python::tests(source),
         Language::Script => script::tests(source),

@@ -1,6 +1,6 @@
 //! Tests in Python, as pytest and unittest collect them.
 
-use super::super::text::Source;
+use super::super::text::SourceText;
 use super::{MOST, Test};
 
 /// A block that later lines may stand in.
@@ -13,7 +13,7 @@ struct Block {
 }
 
 /// Returns the tests of a file.
-pub(super) fn tests(source: &Source<'_>) -> Vec<Test> {
+pub(super) fn tests(source: &SourceText<'_>) -> Vec<Test> {
     let mut found: Vec<Test> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
     let mut blocks: Vec<Block> = Vec::new();

@@ -1,6 +1,6 @@
 //! Tests in JavaScript and TypeScript, whose runners agree on the words.
 
-use super::super::text::{Source, near, starts_name};
+use super::super::text::{SourceText, near, starts_name};
 use super::{MOST, Test};
 
 /// The words that begin a test or a group of tests, longest first, and whether it is a group.
@@ -20,7 +20,7 @@ const WORDS: [(&str, bool); 12] = [
 ];
 
 /// Returns the tests of a file.
-pub(super) fn tests(source: &Source<'_>) -> Vec<Test> {
+pub(super) fn tests(source: &SourceText<'_>) -> Vec<Test> {
     let mut found = Vec::new();
     let bytes = source.bare.as_bytes();
     let mut at = 0;
@@ -49,7 +49,7 @@ fn word_at(bare: &str, at: usize) -> &str {
 }
 
 /// Reads `it.skip.each([…])('adds', () => …)`.
-fn call(source: &Source<'_>, start: usize, word: &str, group: bool) -> Option<Test> {
+fn call(source: &SourceText<'_>, start: usize, word: &str, group: bool) -> Option<Test> {
     let bytes = source.bare.as_bytes();
     let mut marks = Vec::new();
     if let Some(first) = word.strip_suffix("it").or_else(|| word.strip_suffix("describe")) {
