@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use divan::{Bencher, counter::ItemsCount};
 use jiff::Timestamp;
 use salve::project::Project;
-use salve::store::{Filter, Store, to_line};
+use salve::store::{Store, Stream, to_line};
 use salve_core::event::{Actor, Draft, Event, IncidentEvent, NoteEvent};
 use salve_core::scrub::Scrubbed;
 use tempfile::TempDir;
@@ -75,7 +75,7 @@ fn write(store: &Store) {
 
 /// Follows the journal until killed.
 fn wait(store: &Store) {
-    let mut follower = store.journal().follow(0, Filter::default());
+    let mut follower = store.journal().follow(0, Stream::Project);
     println!("waiting");
     loop {
         follower.next(Duration::MAX).unwrap();
@@ -88,7 +88,7 @@ fn seen() {
     let store = Store::open(&project).unwrap();
     let mut writer = child(&project, "writer");
     let mut stdin = writer.stdin.take().unwrap();
-    let mut follower = store.journal().follow(0, Filter::default());
+    let mut follower = store.journal().follow(0, Stream::Project);
     let mut delays = Vec::new();
     for n in 0..500 {
         // Out of step with anything that ticks.
@@ -176,7 +176,7 @@ fn read_a_thousand(bencher: Bencher<'_, '_>) {
     store.journal().append_all((0..1000).map(|_| note()).collect()).unwrap();
     bencher
         .counter(ItemsCount::new(1000_u32))
-        .bench_local(|| store.journal().read(0, &Filter::default(), 1000).unwrap());
+        .bench_local(|| store.journal().read(0, &Stream::Project, 1000).unwrap());
 }
 
 #[divan::bench]

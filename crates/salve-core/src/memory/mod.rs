@@ -9,6 +9,7 @@
 //! not proposed. Text enters only as [`Scrubbed`](crate::scrub::Scrubbed).
 
 mod confidence;
+mod edit;
 mod knowledge;
 mod merge;
 mod rank;
@@ -18,6 +19,7 @@ pub mod tool;
 pub mod usage;
 
 pub use confidence::Confidence;
+pub use edit::{KnowledgeChange, KnowledgeEdit};
 pub use knowledge::{Failure, Knowledge, Tried};
 pub use merge::merge;
 pub use rank::{Choice, Ranked, rank};

@@ -32,10 +32,6 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// The kinds of entries that may be a moment.
-    pub const KINDS: [&str; 6] =
-        ["requested", "ended", "exhausted", "config_changed", "config_pending", "config_rejected"];
-
     /// Returns which moment an entry is, if it is one.
     pub fn of(event: &Event) -> Option<Self> {
         match event {

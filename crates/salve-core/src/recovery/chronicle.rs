@@ -51,6 +51,12 @@ impl Chronicle {
         self.last
     }
 
+    /// Returns whether an entry opens one of this loop's incidents.
+    pub fn is_begun_by(&self, entry: &Entry) -> bool {
+        matches!(&entry.event, Event::Incident(IncidentEvent::Opened { subject, .. })
+            if subject.kind == SubjectKind::Iteration && subject.name == *self.loop_id)
+    }
+
     /// Takes the next entry of the journal in; those of other loops change nothing.
     pub fn take(&mut self, entry: &Entry) {
         if entry.seq <= self.last {
@@ -58,10 +64,8 @@ impl Chronicle {
         }
         self.last = entry.seq;
         let lines = match (entry.incident, &entry.event) {
-            (Some(id), Event::Incident(IncidentEvent::Opened { subject, .. })) => {
-                let is_ours =
-                    subject.kind == SubjectKind::Iteration && subject.name == *self.loop_id;
-                if let Some(course) = Course::begin(entry).filter(|_| is_ours) {
+            (Some(id), Event::Incident(IncidentEvent::Opened { .. })) => {
+                if let Some(course) = Course::begin(entry).filter(|_| self.is_begun_by(entry)) {
                     self.clock = self.clock.max(Some(entry.at));
                     self.courses.insert(id, course);
                     self.order.push(id);

@@ -41,11 +41,6 @@ pub enum ServerState {
     Stopped,
 }
 
-impl Server {
-    /// The kinds of the entries that tell of servers.
-    pub const KINDS: [&'static str; 3] = ["server_started", "server_up", "server_stopped"];
-}
-
 /// Returns the servers that entries tell of, the one heard of last at the end.
 pub fn servers<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Server> {
     let mut servers: Vec<Server> = Vec::new();

@@ -44,16 +44,6 @@ pub enum Ruling {
 }
 
 impl Standing {
-    /// The kinds of events that matter here.
-    pub const KINDS: [&'static str; 6] = [
-        "config_changed",
-        "config_rejected",
-        "config_pending",
-        "config_accepted",
-        "config_guarded",
-        "config_released",
-    ];
-
     /// Takes in the next entry of the journal.
     pub fn take(&mut self, entry: &Entry) {
         self.seen = self.seen.max(entry.seq);

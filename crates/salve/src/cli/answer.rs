@@ -24,7 +24,7 @@ use self::target::Target;
 use super::{CliError, Exit, Output, events, project};
 use crate::heal::loop_files::LoopFiles;
 use crate::process;
-use crate::store::{Appended, Filter, Journal, Store, Unless};
+use crate::store::{Appended, Journal, Store, Stream, StreamPosition};
 
 /// How often what changed meanwhile is looked at anew.
 const TRIES: usize = 8;
@@ -186,7 +186,7 @@ fn tell(telling: &Telling<'_>, out: &Output) -> Result<Exit, CliError> {
     let note = note(telling.note);
     // The question that was open when it was first looked at, so that no other is answered.
     let mut shown: Option<Ask> = None;
-    let find = |journal: Journal<'_>| telling.target.find(journal, telling.word);
+    let find = |journal: &dyn Journal| telling.target.find(journal, telling.word);
     say(find, telling.by, out, |tale| {
         let ask = match telling.word {
             Word::Resolve => {
@@ -220,7 +220,7 @@ pub(super) fn nothing_asked(tale: &Tale<'_>) -> CliError {
 
 /// Gives an order.
 pub(super) fn order(to: To, order: Order, out: &Output) -> Result<Exit, CliError> {
-    let find = |journal: Journal<'_>| events::find(journal, &to.id);
+    let find = |journal: &dyn Journal| events::find(journal, &to.id);
     say(find, &to.by, out, |_| Ok(Event::Incident(IncidentEvent::Ordered { order })))
 }
 
@@ -235,7 +235,7 @@ pub(super) fn refill(args: Refill, out: &Output) -> Result<Exit, CliError> {
     if granted == Amounts::default() {
         return Err(CliError::usage("nothing is granted").hint("say how much: --attempts 3"));
     }
-    let find = |journal: Journal<'_>| events::find(journal, &args.to.id);
+    let find = |journal: &dyn Journal| events::find(journal, &args.to.id);
     say(find, &args.to.by, out, |_| Ok(Event::Incident(IncidentEvent::Refilled { granted })))
 }
 
@@ -246,7 +246,7 @@ fn note(note: Option<&str>) -> Option<Scrubbed> {
 
 /// Appends what `word` makes of the incident as it stands, if the incident takes it.
 fn say(
-    find: impl FnOnce(Journal<'_>) -> Result<IncidentId, CliError>,
+    find: impl FnOnce(&dyn Journal) -> Result<IncidentId, CliError>,
     by: &By,
     out: &Output,
     mut word: impl FnMut(&Tale<'_>) -> Result<Event, CliError>,
@@ -294,13 +294,13 @@ pub(super) fn refuse_agents(to_do: &str) -> Result<(), CliError> {
 
 /// Appends what `word` makes of an incident, if it takes it; returns its entries and its state.
 pub(super) fn speak(
-    journal: Journal<'_>,
+    journal: &dyn Journal,
     id: IncidentId,
     by: &Actor,
     word: &mut dyn FnMut(&Tale<'_>) -> Result<Event, CliError>,
 ) -> Result<(Vec<Entry>, Incident), CliError> {
     for _ in 0..TRIES {
-        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         let tale = Tale::of(&entries).map_err(|error| {
             CliError::failed(format!("incident {} cannot be read", id.short())).because(error)
         })?;
@@ -308,8 +308,8 @@ pub(super) fn speak(
         let after = tale.incident().last_seq();
         let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: Some(id), event };
         let next = tried(tale.incident(), &draft)?;
-        let unless = Unless { any: Filter::incident(id), after };
-        if let Appended::Written(written) = journal.append_unless(vec![draft], &unless)? {
+        let unless = StreamPosition { stream: Stream::Incident(id), after };
+        if let Appended::Written(written) = journal.append_after(&unless, vec![draft])? {
             return Ok(([entries, written].concat(), next));
         }
     }

@@ -29,7 +29,7 @@ use crate::heal::{Desk, control};
 use crate::notify::{Notifier, Plan};
 use crate::process::{Capture, Logs, Look, Outlet, Terminal, strays};
 use crate::project::{Project, ProjectError};
-use crate::store::{Filter, Store};
+use crate::store::{Store, Stream};
 use crate::subjects::server::{
     Ending, Fleet, FleetError, Input, Parts, RepairPlan, ServerPlan, Timing,
 };
@@ -110,7 +110,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     }
     let ending = fleet.live();
     // The journal has it all; whoever writes next mends its copy.
-    let _ = store.journal().export();
+    let _ = store.update_copy();
     let ending = ending?;
     drop(logs);
     Ok(code_of(ending))
@@ -342,7 +342,7 @@ fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
 
 /// Ends what an earlier run left when it was killed with its keeper.
 fn end_strays(store: &Store) -> Result<(), CliError> {
-    let started = store.journal().tail(&Filter::default().kind("server_started"), 200)?;
+    let started = store.journal().tail(&Stream::Servers, 800)?;
     let mut runs = Vec::new();
     let mut processes = Vec::new();
     for entry in &started {

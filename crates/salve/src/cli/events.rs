@@ -13,7 +13,7 @@ use salve_core::event::{Draft, Entry, Event, NoteEvent};
 use salve_core::id::IncidentId;
 
 use super::{CliError, Exit, Output, project};
-use crate::store::{Filter, Journal, Store, to_line};
+use crate::store::{Journal, Store, StoreError, Stream, to_line};
 use since::Since;
 
 /// How many entries `--follow` shows before it waits, unless told otherwise.
@@ -98,48 +98,86 @@ fn show(args: &Show, out: &Output) -> Result<Exit, CliError> {
     };
     project::tell_mended(&store, out);
     let journal = store.journal();
-    if let Err(error) = journal.export() {
+    if let Err(error) = store.update_copy() {
         out.remark(format_args!("events.jsonl is not up to date: {error}"));
     }
     let (after, since) = args.since.map_or((0, None), Since::parts);
     let incident = args.incident.as_deref().map(|prefix| find(journal, prefix)).transpose()?;
-    let filter = Filter { incident, kinds: args.kind.clone(), since };
+    let stream = incident.map_or(Stream::Project, Stream::Incident);
+    let wanted = Wanted { stream, kinds: &args.kind, since };
     let limit = match (args.limit, &args.since) {
         (None, None) if args.follow => Some(RECENT),
         (limit, _) => limit,
     };
-    let after = show_past(journal, (after, limit), &filter, out)?;
+    let after = show_past(journal, (after, limit), &wanted, out)?;
     if args.follow {
         super::interrupt::end_with_130()?;
-        let mut follower = journal.follow(after, filter);
+        let mut follower = journal.follow(after, wanted.stream.clone());
         loop {
-            print(&follower.next(Duration::MAX)?, out)?;
+            print(&wanted.of(follower.next(Duration::MAX)?), out)?;
         }
     }
     Ok(Exit::Well)
 }
 
+/// What a person wants to see.
+struct Wanted<'a> {
+    stream: Stream,
+    /// Only these kinds; none means any.
+    kinds: &'a [String],
+    since: Option<Timestamp>,
+}
+
+impl Wanted<'_> {
+    /// Returns those of the entries that are wanted.
+    fn of(&self, mut entries: Vec<Entry>) -> Vec<Entry> {
+        entries.retain(|entry| {
+            let is_kind =
+                self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == entry.event.kind());
+            is_kind && self.since.is_none_or(|since| entry.at >= since)
+        });
+        entries
+    }
+
+    /// Returns the last `count` wanted entries with numbers above `after`, in order.
+    fn last(
+        &self,
+        journal: &dyn Journal,
+        after: u64,
+        count: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let (mut found, mut before) = (Vec::new(), u64::MAX);
+        while found.len() < count && before > after.saturating_add(1) {
+            let portion = journal.read_back(before, &self.stream, BATCH)?;
+            let Some(first) = portion.first() else { break };
+            before = first.seq;
+            let wanted = self.of(portion).into_iter().rev();
+            found.extend(wanted.filter(|entry| entry.seq > after));
+        }
+        found.truncate(count);
+        found.reverse();
+        Ok(found)
+    }
+}
+
 /// Shows what is on record and returns how far it went.
 fn show_past(
-    journal: Journal<'_>,
+    journal: &dyn Journal,
     (mut after, limit): (u64, Option<usize>),
-    filter: &Filter,
+    wanted: &Wanted<'_>,
     out: &Output,
 ) -> Result<u64, CliError> {
     if let Some(limit) = limit {
         let last = journal.last_seq()?;
-        let entries = journal.tail(filter, limit)?;
-        let entries: Vec<_> = entries.into_iter().filter(|entry| entry.seq > after).collect();
+        let entries = wanted.last(journal, after, limit)?;
         print(&entries, out)?;
         return Ok(entries.last().map_or(last, |entry| entry.seq.max(last)));
     }
     loop {
-        let entries = journal.read(after, filter, BATCH)?;
-        print(&entries, out)?;
-        match entries.last() {
-            Some(entry) => after = entry.seq,
-            None => return Ok(after),
-        }
+        let entries = journal.read(after, &wanted.stream, BATCH)?;
+        let Some(last) = entries.last() else { return Ok(after) };
+        after = last.seq;
+        print(&wanted.of(entries), out)?;
     }
 }
 
@@ -157,7 +195,7 @@ fn print(entries: &[Entry], out: &Output) -> Result<(), CliError> {
 }
 
 /// Finds the one incident whose id begins with `prefix`, with or without `heal-` before it.
-pub(super) fn find(journal: Journal<'_>, prefix: &str) -> Result<IncidentId, CliError> {
+pub(super) fn find(journal: &dyn Journal, prefix: &str) -> Result<IncidentId, CliError> {
     let prefix = prefix.trim();
     let prefix = prefix.strip_prefix("heal-").unwrap_or(prefix);
     let digits = prefix.chars().filter(|c| *c != '-');

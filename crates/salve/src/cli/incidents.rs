@@ -15,7 +15,7 @@ use super::show::state;
 use super::status::ago;
 use super::{CliError, Exit, Output, project};
 use crate::process;
-use crate::store::{Filter, Store};
+use crate::store::{Store, Stream};
 
 /// How many incidents are shown unless told otherwise.
 const SHOWN: usize = 20;
@@ -118,12 +118,12 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
 fn rows(store: &Store, args: &Args, scrubber: &Scrubber) -> Result<Vec<Row>, CliError> {
     let journal = store.journal();
     let mut rows = Vec::new();
-    for opened in journal.tail(&Filter::default().kind("opened"), usize::MAX)?.iter().rev() {
+    for opened in journal.tail(&Stream::Incidents, usize::MAX)?.iter().rev() {
         if rows.len() >= args.limit {
             break;
         }
         let Some(id) = opened.incident else { continue };
-        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         // An incident that a newer Salve opened is that Salve's to tell about.
         let Ok(tale) = Tale::of(&entries) else { continue };
         let row = row(&tale, scrubber);

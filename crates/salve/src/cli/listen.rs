@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::CliError;
 use crate::process::keeper;
 use crate::project::Project;
-use crate::store::{Filter, Store};
+use crate::store::{Store, Stream};
 
 /// How long after a first signal to end a second one is still the same.
 const ONCE: Duration = Duration::from_millis(500);
@@ -87,7 +87,7 @@ pub(super) fn listen<T: From<Heard> + Send + 'static>(
 /// Hands on what is written to the journal, and keeps its copy up to date.
 fn follow<T: From<Heard>>(store: &Store, after: u64, to: &Sender<T>) {
     let journal = store.journal();
-    let mut follower = journal.follow(after, Filter::default());
+    let mut follower = journal.follow(after, Stream::Project);
     let mut behind: Option<Instant> = None;
     loop {
         let Ok(entries) = follower.next(if behind.is_some() { SETTLED } else { LONG }) else {
@@ -102,7 +102,7 @@ fn follow<T: From<Heard>>(store: &Store, after: u64, to: &Sender<T>) {
         }
         if behind.is_some_and(|since| is_quiet || since.elapsed() >= BEHIND) {
             // The next one mends what could not be written.
-            let _ = journal.export();
+            let _ = store.update_copy();
             behind = None;
         }
         if !is_quiet {

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve_core::event::{Draft, Event, ServerEvent, ServerOrder};
-use salve_core::repair::{Server, ServerState, servers};
+use salve_core::repair::{ServerState, servers};
 use serde::Serialize;
 
 use super::{CliError, Exit, Output, project};
 use crate::project::Project;
-use crate::store::{Filter, Follower, Journal, Store};
+use crate::store::{Follower, Journal, Store, Stream};
 use crate::subjects::server::cared_for;
 
 /// How long a server may take to do as told before that is said.
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, order: ServerOrder, out: &Output) -> Result<Exit,
     let name = name(&project, args.name.as_deref())?;
     let store = Store::open(&project)?;
     let journal = store.journal();
-    let before = state(&journal, &name)?;
+    let before = state(journal, &name)?;
     match (order, before) {
         (ServerOrder::Start, Some(ServerState::Starting | ServerState::Up)) => {
             return done(&name, "runs already", out);
@@ -54,8 +54,8 @@ pub(super) fn run(args: &Args, order: ServerOrder, out: &Output) -> Result<Exit,
     let by = project::speaker(&scrubber);
     let draft = Draft { at: Timestamp::now(), by, incident: None, event };
     let after = journal.append(draft)?.seq;
-    let mut follower = journal.follow(after, Filter::default());
-    let Some(did) = wait(&mut follower, &name, order)? else {
+    let mut follower = journal.follow(after, Stream::Servers);
+    let Some(did) = wait(&mut *follower, &name, order)? else {
         return Err(CliError::failed(format!("`{name}` has not done so yet"))
             .because("a repair may be going on")
             .hint("salve status"));
@@ -73,9 +73,8 @@ fn done(server: &str, done: &'static str, out: &Output) -> Result<Exit, CliError
 }
 
 /// Returns how a server is, as the journal tells.
-fn state(journal: &Journal<'_>, name: &str) -> Result<Option<ServerState>, CliError> {
-    let kinds = Server::KINDS.iter().fold(Filter::default(), |filter, kind| filter.kind(kind));
-    let entries = journal.tail(&kinds, RECENT)?;
+fn state(journal: &dyn Journal, name: &str) -> Result<Option<ServerState>, CliError> {
+    let entries = journal.tail(&Stream::Servers, RECENT)?;
     let known = servers(&entries).into_iter().find(|server| server.server == name);
     Ok(known.map(|server| server.state))
 }
@@ -101,7 +100,7 @@ pub(super) fn name(project: &Project, given: Option<&str>) -> Result<String, Cli
 
 /// Waits until the server has done as told, and returns what it did.
 fn wait(
-    follower: &mut Follower<'_>,
+    follower: &mut dyn Follower,
     name: &str,
     order: ServerOrder,
 ) -> Result<Option<&'static str>, CliError> {

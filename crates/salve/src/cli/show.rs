@@ -14,7 +14,7 @@ use super::events::{find, visible};
 use super::output::counted;
 use super::{CliError, Exit, Output, project};
 use crate::process;
-use crate::store::{Filter, Store};
+use crate::store::{Store, Stream};
 use crate::workspace::{self, Name, Workspace};
 
 /// Arguments of `salve show`.
@@ -36,11 +36,11 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     let id = match &args.id {
         Some(id) => find(journal, id)?,
         None => {
-            let last = journal.tail(&Filter::default().kind("opened"), 1)?;
+            let last = journal.tail(&Stream::Incidents, 1)?;
             last.first().and_then(|entry| entry.incident).ok_or_else(none)?
         }
     };
-    let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+    let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
     let tale = Tale::of(&entries).map_err(|error| {
         CliError::failed(format!("incident {} cannot be read", id.short())).because(error)
     })?;

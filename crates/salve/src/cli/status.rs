@@ -17,7 +17,7 @@ use super::{CliError, Exit, Output};
 use crate::config::{self, Sources};
 use crate::heal::{control, earned};
 use crate::project::Project;
-use crate::store::{Counts, Filter, Store};
+use crate::store::{Counts, Store, Stream};
 
 /// How many incidents are looked at, newest first.
 const RECENT: usize = 50;
@@ -114,7 +114,7 @@ fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
         let store = Store::open(project)?;
         tell_mended(&store, out);
         report.events = store.journal().last_seq()?;
-        report.last_event = store.journal().tail(&Filter::default(), 1)?.first().map(|e| e.at);
+        report.last_event = store.journal().tail(&Stream::Project, 1)?.first().map(|e| e.at);
         report.memory = store.memory().counts()?;
         report.paused_by = control::pause(&store)?.map(|by| who(&by));
         report.incidents = incidents(&store)?;
@@ -138,9 +138,9 @@ fn proposed(store: &Store, terms: Terms) -> Result<Vec<String>, CliError> {
 fn incidents(store: &Store) -> Result<Vec<Line>, CliError> {
     let journal = store.journal();
     let mut lines = Vec::new();
-    for opened in journal.tail(&Filter::default().kind("opened"), RECENT)?.iter().rev() {
+    for opened in journal.tail(&Stream::Incidents, RECENT)?.iter().rev() {
         let Some(id) = opened.incident else { continue };
-        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         // An incident that a newer Salve opened is that Salve's to tell about.
         let Ok(incident) = Incident::replay(&entries) else { continue };
         lines.push(line(&incident, opened.at));
@@ -311,7 +311,7 @@ mod tests {
         write(opening());
         write(Event::Incident(IncidentEvent::Claimed { instead_of: None }));
         loop {
-            let entries = store.journal().read(0, &Filter::incident(id), usize::MAX).unwrap();
+            let entries = store.journal().read(0, &Stream::Incident(id), usize::MAX).unwrap();
             match Incident::replay(&entries).unwrap().next(&me, at + 1.hour()) {
                 Move::Write(event) => write(event),
                 Move::Choose => write(Event::Incident(IncidentEvent::NothingLeft {})),

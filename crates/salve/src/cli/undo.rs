@@ -13,7 +13,7 @@ use super::output::counted;
 use super::project::{locate, scrubber, speaker, tell_mended};
 use super::{CliError, Exit, Output};
 use crate::process;
-use crate::store::{Filter, Store};
+use crate::store::{Store, Stream};
 use crate::workspace::{
     Again, Give, Moment, Name, RestoreError, Restored, Snapshot, Workspace, WorkspaceError,
 };
@@ -66,7 +66,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 
 /// Refuses while a repair is at work on the same files.
 fn check_quiet(store: &Store, id: IncidentId) -> Result<(), CliError> {
-    let entries = store.journal().read(0, &Filter::incident(id), usize::MAX)?;
+    let entries = store.journal().read(0, &Stream::Incident(id), usize::MAX)?;
     let Ok(incident) = Incident::replay(&entries) else { return Ok(()) };
     let is_at_work = match incident.phase() {
         Phase::Choosing | Phase::Due { .. } | Phase::Doing { .. } | Phase::Ending { .. } => true,
@@ -234,7 +234,7 @@ mod tests {
         let name = Name::before(id, 1).at(Moment::Undone(1));
         let done = Restored { kept: Some(name), files: vec!["a".into()], left: Vec::new() };
         note(&store, id, &args(None, false, false), &done).unwrap();
-        let entries = store.journal().tail(&Filter::incident(id), 1).unwrap();
+        let entries = store.journal().tail(&Stream::Incident(id), 1).unwrap();
         assert!(matches!(&entries[0].by, Actor::Person { .. } | Actor::Agent { .. }));
         let Event::Note(NoteEvent::Noted { text }) = &entries[0].event else {
             panic!("{entries:?}")

@@ -19,7 +19,7 @@ use super::load::{Config, LoadError, Sources, finish, load};
 use super::problem::Problem;
 use super::rules;
 use crate::process;
-use crate::store::{Appended, Filter, Journal, StoreError, Unless};
+use crate::store::{Appended, Journal, StoreError, Stream, StreamPosition};
 
 /// How many entries are read at once.
 const BATCH: usize = 256;
@@ -27,7 +27,7 @@ const BATCH: usize = 256;
 /// Settings, and their standing in the journal.
 #[derive(Debug)]
 pub struct Live<'s> {
-    journal: Journal<'s>,
+    journal: &'s dyn Journal,
     sources: Sources,
     scrubber: Scrubber,
     process: Process,
@@ -122,7 +122,7 @@ impl<'s> Live<'s> {
     /// What a Salve that was killed left behind is taken over: the changes its agent made are
     /// judged before the rules are let go.
     pub fn open(
-        journal: Journal<'s>,
+        journal: &'s dyn Journal,
         sources: Sources,
         scrubber: Scrubber,
         at: Timestamp,
@@ -316,8 +316,9 @@ impl<'s> Live<'s> {
         at: Timestamp,
     ) -> Result<Option<u64>, StoreError> {
         let draft = Draft { at, by, incident: None, event };
-        let unless = Unless { any: about_settings(), after: self.standing.seen() };
-        match self.journal.append_unless(vec![draft], &unless)? {
+        let after = self.standing.seen();
+        let unless = StreamPosition { stream: Stream::Settings, after };
+        match self.journal.append_after(&unless, vec![draft])? {
             Appended::Refused(_) => Ok(None),
             Appended::Written(entries) => {
                 entries.iter().for_each(|entry| self.standing.take(entry));
@@ -333,7 +334,7 @@ impl<'s> Live<'s> {
 
 /// Returns the settings in force, without writing anything, and whether a change waits.
 pub fn in_force(
-    journal: Journal<'_>,
+    journal: &dyn Journal,
     sources: &Sources,
     scrubber: &Scrubber,
 ) -> Result<(Config, Option<Digest>), LiveError> {
@@ -350,19 +351,14 @@ pub fn in_force(
     }
 }
 
-fn catch_up(standing: &mut Standing, journal: Journal<'_>) -> Result<(), StoreError> {
+fn catch_up(standing: &mut Standing, journal: &dyn Journal) -> Result<(), StoreError> {
     loop {
-        let entries = journal.read(standing.seen(), &about_settings(), BATCH)?;
+        let entries = journal.read(standing.seen(), &Stream::Settings, BATCH)?;
         entries.iter().for_each(|entry| standing.take(entry));
         if entries.len() < BATCH {
             return Ok(());
         }
     }
-}
-
-fn about_settings() -> Filter {
-    let kinds = Standing::KINDS.iter().map(|kind| (*kind).to_owned()).collect();
-    Filter { kinds, ..Filter::default() }
 }
 
 #[cfg(test)]

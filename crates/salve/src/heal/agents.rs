@@ -20,7 +20,7 @@ use crate::agent::{Agent, AgentEvent, End, Ending, Mcp, Profile, Task};
 use crate::config::Live;
 use crate::process::{self, Care};
 use crate::project::Project;
-use crate::store::{Filter, Store, StoreError};
+use crate::store::{Store, StoreError, Stream};
 use crate::workspace::Name;
 
 /// How long an agent has to end by itself once it said that it has finished.
@@ -200,8 +200,7 @@ pub fn others(store: &Store, scrubber: &Scrubber) -> Result<Vec<Actor>, StoreErr
 
 /// Returns the sessions of agents that live, with whose they are.
 fn sessions(store: &Store, scrubber: &Scrubber) -> Result<Vec<(Process, Actor)>, StoreError> {
-    let kinds = ["agent_attached", "agent_detached"].map(str::to_owned).to_vec();
-    let told = store.journal().tail(&Filter { kinds, ..Filter::default() }, SESSIONS)?;
+    let told = store.journal().tail(&Stream::Sessions, SESSIONS)?;
     let mut there: Vec<(&Process, &Actor)> = Vec::new();
     for entry in &told {
         match &entry.event {

@@ -29,7 +29,7 @@ use crate::atomic::{self, WriteError};
 use crate::files::{FileError, FileKind, read_text};
 use crate::process;
 use crate::project::Project;
-use crate::store::{Filter, Store, StoreError};
+use crate::store::{Store, StoreError, Stream};
 
 /// How often the file is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -282,8 +282,8 @@ pub fn write_pause(project: &Project, why: &str) -> Result<(), ControlError> {
 
 /// Returns who paused all healing in the project, if it is paused.
 pub fn pause(store: &Store) -> Result<Option<Actor>, StoreError> {
-    let told = store.journal().tail(&Filter::default().kind("ordered"), LOOKED_BACK)?;
-    for entry in told.into_iter().rev().filter(|entry| entry.incident.is_none()) {
+    let told = store.journal().tail(&Stream::Orders, LOOKED_BACK)?;
+    for entry in told.into_iter().rev() {
         match entry.event {
             Event::Incident(IncidentEvent::Ordered { order: Order::Pause }) => {
                 return Ok(Some(entry.by));
@@ -308,9 +308,9 @@ pub fn path(project: &Project) -> PathBuf {
 fn open(store: &Store) -> Result<Vec<Vec<Entry>>, StoreError> {
     let journal = store.journal();
     let mut open = Vec::new();
-    for opened in journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)? {
+    for opened in journal.tail(&Stream::Incidents, LOOKED_BACK)? {
         let Some(id) = opened.incident else { continue };
-        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         let is_open = Incident::replay(&entries)
             .is_ok_and(|incident| !matches!(incident.phase(), Phase::Closed(_)));
         if is_open {
@@ -322,8 +322,7 @@ fn open(store: &Store) -> Result<Vec<Vec<Entry>>, StoreError> {
 
 /// Returns whether an agent of ours worked at any moment of a time.
 fn may_be_agents(store: &Store, (from, to): (Timestamp, Timestamp)) -> Result<bool, StoreError> {
-    let kinds = ["config_guarded", "config_released"].map(str::to_owned).to_vec();
-    let told = store.journal().tail(&Filter { kinds, ..Filter::default() }, LOOKED_BACK)?;
+    let told = store.journal().tail(&Stream::Settings, LOOKED_BACK)?;
     let end_of = |guard: u64| {
         let ended = |entry: &&Entry| entry.event == Event::Config(ConfigEvent::Released { guard });
         told.iter().find(ended).map(|entry| entry.at)

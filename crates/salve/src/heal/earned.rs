@@ -13,22 +13,17 @@ use salve_core::id::{IncidentId, Signature};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::shelf::{Offer, Shelf, What};
-use crate::store::{Filter, Journal, Store, StoreError};
+use crate::store::{Journal, Store, StoreError, Stream};
 
 /// Reads what was earned in a project.
-pub fn load(journal: Journal<'_>) -> Result<Earned, StoreError> {
-    let read = |kinds: &[&str]| {
-        let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
-        journal.read(0, &Filter { kinds, ..Filter::default() }, usize::MAX)
-    };
-    let approved = read(&["approved"])?;
-    if approved.is_empty() {
+pub fn load(journal: &dyn Journal) -> Result<Earned, StoreError> {
+    let judged = journal.read(0, &Stream::Approvals, usize::MAX)?;
+    let approved = judged.iter().filter(|entry| entry.event.kind() == "approved");
+    let mut incidents: BTreeSet<IncidentId> = approved.filter_map(|entry| entry.incident).collect();
+    if incidents.is_empty() {
         return Ok(Earned::default());
     }
-    let mut incidents: BTreeSet<IncidentId> =
-        approved.iter().filter_map(|entry| entry.incident).collect();
     // Wherever else the same commands ran, how they did counts too.
-    let judged = read(&["judged"])?;
     let commands: Vec<_> = judged.iter().filter_map(command).collect();
     let ours: BTreeSet<_> = commands
         .iter()
@@ -36,9 +31,9 @@ pub fn load(journal: Journal<'_>) -> Result<Earned, StoreError> {
         .map(|(_, digest)| digest)
         .collect();
     incidents.extend(commands.iter().filter(|(_, digest)| ours.contains(digest)).map(|(id, _)| id));
-    let mut entries = read(&["rule_accepted", "rule_withdrawn"])?;
+    let mut entries = journal.read(0, &Stream::EarnedRules, usize::MAX)?;
     for id in incidents {
-        entries.extend(journal.read(0, &Filter::incident(id), usize::MAX)?);
+        entries.extend(journal.read(0, &Stream::Incident(id), usize::MAX)?);
     }
     entries.sort_by_key(|entry| entry.seq);
     Ok(Earned::of(&entries))
@@ -82,7 +77,7 @@ impl Shelf<'_> {
     ) -> Result<Vec<Offer>, StoreError> {
         let asks = |offer: &&mut Offer| offer.judgement.verdict == Verdict::Ask;
         let (Some(signature), journal) = (signature, store.journal()) else { return Ok(offers) };
-        let is_any = !journal.tail(&Filter::default().kind("rule_accepted"), 1)?.is_empty();
+        let is_any = !journal.tail(&Stream::EarnedRules, 1)?.is_empty();
         if self.terms.after == 0 || !is_any || !offers.iter_mut().any(|offer| asks(&offer)) {
             return Ok(offers);
         }

@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use salve_core::event::Proposed;
+use salve_core::id::IncidentId;
 use salve_core::recovery::{Chronicle, Escalation, to_json};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::atomic::{self, WriteError};
 use crate::files::{FileKind, make_directories, read_text};
-use crate::store::{Filter, Store, StoreError};
+use crate::store::{Journal, Store, StoreError, Stream};
 
 /// The status of a loop that waits for a person.
 const AWAITING: &str = "awaiting_human";
@@ -50,10 +51,7 @@ impl LoopFiles {
 
     /// Returns all recoveries of the loop, as the journal has them now.
     pub fn chronicle(&mut self, store: &Store) -> Result<&Chronicle, StoreError> {
-        let after = self.chronicle.last_seq();
-        for entry in store.journal().read(after, &Filter::default(), usize::MAX)? {
-            self.chronicle.take(&entry);
-        }
+        catch_up(&mut self.chronicle, store.journal())?;
         Ok(&self.chronicle)
     }
 
@@ -114,6 +112,30 @@ impl LoopFiles {
         make_directories(&self.dir).map_err(|error| WriteError::new(&self.dir, error))?;
         Ok(atomic::write(&self.proposal(), pretty(&to_json(draft)))?)
     }
+}
+
+/// Takes in what the journal says about a loop's recoveries since the chronicle's last entry.
+///
+/// What matters stands in several streams, read one after the other; so only what was on record
+/// before the first reading counts, else an entry that is written meanwhile could be passed over.
+pub fn catch_up(chronicle: &mut Chronicle, journal: &dyn Journal) -> Result<(), StoreError> {
+    let (after, upto) = (chronicle.last_seq(), journal.last_seq()?);
+    let read = |stream: Stream| journal.read(after, &stream, usize::MAX);
+    let mut entries = read(Stream::Settings)?;
+    if let Ok(id) = chronicle.loop_id().parse() {
+        entries.extend(read(Stream::Loop(id))?);
+    }
+    let opened = read(Stream::Incidents)?;
+    let begun = opened.iter().filter(|entry| chronicle.is_begun_by(entry));
+    let mut incidents: BTreeSet<IncidentId> = begun.filter_map(|entry| entry.incident).collect();
+    incidents.extend(chronicle.courses().map(|course| course.id()));
+    for id in incidents {
+        entries.extend(read(Stream::Incident(id))?);
+    }
+    entries.retain(|entry| entry.seq <= upto);
+    entries.sort_by_key(|entry| entry.seq);
+    entries.iter().for_each(|entry| chronicle.take(entry));
+    Ok(())
 }
 
 fn pretty(value: &impl Serialize) -> String {

@@ -1,19 +1,18 @@
 //! Loops: their ids, and what is asked and told when their tests have to be recovered.
 
-use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Actor, Draft, Entry, Event, LoopEvent, LoopId, Order, Repeat, Subject, SubjectKind, Turn,
+    Actor, Draft, Event, LoopEvent, LoopId, Order, Repeat, Subject, SubjectKind, Turn,
 };
 use salve_core::iteration::Loop;
 use salve_core::scrub::Scrubber;
 
 use super::recovery_file::Stamp;
 use super::run::Ran;
-use crate::store::{Filter, Store, StoreError};
+use crate::store::{Store, StoreError, Stream};
 
 /// What a loop wants recovered.
 #[derive(Clone, Debug)]
@@ -58,13 +57,12 @@ pub struct Recovery {
 
 /// Returns all loops of a project, in the order of their names.
 pub fn known(store: &Store) -> Result<Vec<Loop>, StoreError> {
-    let entries = store.journal().read(0, &Filter::default().kind("loop"), usize::MAX)?;
-    let name = |entry: &Entry| match &entry.event {
-        Event::Loop(LoopEvent::Turned { id, .. }) => Some(id.clone()),
-        _ => None,
-    };
-    let ids: BTreeSet<LoopId> = entries.iter().filter_map(name).collect();
-    Ok(ids.iter().filter_map(|id| Loop::replay(id, &entries).ok()).collect())
+    let mut known = Vec::new();
+    for id in store.journal().loops()? {
+        let entries = store.journal().read(0, &Stream::Loop(id.clone()), usize::MAX)?;
+        known.extend(Loop::replay(&id, &entries).ok());
+    }
+    Ok(known)
 }
 
 /// Returns an order to a loop as an entry of the journal, if the loop takes it.

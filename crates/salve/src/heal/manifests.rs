@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use salve_core::event::{Digest, Event, LoopEvent, SeenFile};
+use salve_core::event::{Digest, Event, LoopEvent, LoopId, SeenFile};
 use salve_core::recovery::is_manifest;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::Desk;
 use crate::files::{FileKind, read_bytes};
-use crate::store::{Filter, StoreError};
+use crate::store::{StoreError, Stream};
 
 /// How deep directories are looked into.
 const DEPTH: usize = 5;
@@ -38,7 +38,9 @@ pub fn changed(
     since: u64,
 ) -> Result<Vec<Scrubbed>, StoreError> {
     let now = look(root, &desk.scrubber);
-    let kept = desk.store.journal().read(since, &Filter::default().kind("manifests_seen"), MANY)?;
+    let id = name.as_str().parse().unwrap_or_else(|_| LoopId::made_of(name.as_str()));
+    let stream = Stream::Loop(id);
+    let kept = desk.store.journal().read(since, &stream, usize::MAX)?;
     let before = kept.into_iter().find_map(|entry| match entry.event {
         Event::Loop(LoopEvent::ManifestsSeen { name: of, files }) if of == *name => Some(files),
         _ => None,
@@ -53,9 +55,6 @@ pub fn changed(
         }
     }
 }
-
-/// How many states of other loops may stand before ours.
-const MANY: usize = 10_000;
 
 fn differing(before: &[SeenFile], mut now: Manifests) -> Vec<Scrubbed> {
     let mut changed: Vec<Scrubbed> = before

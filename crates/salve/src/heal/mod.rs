@@ -47,7 +47,7 @@ use salve_core::memory::{self, Failure, Kind, Remedy};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use crate::process;
-use crate::store::{Appended, Filter, Store, StoreError, Unless};
+use crate::store::{Appended, Store, StoreError, Stream, StreamPosition};
 
 /// A desk at which incidents are worked on: the store, and who we are.
 #[derive(Debug)]
@@ -224,8 +224,9 @@ impl<'s> Desk<'s> {
         drafts: Vec<Draft>,
         show: &mut dyn FnMut(&Incident, &Entry),
     ) -> Result<Wrote, StoreError> {
-        let unless = Unless { any: Filter::incident(incident.id()), after: incident.last_seq() };
-        match self.store.journal().append_unless(drafts, &unless)? {
+        let unless =
+            StreamPosition { stream: Stream::Incident(incident.id()), after: incident.last_seq() };
+        match self.store.journal().append_after(&unless, drafts)? {
             Appended::Written(entries) => {
                 if entries.first().is_some_and(|first| first.seq <= incident.last_seq()) {
                     // What the incident stands on is gone: nothing would be taken in any more.
@@ -276,7 +277,7 @@ impl<'s> Desk<'s> {
         incident: &mut Incident,
         show: &mut dyn FnMut(&Incident, &Entry),
     ) -> Result<(), StoreError> {
-        let filter = Filter::incident(incident.id());
+        let filter = Stream::Incident(incident.id());
         let entries = self.store.journal().read(incident.last_seq(), &filter, usize::MAX)?;
         // Others' entries are theirs to act on.
         let _theirs = take_in(incident, &entries, show);
@@ -323,14 +324,14 @@ impl<'s> Desk<'s> {
 /// Returns the incidents of a subject that are not over, oldest first.
 pub fn unfinished(store: &Store, subject: &Subject) -> Result<Vec<Incident>, StoreError> {
     let journal = store.journal();
-    let openings = journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)?;
+    let openings = journal.tail(&Stream::Incidents, LOOKED_BACK)?;
     let mut open = Vec::new();
     for opening in openings {
         let Event::Incident(IncidentEvent::Opened { subject: of, .. }) = &opening.event else {
             continue;
         };
         let Some(id) = opening.incident.filter(|_| of == subject) else { continue };
-        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         match Incident::replay(&entries) {
             Ok(incident) if !matches!(incident.phase(), Phase::Closed(_)) => open.push(incident),
             Ok(_) | Err(_) => {}

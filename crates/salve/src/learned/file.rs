@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::yaml::Item;
+use crate::store::Item;
 
 /// One of the learned files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,17 +5,17 @@
 //! taught and not yet tried; such a one is not among the attempts. Read back, an attempt that is
 //! new is one outcome on the file's word, and a `successful_fix` that was never attempted is taught.
 
-use rusqlite::Transaction;
 use salve_core::class::Class;
 use salve_core::event::Proof;
 use salve_core::fingerprint::{Hints, sign};
 use salve_core::id::Signature;
-use salve_core::memory::{Failure, Knowledge, Outcome, Ranked, Remedy, Standing, rank};
+use salve_core::memory::{
+    Failure, Knowledge, KnowledgeChange, KnowledgeEdit, Outcome, Ranked, Remedy, Standing, rank,
+};
 use salve_core::scrub::Scrubbed;
 
 use super::Learned;
 use super::items::{Attempt, FixResult, HealingPattern, When};
-use crate::store::{Scope, drop_remedy, load, save};
 
 /// Writes what is known about a failure in the spec's shape.
 pub(super) fn to_pattern(known: &Knowledge) -> HealingPattern {
@@ -53,36 +53,27 @@ impl Learned<'_> {
         })
     }
 
-    /// Takes in what a person changed in one pattern.
-    pub(super) fn take_in_pattern(
+    /// Returns what a person changed in one pattern.
+    pub(super) fn pattern_edit(
         &self,
-        tx: &Transaction<'_>,
         old: Option<&HealingPattern>,
         new: &HealingPattern,
-    ) -> rusqlite::Result<()> {
-        let signature = self.signature_of(new);
-        let known = load(tx, signature, Scope::All)?;
-        let mut known = known.unwrap_or_else(|| Knowledge {
-            seen: 0,
-            ..Knowledge::new(self.failure_of(signature, new), new.last_seen.0)
-        });
+    ) -> KnowledgeEdit {
+        let at = new.last_seen.0;
+        let mut changes = Vec::new();
         if old.is_none_or(|old| old.first_seen != new.first_seen) {
-            known.first_seen = new.first_seen.0;
+            changes.push(KnowledgeChange::FirstSeen(new.first_seen.0));
         }
         if old.is_none_or(|old| old.last_seen != new.last_seen) {
-            known.last_seen = new.last_seen.0;
+            changes.push(KnowledgeChange::LastSeen(at));
         }
-        for description in old.iter().flat_map(|old| descriptions(old)) {
-            if !descriptions(new).any(|kept| kept == description) {
-                let remedy = self.remedy(description);
-                known.remedies.retain(|tried| tried.remedy != remedy);
-                drop_remedy(tx, signature, &remedy)?;
-            }
-        }
+        let gone = old.iter().flat_map(|old| descriptions(old));
+        let gone = gone.filter(|was| !descriptions(new).any(|kept| kept == *was));
+        changes.extend(gone.map(|was| KnowledgeChange::Dropped(self.remedy(was))));
         let was = old.map_or(&[][..], |old| &old.fixes_attempted);
         for attempt in new.fixes_attempted.iter().filter(|attempt| !was.contains(attempt)) {
             let outcome = Outcome {
-                at: new.last_seen.0,
+                at,
                 by: Scrubbed::literal("healing-patterns.json"),
                 incident: None,
                 project: Scrubbed::default(),
@@ -92,13 +83,15 @@ impl Learned<'_> {
                     FixResult::Inconclusive => Proof::Transient,
                 },
             };
-            known.learn(self.remedy(&attempt.description), outcome);
+            let remedy = self.remedy(&attempt.description);
+            changes.push(KnowledgeChange::Learned { remedy, outcome });
         }
         if let Some(fix) = &new.successful_fix {
             let by = Scrubbed::literal("healing-patterns.json");
-            known.teach(self.remedy(fix), new.last_seen.0, by);
+            changes.push(KnowledgeChange::Taught { remedy: self.remedy(fix), at, by });
         }
-        save(tx, &known)
+        let failure = self.failure_of(self.signature_of(new), new);
+        KnowledgeEdit { failure, at, changes }
     }
 
     fn remedy(&self, description: &str) -> Remedy {

@@ -13,7 +13,6 @@
 mod file;
 mod healing;
 mod items;
-mod rows;
 mod sync;
 mod text;
 mod yaml;

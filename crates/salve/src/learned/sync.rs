@@ -5,7 +5,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rusqlite::Transaction;
 use salve_core::event::Digest;
 use salve_core::memory::tool::{Call, Stats, failure_type};
 use salve_core::memory::usage::Usage;
@@ -14,14 +13,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::file::File;
+use super::healing::to_pattern;
 use super::items::{Fix, HealingPattern, Pattern, ToolFailure, UsagePattern};
-use super::rows::{base_of, drop_item, healing_items, item_of, items_of, put_item, set_base};
 use super::text::{Written, write};
-use super::yaml::{Document, Item, parse};
+use super::yaml::{Document, parse};
 use super::{Learned, LearnedError, Malformed, Report};
 use crate::atomic::{self, Made, WriteError};
 use crate::files::{self, FileError, FileKind};
-use crate::store::{Durability, StoreError, withdraw};
+use crate::store::{FileBase, FileEdit, Item, ItemChange, KeyedItem, StoreError};
 
 /// What a file was found to hold.
 enum Found {
@@ -88,54 +87,48 @@ impl Learned<'_> {
             }
         };
         let digest = digest_of(&text);
-        let base = self.store.read(|tx| base_of(tx, file))?;
-        if base.as_ref().is_none_or(|(known, _)| *known != digest) {
-            let base = base.map(|(_, items)| items).unwrap_or_default();
-            let new = self.keyed(file, document.items.iter().map(|item| self.clean(item)));
-            self.store.write(Durability::Power, |tx| {
-                self.take_in(tx, file, &base, &new)?;
-                set_base(tx, file, &digest, &new)
-            })?;
+        let base = self.store.memory().file_base(file.name())?;
+        if base.as_ref().is_none_or(|base| base.digest != digest) {
+            let old = base.map(|base| base.items).unwrap_or_default();
+            let items = self.keyed(file, document.items.iter().map(|item| self.clean(item)));
+            let mut edit = self.difference(file, &old, &items);
+            edit.base = Some(FileBase { digest, items });
+            self.store.memory().edit_file(&edit)?;
             report.taken_in.push(file);
         }
         Ok(Found::Text(text, document))
     }
 
-    /// Applies to the store the difference between what a file said and what it says.
-    fn take_in(
-        &self,
-        tx: &Transaction<'_>,
-        file: File,
-        old: &[(String, Item)],
-        new: &[(String, Item)],
-    ) -> rusqlite::Result<()> {
-        let find = |items: &[(String, Item)], key: &str| {
-            items.iter().find(|(known, _)| known == key).map(|(_, item)| item.clone())
+    /// Returns what has to change in the store for the difference between what a file said and
+    /// what it says.
+    fn difference(&self, file: File, old: &[KeyedItem], new: &[KeyedItem]) -> FileEdit {
+        let find = |items: &[KeyedItem], key: &str| {
+            items.iter().find(|known| known.key == key).map(|known| known.item.clone())
         };
-        for (key, item) in old {
+        let mut edit = FileEdit::of(file.name());
+        for KeyedItem { key, item } in old {
             if find(new, key).is_none() {
-                if let Some(pattern) = healing(file, item) {
-                    withdraw(tx, self.signature_of(&pattern))?;
-                }
-                drop_item(tx, file, key)?;
+                edit.withdrawn.extend(healing(file, item).map(|gone| self.signature_of(&gone)));
+                edit.items.push(ItemChange::Drop { key: key.clone() });
             }
         }
-        for (key, item) in new {
+        for KeyedItem { key, item } in new {
             let before = find(old, key);
             if before.as_ref() == Some(item) {
                 continue;
             }
-            match healing(file, item) {
+            let keyed = match healing(file, item) {
                 Some(pattern) => {
                     let before = before.and_then(|before| healing(file, &before));
-                    self.take_in_pattern(tx, before.as_ref(), &pattern)?;
-                    let signature = self.signature_of(&pattern).to_string();
-                    put_item(tx, file, &signature, &own_keys(file, item))?;
+                    edit.knowledge.push(self.pattern_edit(before.as_ref(), &pattern));
+                    let key = self.signature_of(&pattern).to_string();
+                    KeyedItem { key, item: own_keys(file, item) }
                 }
-                None => put_item(tx, file, key, item)?,
-            }
+                None => KeyedItem { key: key.clone(), item: item.clone() },
+            };
+            edit.items.push(ItemChange::Put(keyed));
         }
-        Ok(())
+        edit
     }
 
     fn push_file(&self, file: File, found: Found, report: &mut Report) -> Result<(), LearnedError> {
@@ -157,9 +150,12 @@ impl Learned<'_> {
             }
             atomic::write(&path, &text)?;
         }
-        let items = self.keyed(file, items);
-        let digest = digest_of(&text);
-        self.store.write(Durability::Process, |tx| set_base(tx, file, &digest, &items))?;
+        let base = FileBase { digest: digest_of(&text), items: self.keyed(file, items) };
+        if self.store.memory().file_base(file.name())?.as_ref() != Some(&base) {
+            self.store
+                .memory()
+                .edit_file(&FileEdit { base: Some(base), ..FileEdit::of(file.name()) })?;
+        }
         Ok(())
     }
 
@@ -172,21 +168,41 @@ impl Learned<'_> {
     fn current(&self, file: File) -> Result<(Vec<Item>, Option<Value>), LearnedError> {
         let most = file.most();
         match file {
-            File::HealingPatterns => Ok((self.store.read(|tx| healing_items(tx, most))?, None)),
-            File::ToolFixes | File::Patterns => {
-                Ok((self.store.read(|tx| items_of(tx, file, most))?, None))
-            }
+            File::HealingPatterns => Ok((self.healing_items(most)?, None)),
+            File::ToolFixes | File::Patterns => Ok((self.items_of(file, most)?, None)),
             File::UsagePatterns => {
-                let mut items = self.store.read(|tx| items_of(tx, file, most))?;
+                let mut items = self.items_of(file, most)?;
                 items.iter_mut().for_each(set_confidence);
                 Ok((items, None))
             }
             File::ToolFailures => {
-                let items = self.store.read(|tx| items_of(tx, file, most))?;
+                let items = self.items_of(file, most)?;
                 let stats = serde_json::to_value(self.tool_stats()?).unwrap_or_default();
                 Ok((items, Some(stats)))
             }
         }
+    }
+
+    /// Returns the healing patterns, with what a person added to them.
+    fn healing_items(&self, most: u64) -> Result<Vec<Item>, StoreError> {
+        let own = self.store.memory().file_items(File::HealingPatterns.name(), u64::MAX)?;
+        let mut own: BTreeMap<String, Item> =
+            own.into_iter().map(|keyed| (keyed.key, keyed.item)).collect();
+        let mut items = Vec::new();
+        for known in self.store.memory().with_remedies(most)? {
+            let pattern = to_pattern(&known);
+            if let Ok(Value::Object(mut item)) = serde_json::to_value(&pattern) {
+                item.extend(own.remove(&pattern.error_signature).unwrap_or_default());
+                items.push(item);
+            }
+        }
+        Ok(items)
+    }
+
+    /// Returns the latest items of a file, oldest first.
+    fn items_of(&self, file: File, most: u64) -> Result<Vec<Item>, StoreError> {
+        let items = self.store.memory().file_items(file.name(), most)?;
+        Ok(items.into_iter().map(|keyed| keyed.item).collect())
     }
 
     /// Returns the statistics of all tool failures on record.
@@ -240,7 +256,7 @@ impl Learned<'_> {
     }
 
     fn typed<T: DeserializeOwned>(&self, file: File) -> Result<Vec<T>, StoreError> {
-        let items = self.store.read(|tx| items_of(tx, file, u64::MAX))?;
+        let items = self.items_of(file, u64::MAX)?;
         // What was stored had the shape when it was stored.
         Ok(items.into_iter().filter_map(|item| from_item(&item)).collect())
     }
@@ -248,14 +264,9 @@ impl Learned<'_> {
     fn put(&self, file: File, value: &impl Serialize) -> Result<(), StoreError> {
         let Ok(Value::Object(item)) = serde_json::to_value(value) else { return Ok(()) };
         let item = self.clean(&item);
-        let key = file.key_of(&item);
-        self.store.write(Durability::Power, |tx| {
-            // What a person added to the item stays.
-            let old = item_of(tx, file, &key)?.unwrap_or_default();
-            let mut merged = own_keys(file, &old);
-            merged.extend(item.clone());
-            put_item(tx, file, &key, &merged)
-        })
+        let keyed = KeyedItem { key: file.key_of(&item), item };
+        let items = vec![ItemChange::Update { keyed, own_keys: file.keys() }];
+        self.store.memory().edit_file(&FileEdit { items, ..FileEdit::of(file.name()) })
     }
 
     /// Returns an item without secrets.
@@ -274,7 +285,7 @@ impl Learned<'_> {
     }
 
     /// Gives each item what tells it from the others; a second one of a kind gets a number.
-    fn keyed(&self, file: File, items: impl IntoIterator<Item = Item>) -> Vec<(String, Item)> {
+    fn keyed(&self, file: File, items: impl IntoIterator<Item = Item>) -> Vec<KeyedItem> {
         let mut seen: BTreeMap<String, u32> = BTreeMap::new();
         let key = |item: &Item| match healing(file, item) {
             Some(pattern) => self.signature_of(&pattern).to_string(),
@@ -284,7 +295,8 @@ impl Learned<'_> {
             let key = key(&item);
             let count = seen.entry(key.clone()).or_default();
             *count += 1;
-            (if *count == 1 { key } else { format!("{key}\n#{count}") }, item)
+            let key = if *count == 1 { key } else { format!("{key}\n#{count}") };
+            KeyedItem { key, item }
         };
         items.into_iter().map(number).collect()
     }

@@ -11,9 +11,10 @@ use salve_core::memory::{Failure, Kind, Outcome, Remedy, Standing};
 use salve_core::scrub::{Key, Scrubbed};
 use serde_json::{Value, json};
 
-use super::yaml::{Document, Item, parse};
+use super::yaml::{Document, parse};
 use super::*;
 use crate::project::Project;
+use crate::store::Item;
 
 /// A project with its store, and what is needed to keep its files.
 struct Bench {

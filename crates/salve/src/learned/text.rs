@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::file::File;
-use super::yaml::{Document, Item, yaml};
+use super::yaml::{Document, yaml};
+use crate::store::Item;
 
 /// A new text for a file, and whether a comment of the old one has no place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

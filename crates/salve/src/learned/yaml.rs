@@ -10,9 +10,7 @@ use serde_saphyr::{Options, budget};
 use super::Malformed;
 use super::file::File;
 use super::items::{Fix, HealingPattern, Pattern, ToolFailure, UsagePattern};
-
-/// One item with all its keys, a person's own included.
-pub(super) type Item = Map<String, Value>;
+use crate::store::Item;
 
 /// The largest file that is read.
 pub(super) const LARGEST: usize = 16 << 20;

@@ -10,7 +10,7 @@ use salve_core::team::KINDS;
 
 use super::desk::Desk;
 use crate::project::Project;
-use crate::store::{Filter, Store, StoreError};
+use crate::store::{Store, StoreError, Stream};
 
 /// How often a project without a store is looked at, and presence is tended to.
 const TICK: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ fn follow_store(project: &Project, desk: &Desk, known: &mut Option<u64>) -> Resu
         Some(after) => after,
         None => journal.last_seq()?,
     };
-    let mut follower = journal.follow(after, Filter::default());
+    let mut follower = journal.follow(after, Stream::Project);
     loop {
         desk.tell(|room| room.tend());
         let entries = follower.next(TICK)?;

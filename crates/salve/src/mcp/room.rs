@@ -16,7 +16,7 @@ use super::error::RoomError;
 use crate::config::Sources;
 use crate::process;
 use crate::project::Project;
-use crate::store::{Appended, Filter, Store, StoreError, Unless};
+use crate::store::{Appended, Store, StoreError, Stream, StreamPosition};
 
 /// How many incidents are looked at, newest first.
 const RECENT: usize = 50;
@@ -256,8 +256,8 @@ impl Room {
     ) -> Result<bool, StoreError> {
         let Some(store) = self.store()? else { return Ok(false) };
         let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: Some(id), event };
-        let unless = Unless { any: Filter::incident(id), after };
-        match store.journal().append_unless(vec![draft], &unless)? {
+        let unless = StreamPosition { stream: Stream::Incident(id), after };
+        match store.journal().append_after(&unless, vec![draft])? {
             Appended::Written(_) => Ok(true),
             Appended::Refused(_) => Ok(false),
         }
@@ -288,7 +288,7 @@ impl Room {
     /// Returns the latest incidents' ids, the newest first, with their subjects.
     pub fn incidents(&mut self) -> Result<Vec<(IncidentId, SubjectKind, String)>, RoomError> {
         let Some(store) = self.store()? else { return Ok(Vec::new()) };
-        let opened = store.journal().tail(&Filter::default().kind("opened"), RECENT)?;
+        let opened = store.journal().tail(&Stream::Incidents, RECENT)?;
         let found = opened.iter().rev().filter_map(|entry| match (&entry.event, entry.incident) {
             (Event::Incident(IncidentEvent::Opened { subject, .. }), Some(id)) => {
                 Some((id, subject.kind, subject.name.to_string()))
@@ -308,7 +308,7 @@ impl Room {
         }
         let Some(store) = self.store()? else { return Err(self.unknown(given)) };
         match store.journal().incidents_like(digits)?.as_slice() {
-            [one] => Ok(store.journal().read(0, &Filter::incident(*one), usize::MAX)?),
+            [one] => Ok(store.journal().read(0, &Stream::Incident(*one), usize::MAX)?),
             [] => Err(self.unknown(given)),
             _ => Err(RoomError::Ambiguous(digits.to_owned())),
         }
@@ -330,7 +330,7 @@ impl Room {
         let Some(store) = self.store()? else { return Ok(None) };
         let journal = store.journal();
         let mut view = View::default();
-        for opened in journal.tail(&Filter::default().kind("opened"), RECENT)?.iter().rev() {
+        for opened in journal.tail(&Stream::Incidents, RECENT)?.iter().rev() {
             let (Event::Incident(IncidentEvent::Opened { subject, .. }), Some(id)) =
                 (&opened.event, opened.incident)
             else {
@@ -339,14 +339,13 @@ impl Room {
             if subject.kind != SubjectKind::Server {
                 continue;
             }
-            let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+            let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
             if let Ok(tale) = Tale::of(&entries) {
                 view.deserted.extend(deserted(&tale, &scrubber));
             }
             view.incidents.push(entries);
         }
-        let kinds = Server::KINDS.map(str::to_owned).to_vec();
-        let told = journal.tail(&Filter { kinds, ..Filter::default() }, SERVER_ENTRIES)?;
+        let told = journal.tail(&Stream::Servers, SERVER_ENTRIES)?;
         view.servers = repair::servers(&told);
         for server in &mut view.servers {
             let set = || urls.get(&server.server).cloned();

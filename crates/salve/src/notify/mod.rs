@@ -29,7 +29,7 @@ use self::desktop::Desktop;
 use self::postman::{Input, Postman};
 use crate::config::Settings;
 use crate::project::Project;
-use crate::store::{Filter, Store, StoreError};
+use crate::store::{Store, StoreError, Stream};
 
 /// How long the journal is waited for at once.
 const LONG: Duration = Duration::from_secs(3_600);
@@ -175,9 +175,9 @@ impl Drop for Office {
 }
 
 fn follow(store: &Store, after: u64, to: &Sender<Input>) {
-    let kinds = Moment::KINDS.map(str::to_owned).to_vec();
-    let mut follower = store.journal().follow(after, Filter { kinds, ..Filter::default() });
-    while let Ok(entries) = follower.next(LONG) {
+    let mut follower = store.journal().follow(after, Stream::Project);
+    while let Ok(mut entries) = follower.next(LONG) {
+        entries.retain(|entry| Moment::of(&entry.event).is_some());
         if !entries.is_empty() && to.send(Input::Entries(entries)).is_err() {
             return;
         }

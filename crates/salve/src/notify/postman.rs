@@ -17,7 +17,7 @@ use super::http::{self, Letter, Sent};
 use super::{LONG, Plan, name_of};
 use crate::heal::spawn_thread;
 use crate::process;
-use crate::store::{Filter, Store};
+use crate::store::{Store, Stream};
 
 /// How long what is under way may take when the run ends.
 const GRACE: Duration = Duration::from_secs(2);
@@ -119,10 +119,8 @@ impl Postman {
 
     /// Takes up what earlier runs could not deliver, and what they were killed over.
     fn take_up_what_was_left(&mut self) {
-        let since = Timestamp::now().checked_sub(OLDEST).ok();
-        let kinds = vec!["notified".to_owned()];
-        let filter = Filter { kinds, since, ..Filter::default() };
-        let Ok(records) = self.store.journal().read(0, &filter, usize::MAX) else { return };
+        let since = Timestamp::now().checked_sub(OLDEST).unwrap_or(Timestamp::MIN);
+        let Ok(records) = self.store.journal().read_since(since, &Stream::Notices) else { return };
         let mut last = BTreeMap::new();
         for record in &records {
             if let Event::Note(NoteEvent::Notified(Notified {
@@ -142,9 +140,8 @@ impl Postman {
                 }
                 Delivery::Delivered | Delivery::Dropped { .. } => false,
             };
-            let one = self.store.journal().read(number.saturating_sub(1), &Filter::default(), 1);
-            if let (true, Ok([entry])) = (is_left, one.as_deref()) {
-                self.take_up(entry);
+            if is_left && let Ok(Some(entry)) = self.store.journal().entry(number) {
+                self.take_up(&entry);
             }
         }
     }
@@ -167,9 +164,7 @@ impl Postman {
 
     /// Takes in what the journal has by now.
     fn catch_up(&mut self) {
-        let kinds = Moment::KINDS.map(str::to_owned).to_vec();
-        let filter = Filter { kinds, ..Filter::default() };
-        if let Ok(entries) = self.store.journal().read(self.seen, &filter, usize::MAX) {
+        if let Ok(entries) = self.store.journal().read(self.seen, &Stream::Project, usize::MAX) {
             self.hear(&entries);
         }
     }
@@ -237,10 +232,9 @@ impl Postman {
 
     /// Returns whether the same was shown a while ago, about another incident of the same failure.
     fn was_shown(&self, entry: &Entry, tale: &Tale<'_>) -> bool {
-        let since = Timestamp::now().checked_sub(SHOWN_FOR).ok();
-        let filter = Filter { since, ..Filter::default() }.kind("notified");
+        let since = Timestamp::now().checked_sub(SHOWN_FOR).unwrap_or(Timestamp::MIN);
         let journal = self.store.journal();
-        let records = journal.read(0, &filter, usize::MAX).unwrap_or_default();
+        let records = journal.read_since(since, &Stream::Notices).unwrap_or_default();
         let shown = records.iter().filter_map(|record| match &record.event {
             Event::Note(NoteEvent::Notified(Notified { entry, via: Channel::Desktop, .. })) => {
                 Some(*entry)
@@ -248,7 +242,7 @@ impl Postman {
             _ => None,
         });
         let is_like = |number: u64| {
-            let one = journal.read(number.saturating_sub(1), &Filter::default(), 1).ok()?.pop()?;
+            let one = journal.entry(number).ok()??;
             let all = self.incident_of(&one);
             let other = Tale::of(&all).ok()?;
             let is_same = Moment::of(&one.event) == Moment::of(&entry.event)
@@ -262,7 +256,7 @@ impl Postman {
     fn incident_of(&self, entry: &Entry) -> Vec<Entry> {
         let Some(id) = entry.incident else { return Vec::new() };
         // What cannot be read is not told; the journal's owner says so.
-        self.store.journal().read(0, &Filter::incident(id), usize::MAX).unwrap_or_default()
+        self.store.journal().read(0, &Stream::Incident(id), usize::MAX).unwrap_or_default()
     }
 
     /// Sends what is due, some at once.

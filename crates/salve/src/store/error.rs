@@ -6,10 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::ErrorCode;
+use serde_json::error::Category;
 
-use super::journal::RawError;
-use super::lock::Holder;
+use super::sqlite::Holder;
 use crate::project::ProjectError;
 
 /// What the system or the database engine said.
@@ -17,7 +16,7 @@ use crate::project::ProjectError;
 pub enum Cause {
     /// The database engine refused.
     #[error("{0}")]
-    Engine(rusqlite::Error),
+    Engine(Box<dyn std::error::Error + Send + Sync>),
     /// The operating system refused.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -26,9 +25,31 @@ pub enum Cause {
     Content(#[from] RawError),
 }
 
-impl From<rusqlite::Error> for Cause {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Engine(error)
+/// Why a stored row is not an entry.
+#[derive(Debug, thiserror::Error)]
+pub enum RawError {
+    /// The time stamp is out of range.
+    #[error("bad time stamp")]
+    Time(#[source] jiff::Error),
+    /// A part is not JSON of the right shape.
+    #[error("bad JSON")]
+    Json(#[source] serde_json::Error),
+    /// The incident's id is none.
+    #[error("bad incident id")]
+    Incident(#[source] uuid::Error),
+    /// What happened is malformed.
+    #[error("bad event")]
+    Event(#[source] salve_core::event::DecodeError),
+}
+
+impl RawError {
+    /// Returns whether nobody can have written this, as opposed to a shape we do not understand.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::Time(_) | Self::Incident(_) => true,
+            Self::Json(error) => error.classify() != Category::Data,
+            Self::Event(_) => false,
+        }
     }
 }
 
@@ -141,46 +162,8 @@ fn by(holder: Option<&Holder>) -> String {
 }
 
 impl StoreError {
-    /// Sorts what the engine said about the database at `path`.
-    pub(crate) fn engine(path: &Path, error: rusqlite::Error) -> Self {
-        let code = error.sqlite_error().map(|e| e.code);
-        let (path, nonsense, source) = (path.to_path_buf(), is_nonsense(&error), error.into());
-        let Some(code) = code else {
-            return if nonsense {
-                Self::Corrupt { path, source }
-            } else {
-                Self::Other { path, source }
-            };
-        };
-        match code {
-            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-                let holder = Holder::of_database(&path);
-                Self::Locked { path, holder, waited: super::PATIENCE }
-            }
-            ErrorCode::ReadOnly => Self::ReadOnly { path, source },
-            ErrorCode::PermissionDenied => Self::Denied { path, source },
-            ErrorCode::DiskFull => Self::Full { path, source },
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::Corrupt { path, source },
-            ErrorCode::CannotOpen | ErrorCode::SystemIoFailure => Self::unreachable(path, source),
-            _ => Self::Other { path, source },
-        }
-    }
-
-    /// Sorts what the engine said when the database at `path` was opened.
-    ///
-    /// What is asked then is always right, so if it makes no sense to the engine it is the file
-    /// that makes none.
-    pub(super) fn opening(path: &Path, error: rusqlite::Error) -> Self {
-        match error.sqlite_error() {
-            Some(failure) if failure.extended_code == rusqlite::ffi::SQLITE_ERROR => {
-                Self::Corrupt { path: path.to_path_buf(), source: error.into() }
-            }
-            Some(_) | None => Self::engine(path, error),
-        }
-    }
-
     /// Sorts what the system said about the file at `path`.
-    pub(crate) fn system(path: &Path, error: io::Error) -> Self {
+    pub(super) fn system(path: &Path, error: io::Error) -> Self {
         let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
         let (path, kind, source) = (path.to_path_buf(), error.kind(), Cause::from(error));
         match kind {
@@ -192,29 +175,6 @@ impl StoreError {
             io::ErrorKind::PermissionDenied => Self::Denied { path, source },
             io::ErrorKind::IsADirectory => Self::NotAFile { path, found: "a directory" },
             _ => Self::Other { path, source },
-        }
-    }
-
-    /// Finds out why the engine could not open, read or write: it says only that it could not.
-    ///
-    /// The database is never opened by hand for this: closing it again would drop the locks that
-    /// the engine holds on it in this process.
-    fn unreachable(path: PathBuf, source: Cause) -> Self {
-        if let Err(error) = expect_file(&path) {
-            return error;
-        }
-        let may = |what| rustix::fs::access(&path, what).map_err(io::Error::from);
-        let dir = path.parent().unwrap_or(Path::new("."));
-        let refused = may(rustix::fs::Access::READ_OK)
-            .and_then(|()| may(rustix::fs::Access::WRITE_OK))
-            .and_then(|()| Ok(rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)?))
-            .err()
-            .filter(|error| error.kind() != io::ErrorKind::NotFound);
-        match refused {
-            Some(error) => Self::system(&path, error),
-            None if no_room(dir) => Self::Full { path, source },
-            None if is_short_read(&source) => Self::Corrupt { path, source },
-            None => Self::Other { path, source },
         }
     }
 
@@ -275,29 +235,4 @@ pub(super) fn expect_file(path: &Path) -> Result<(), StoreError> {
         Err(error) => return Err(StoreError::system(path, error)),
     };
     Err(StoreError::NotAFile { path: path.to_path_buf(), found })
-}
-
-fn no_room(dir: &Path) -> bool {
-    rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_bavail == 0 || (fs.f_files > 0 && fs.f_ffree == 0))
-}
-
-/// Returns whether a value came out of the database that nobody can have put in.
-fn is_nonsense(error: &rusqlite::Error) -> bool {
-    matches!(
-        error,
-        rusqlite::Error::InvalidColumnType(..)
-            | rusqlite::Error::FromSqlConversionFailure(..)
-            | rusqlite::Error::IntegralValueOutOfRange(..)
-            | rusqlite::Error::Utf8Error(..)
-    )
-}
-
-fn is_short_read(cause: &Cause) -> bool {
-    match cause {
-        Cause::Engine(error) => error.sqlite_error().is_some_and(|e| {
-            e.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ
-                || e.extended_code == rusqlite::ffi::SQLITE_IOERR_CORRUPTFS
-        }),
-        Cause::System(_) | Cause::Content(_) => false,
-    }
 }

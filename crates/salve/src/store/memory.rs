@@ -1,25 +1,27 @@
-//! What is known about failures, kept in the store.
+//! What is known about failures, and what people taught, as an interface.
 //!
 //! A project's store holds the project's memory; the user's own store, opened with
 //! [`Project::of_user`](crate::project::Project::of_user), holds what is remembered across
-//! projects. Both have the same tables.
+//! projects. Both have the same shape.
+//!
+//! Changes are told, not made: a caller hands over [`KnowledgeEdit`]s and [`ItemChange`]s, and the
+//! engine applies all of one call or nothing, on what is stored at that moment. So nothing that
+//! another process learned meanwhile is lost, and no caller needs to know what a transaction is.
+
+use std::fmt::Debug;
 
 use jiff::Timestamp;
-use rusqlite::types::Type;
-use rusqlite::{OptionalExtension, Row, Transaction, params};
 use salve_core::id::Signature;
-use salve_core::memory::{Failure, Knowledge, Outcome, Remedy, Tried, merge};
+use salve_core::memory::{Failure, Knowledge, KnowledgeChange, KnowledgeEdit, Outcome, Remedy};
+use salve_core::near::{NearIndex, Match};
 use salve_core::scrub::Scrubbed;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{Durability, Store, StoreError};
+use super::StoreError;
 
-/// The memory in a store.
-#[derive(Clone, Copy, Debug)]
-pub struct Memory<'s> {
-    pub(super) store: &'s Store,
-}
+/// How many failures are visited at once.
+const PORTION: u64 = 500;
 
 /// A part of all that is known, most recently seen first.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,15 @@ pub struct Page {
     pub skip: u64,
     /// How many to return at most.
     pub limit: u64,
+}
+
+/// A part of all that is known, in the order in which it became known.
+#[derive(Clone, Debug, Default)]
+pub struct Portion {
+    /// What is known.
+    pub known: Vec<Knowledge>,
+    /// Where the next portion begins; `None` behind the last one.
+    pub next: Option<u64>,
 }
 
 /// How much a memory holds.
@@ -43,358 +54,222 @@ pub struct Counts {
     pub failed: u64,
 }
 
-impl<'s> Memory<'s> {
-    pub(super) fn new(store: &'s Store) -> Self {
-        Self { store }
-    }
+/// One item of a learned file with all its keys, a person's own included.
+pub type Item = Map<String, Value>;
 
-    /// Returns all that is known about a failure.
-    pub fn recall(&self, signature: Signature) -> Result<Option<Knowledge>, StoreError> {
-        self.store.read(|tx| load(tx, signature, Scope::InForce))
+/// An item of a learned file and what tells it from the file's other items.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "(String, Item)", into = "(String, Item)")]
+pub struct KeyedItem {
+    /// What tells it from the others.
+    pub key: String,
+    /// The item.
+    pub item: Item,
+}
+
+impl From<(String, Item)> for KeyedItem {
+    fn from((key, item): (String, Item)) -> Self {
+        Self { key, item }
     }
+}
+
+impl From<KeyedItem> for (String, Item) {
+    fn from(keyed: KeyedItem) -> Self {
+        (keyed.key, keyed.item)
+    }
+}
+
+/// What a learned file said when it and the store were last in step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileBase {
+    /// The digest of the file's text.
+    pub digest: String,
+    /// Its items.
+    pub items: Vec<KeyedItem>,
+}
+
+/// A change of one item of a learned file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ItemChange {
+    /// The item is this; a new one goes to the end, a known one stays in its place.
+    Put(KeyedItem),
+    /// The item's own keys are these, and keys that a person added to it stay.
+    Update {
+        /// The item.
+        keyed: KeyedItem,
+        /// The keys that are not a person's.
+        own_keys: &'static [&'static str],
+    },
+    /// The item is gone.
+    Drop {
+        /// What tells it from the others.
+        key: String,
+    },
+}
+
+/// All that one reading or writing of a learned file changes.
+#[derive(Clone, Debug)]
+pub struct FileEdit {
+    /// The file's name.
+    pub file: &'static str,
+    /// Failures that a person took out of the file: out of force, with their history kept.
+    pub withdrawn: Vec<Signature>,
+    /// What a person changed about failures.
+    pub knowledge: Vec<KnowledgeEdit>,
+    /// What changed in the items.
+    pub items: Vec<ItemChange>,
+    /// What the file says now, if it and the store are in step by this.
+    pub base: Option<FileBase>,
+}
+
+impl FileEdit {
+    /// Makes an edit of a file that changes nothing yet.
+    pub fn of(file: &'static str) -> Self {
+        let (withdrawn, knowledge, items) = (Vec::new(), Vec::new(), Vec::new());
+        Self { file, withdrawn, knowledge, items, base: None }
+    }
+}
+
+/// The memory of a store.
+pub trait Memory: Debug {
+    /// Returns all that is known about a failure.
+    fn recall(&self, signature: Signature) -> Result<Option<Knowledge>, StoreError>;
+
+    /// Takes all edits in or none, to survive a power cut.
+    fn edit(&self, edits: &[KnowledgeEdit]) -> Result<(), StoreError>;
+
+    /// Takes in what another memory knows; the same knowledge twice changes nothing.
+    ///
+    /// Returns how many of them brought something new.
+    fn merge(&self, others: &[Knowledge]) -> Result<u64, StoreError>;
+
+    /// Drops all that is known about a failure and returns whether anything was.
+    fn forget(&self, signature: Signature) -> Result<bool, StoreError>;
+
+    /// Returns a part of all that is known, most recently seen first.
+    fn list(&self, page: Page) -> Result<Vec<Knowledge>, StoreError>;
+
+    /// Returns up to `limit` failures behind `after`, in the order in which they became known.
+    fn portion(&self, after: u64, limit: u64) -> Result<Portion, StoreError>;
+
+    /// Returns the failures last seen of those that have a remedy, `most` at most, oldest first.
+    fn with_remedies(&self, most: u64) -> Result<Vec<Knowledge>, StoreError>;
+
+    /// Returns how much the memory holds.
+    fn counts(&self) -> Result<Counts, StoreError>;
+
+    /// Returns the failures whose signature starts with these hex digits, at most ten.
+    fn signatures_like(&self, prefix: &str) -> Result<Vec<Signature>, StoreError>;
+
+    /// Returns the index of near matches; it may name failures that were forgotten since.
+    fn near_index(&self) -> Result<NearIndex, StoreError>;
+
+    /// Returns the latest items of a learned file, oldest first.
+    fn file_items(&self, file: &str, most: u64) -> Result<Vec<KeyedItem>, StoreError>;
+
+    /// Returns what a learned file said when it was last in step.
+    fn file_base(&self, file: &str) -> Result<Option<FileBase>, StoreError>;
+
+    /// Takes a whole edit of a learned file in, or nothing of it.
+    fn edit_file(&self, edit: &FileEdit) -> Result<(), StoreError>;
 
     /// Takes in that a failure was seen.
-    pub fn see(&self, failure: &Failure, at: Timestamp) -> Result<(), StoreError> {
-        self.change(failure, at, |known| {
-            known.last_seen = known.last_seen.max(at);
-            known.seen = known.seen.saturating_add(1);
-        })
+    fn see(&self, failure: &Failure, at: Timestamp) -> Result<(), StoreError> {
+        self.edit(&[KnowledgeEdit::of(failure, at, KnowledgeChange::Seen)])
     }
 
     /// Takes in how a remedy came out, to survive a power cut.
-    pub fn learn(
+    fn learn(
         &self,
         failure: &Failure,
         remedy: &Remedy,
         outcome: &Outcome,
     ) -> Result<(), StoreError> {
-        self.change(failure, outcome.at, |known| known.learn(remedy.clone(), outcome.clone()))
+        let change = KnowledgeChange::Learned { remedy: remedy.clone(), outcome: outcome.clone() };
+        self.edit(&[KnowledgeEdit::of(failure, outcome.at, change)])
     }
 
     /// Takes in a remedy that somebody teaches.
-    pub fn teach(
+    fn teach(
         &self,
         failure: &Failure,
         remedy: &Remedy,
         at: Timestamp,
         by: &Scrubbed,
     ) -> Result<(), StoreError> {
-        self.change(failure, at, |known| known.teach(remedy.clone(), at, by.clone()))
+        let change = KnowledgeChange::Taught { remedy: remedy.clone(), at, by: by.clone() };
+        self.edit(&[KnowledgeEdit::of(failure, at, change)])
     }
+}
 
-    /// Takes in what another memory knows; the same knowledge twice changes nothing.
-    ///
-    /// Returns how many of them brought something new.
-    pub fn merge(&self, others: &[Knowledge]) -> Result<u64, StoreError> {
-        self.store.write(Durability::Power, |tx| {
-            let mut news = 0;
-            for other in others {
-                let old = load(tx, other.failure.signature, Scope::All)?;
-                let merged = match old.clone() {
-                    None => other.clone(),
-                    Some(mut known) => {
-                        merge(&mut known, other);
-                        known
-                    }
-                };
-                news += u64::from(old.as_ref() != Some(&merged));
-                save(tx, &merged)?;
-            }
-            Ok(news)
-        })
-    }
-
-    /// Drops all that is known about a failure and returns whether anything was.
-    pub fn forget(&self, signature: Signature) -> Result<bool, StoreError> {
-        self.store.write(Durability::Power, |tx| {
-            let own = "DELETE FROM learned WHERE file = 'healing-patterns.json' AND key = ?1";
-            tx.execute(own, [signature.to_string()])?;
-            let sql = "DELETE FROM failure WHERE signature = ?1";
-            Ok(tx.prepare_cached(sql)?.execute([stored(signature)])? > 0)
-        })
-    }
-
-    /// Returns a part of all that is known, most recently seen first.
-    pub fn list(&self, page: Page) -> Result<Vec<Knowledge>, StoreError> {
-        self.store.read(|tx| {
-            let sql = "SELECT signature FROM failure WHERE withdrawn = 0
-                       ORDER BY last_seen DESC, id LIMIT ?1 OFFSET ?2";
-            let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
-            let skip = i64::try_from(page.skip).unwrap_or(i64::MAX);
-            let signatures = signatures(tx, sql, [limit, skip])?;
-            load_all(tx, &signatures)
-        })
-    }
-
+impl dyn Memory + '_ {
     /// Calls `take` with everything that is known, in portions, oldest first.
     pub fn each<E: From<StoreError>>(
         &self,
         mut take: impl FnMut(Vec<Knowledge>) -> Result<(), E>,
     ) -> Result<(), E> {
-        const PORTION: i64 = 500;
-        let mut after = 0_i64;
-        loop {
-            let (known, last) = self.store.read(|tx| {
-                let sql = "SELECT signature FROM failure WHERE withdrawn = 0 AND id > ?1
-                           ORDER BY id LIMIT ?2";
-                let signatures = signatures(tx, sql, [after, PORTION])?;
-                let last = match signatures.last() {
-                    Some(last) => Some(number_of(tx, *last)?),
-                    None => None,
-                };
-                Ok((load_all(tx, &signatures)?, last))
-            })?;
-            let Some(last) = last else { return Ok(()) };
-            after = last;
-            take(known)?;
+        let mut after = Some(0);
+        while let Some(from) = after {
+            let portion = self.portion(from, PORTION)?;
+            after = portion.next;
+            take(portion.known)?;
         }
+        Ok(())
     }
 
-    /// Returns how much the memory holds.
-    pub fn counts(&self) -> Result<Counts, StoreError> {
-        self.store.read(|tx| {
-            let failures = "SELECT count(*) FROM failure WHERE withdrawn = 0";
-            let failures = tx.query_row(failures, [], |row| row.get(0))?;
-            let remedies = "SELECT count(*),
-                    coalesce(sum(record ->> 'proven' > 0), 0),
-                    coalesce(sum(record ->> 'proven' = 0
-                        AND (record ->> 'failed') + (record ->> 'masked') > 0), 0)
-                FROM remedy JOIN failure ON failure.id = remedy.failure WHERE withdrawn = 0";
-            tx.query_row(remedies, [], |row| {
-                let (remedies, proven, failed) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(Counts { failures, remedies, proven, failed })
-            })
-        })
+    /// Returns the near matches, ready for many questions.
+    pub fn near(&self) -> Result<Near<'_>, StoreError> {
+        Ok(Near { memory: self, index: self.near_index()? })
     }
+}
 
-    /// Returns the failures whose signature starts with these hex digits, at most ten.
-    pub fn signatures_like(&self, prefix: &str) -> Result<Vec<Signature>, StoreError> {
-        let Ok(first) = format!("{prefix:0<16}").parse::<Signature>() else {
-            return Ok(Vec::new());
-        };
-        let Ok(last) = format!("{prefix:f<16}").parse::<Signature>() else {
-            return Ok(Vec::new());
-        };
-        self.store.read(|tx| {
-            // Both have the same first digit, so they are on the same side of zero when stored.
-            let sql = "SELECT signature FROM failure
-                       WHERE withdrawn = 0 AND signature BETWEEN ?1 AND ?2 LIMIT 10";
-            signatures(tx, sql, [stored(first), stored(last)])
-        })
-    }
+/// The near matches of one memory, ready for many questions.
+#[derive(Debug)]
+pub struct Near<'m> {
+    memory: &'m dyn Memory,
+    index: NearIndex,
+}
 
-    fn change(
+impl Near<'_> {
+    /// Returns up to `limit` known failures that resemble the text, the most similar first.
+    pub fn find(
         &self,
-        failure: &Failure,
-        at: Timestamp,
-        change: impl Fn(&mut Knowledge),
-    ) -> Result<(), StoreError> {
-        self.store.write(Durability::Power, |tx| {
-            let known = load(tx, failure.signature, Scope::All)?;
-            let mut known = known
-                .unwrap_or_else(|| Knowledge { seen: 0, ..Knowledge::new(failure.clone(), at) });
-            change(&mut known);
-            save(tx, &known)
-        })
+        normalized: &str,
+        limit: usize,
+    ) -> Result<Vec<(Match, Knowledge)>, StoreError> {
+        // Some of what the index finds may have been forgotten, or be there twice.
+        let mut known = Vec::new();
+        for spare in [8, 64, 512] {
+            let found = self.index.nearest(normalized, limit + spare);
+            known = self.look_up(&found, limit)?;
+            if known.len() == limit || found.len() < limit + spare {
+                break;
+            }
+        }
+        Ok(known)
+    }
+
+    fn look_up(
+        &self,
+        found: &[Match],
+        limit: usize,
+    ) -> Result<Vec<(Match, Knowledge)>, StoreError> {
+        let mut known: Vec<(Match, Knowledge)> = Vec::with_capacity(limit);
+        for near in found {
+            if known.len() == limit {
+                break;
+            }
+            if known.iter().any(|(seen, _)| seen.signature == near.signature) {
+                continue;
+            }
+            let knowledge = self.memory.recall(near.signature)?;
+            known.extend(knowledge.map(|knowledge| (*near, knowledge)));
+        }
+        Ok(known)
+    }
+
+    /// Returns how much memory the index takes, in bytes.
+    pub fn memory(&self) -> usize {
+        self.index.memory()
     }
 }
-
-/// Whether what a person took out of the shared file counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// Only what is in force.
-    InForce,
-    /// What was withdrawn too: its history returns with it.
-    All,
-}
-
-/// Reads what is known about one failure.
-pub(crate) fn load(
-    tx: &Transaction<'_>,
-    signature: Signature,
-    scope: Scope,
-) -> rusqlite::Result<Option<Knowledge>> {
-    let sql = "SELECT id, class, error_type, normalized, identity, first_seen, last_seen, seen,
-                   remedies
-               FROM failure WHERE signature = ?1 AND withdrawn <= ?2";
-    let withdrawn = i64::from(scope == Scope::All);
-    let found = tx
-        .prepare_cached(sql)?
-        .query_row(params![stored(signature), withdrawn], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(8)?, knowledge(signature, row)?))
-        })
-        .optional()?;
-    let Some((id, remedies, mut known)) = found else { return Ok(None) };
-    if remedies == 0 {
-        return Ok(Some(known));
-    }
-    let sql = "SELECT kind, text, since, by, record, outcomes FROM remedy
-               WHERE failure = ?1 ORDER BY since, digest";
-    let mut statement = tx.prepare_cached(sql)?;
-    known.remedies = statement.query_map([id], tried)?.collect::<Result<_, _>>()?;
-    Ok(Some(known))
-}
-
-fn load_all(tx: &Transaction<'_>, signatures: &[Signature]) -> rusqlite::Result<Vec<Knowledge>> {
-    let mut all = Vec::with_capacity(signatures.len());
-    for &signature in signatures {
-        all.extend(load(tx, signature, Scope::InForce)?);
-    }
-    Ok(all)
-}
-
-fn knowledge(signature: Signature, row: &Row<'_>) -> rusqlite::Result<Knowledge> {
-    Ok(Knowledge {
-        failure: Failure {
-            signature,
-            class: word(row, 1)?,
-            error_type: word(row, 2)?,
-            normalized: word(row, 3)?,
-            identity: match row.get_ref(4)?.as_str_or_null()? {
-                None => None,
-                Some(_) => Some(word(row, 4)?),
-            },
-        },
-        first_seen: time(row, 5)?,
-        last_seen: time(row, 6)?,
-        seen: row.get(7)?,
-        remedies: Vec::new(),
-    })
-}
-
-fn tried(row: &Row<'_>) -> rusqlite::Result<Tried> {
-    Ok(Tried {
-        remedy: Remedy { kind: word(row, 0)?, text: word(row, 1)? },
-        since: time(row, 2)?,
-        by: word(row, 3)?,
-        record: json(row, 4)?,
-        outcomes: json(row, 5)?,
-    })
-}
-
-/// Writes what is known about one failure; a withdrawn one is in force again.
-pub(crate) fn save(tx: &Transaction<'_>, known: &Knowledge) -> rusqlite::Result<()> {
-    let failure = &known.failure;
-    let sql = "INSERT INTO failure (signature, class, error_type, normalized, identity,
-                   first_seen, last_seen, seen, remedies)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-               ON CONFLICT (signature) DO UPDATE SET class = ?2, error_type = ?3,
-                   first_seen = ?6, last_seen = ?7, seen = ?8, remedies = ?9, withdrawn = 0
-               RETURNING id";
-    let values = params![
-        stored(failure.signature),
-        failure.class.as_str(),
-        failure.error_type.as_str(),
-        failure.normalized.as_str(),
-        failure.identity.as_ref().map(Scrubbed::as_str),
-        known.first_seen.as_microsecond(),
-        known.last_seen.as_microsecond(),
-        known.seen.min(i64::MAX as u64),
-        known.remedies.len(),
-    ];
-    let id: i64 = tx.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
-    for tried in &known.remedies {
-        save_tried(tx, id, tried)?;
-    }
-    Ok(())
-}
-
-fn save_tried(tx: &Transaction<'_>, failure: i64, tried: &Tried) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO remedy (failure, digest, kind, text, since, by, record, outcomes)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-               ON CONFLICT (failure, digest) DO UPDATE SET
-                   since = ?5, by = ?6, record = ?7, outcomes = ?8";
-    let values = params![
-        failure,
-        &tried.remedy.digest().0[..],
-        tried.remedy.kind.as_str(),
-        tried.remedy.text.as_str(),
-        tried.since.as_microsecond(),
-        tried.by.as_str(),
-        to_json(&tried.record)?,
-        to_json(&tried.outcomes)?,
-    ];
-    tx.prepare_cached(sql)?.execute(values).map(|_| ())
-}
-
-/// Drops one remedy of a failure.
-pub(crate) fn drop_remedy(
-    tx: &Transaction<'_>,
-    signature: Signature,
-    remedy: &Remedy,
-) -> rusqlite::Result<()> {
-    let sql = "DELETE FROM remedy WHERE digest = ?2
-               AND failure = (SELECT id FROM failure WHERE signature = ?1)";
-    tx.execute(sql, params![stored(signature), &remedy.digest().0[..]]).map(|_| ())
-}
-
-/// Reads what is known about the failures last seen of those that have a remedy, oldest first.
-pub(crate) fn load_patterns(tx: &Transaction<'_>, most: u64) -> rusqlite::Result<Vec<Knowledge>> {
-    let sql = "SELECT signature FROM (SELECT signature, first_seen, id FROM failure
-                   WHERE remedies > 0 AND withdrawn = 0 ORDER BY last_seen DESC LIMIT ?1)
-               ORDER BY first_seen, id";
-    let signatures = signatures(tx, sql, [most])?;
-    load_all(tx, &signatures)
-}
-
-/// Takes a failure out of force but keeps its history.
-pub(crate) fn withdraw(tx: &Transaction<'_>, signature: Signature) -> rusqlite::Result<()> {
-    let sql = "UPDATE failure SET withdrawn = 1 WHERE signature = ?1";
-    tx.execute(sql, [stored(signature)]).map(|_| ())
-}
-
-fn signatures(
-    tx: &Transaction<'_>,
-    sql: &str,
-    values: impl rusqlite::Params,
-) -> rusqlite::Result<Vec<Signature>> {
-    let mut statement = tx.prepare_cached(sql)?;
-    let rows = statement.query_map(values, |row| row.get(0).map(from_stored))?;
-    rows.collect()
-}
-
-fn number_of(tx: &Transaction<'_>, signature: Signature) -> rusqlite::Result<i64> {
-    let sql = "SELECT id FROM failure WHERE signature = ?1";
-    tx.prepare_cached(sql)?.query_row([stored(signature)], |row| row.get(0))
-}
-
-fn stored(signature: Signature) -> i64 {
-    signature.0.cast_signed()
-}
-
-/// Reads a signature as it is stored.
-pub(super) fn from_stored(number: i64) -> Signature {
-    Signature(number.cast_unsigned())
-}
-
-fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
-    let micros = row.get(column)?;
-    Timestamp::from_microsecond(micros).map_err(|error| malformed(column, error))
-}
-
-/// Reads a text column into a type that is a plain string in JSON.
-fn word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text: String = row.get(column)?;
-    serde_json::from_value(text.into()).map_err(|error| malformed(column, error))
-}
-
-fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text = row.get_ref(column)?.as_str()?;
-    serde_json::from_str(text).map_err(|error| malformed(column, error))
-}
-
-pub(crate) fn to_json(value: &impl Serialize) -> rusqlite::Result<String> {
-    serde_json::to_string(value)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
-}
-
-fn malformed(
-    column: usize,
-    error: impl std::error::Error + Send + Sync + 'static,
-) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
-}
-
-#[cfg(test)]
-#[path = "memory_tests.rs"]
-mod tests;

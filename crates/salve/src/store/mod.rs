@@ -1,72 +1,64 @@
-//! The project's database: the journal and the memory.
+//! The project's store: the journal and the memory, behind interfaces.
 //!
-//! One SQLite file, `.salve/salve.db`, that any number of processes use at once. `Store::read`
-//! and `Store::write` are the only ways in; they deal with locks, with a file that was replaced
-//! under our feet and with damage, so that the parts that keep tables here need not.
+//! [`Journal`] and [`Memory`] say what Salve needs of a store; an [`Engine`] is something that has
+//! both. The one engine that ships is [`sqlite`](self), a single file that any number of processes
+//! use at once; a second one has to implement [`Engine`] and pass the tests in `contract`, and
+//! nothing above this module changes.
 //!
-//! **Invariant:** the database file is only ever opened through the engine while it is in use.
-//! Opening and closing it by hand would drop the locks the engine holds in this process.
+//! **Invariant:** no type of an engine stands in a signature that leaves this module.
 
+#[cfg(test)]
+mod contract;
 mod error;
+#[cfg(test)]
+pub(crate) mod in_memory;
 mod journal;
-mod lock;
+mod line;
 mod memory;
-mod memory_near;
-mod open;
-mod salvage;
-mod schema;
+mod sqlite;
+mod stream;
 
-use std::cell::{Cell, RefCell};
 use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
+use std::path::PathBuf;
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
-use tempfile::TempDir;
-
-pub use error::{Cause, StoreError};
-pub use journal::{
-    Appended, Filter, Follower, Journal, LineError, RawError, Unless, parse_line, to_line,
+pub use error::{Cause, RawError, StoreError};
+pub use journal::{Appended, Follower, Journal, StreamPosition};
+pub use line::{LineError, parse_line, to_line};
+pub use memory::{
+    Counts, FileBase, FileEdit, Item, ItemChange, KeyedItem, Memory, Near, Page, Portion,
 };
-pub use lock::Holder;
-pub use memory::{Counts, Memory, Page};
-pub(crate) use memory::{Scope, drop_remedy, load, load_patterns, save, to_json, withdraw};
-pub use memory_near::Near;
-pub use salvage::Mended;
+pub use sqlite::{Holder, Mended};
+pub use stream::Stream;
 
 use crate::project::{Project, ProjectError};
-use lock::{Guard, Share};
-
-/// How long to wait for other processes before giving up.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How often a replaced file is opened anew before something must be badly wrong.
-const REOPENINGS: usize = 8;
-
-/// How long a directory that is being emptied is given between two looks, and how often.
-const LOOK: Duration = Duration::from_millis(50);
-const LOOKS: usize = 20;
-
-/// What an append must survive once it has returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// The end of the process, however sudden.
-    Process,
-    /// A power cut too.
-    Power,
-}
+use sqlite::Sqlite;
 
 /// Who keeps the journal's copy, `events.jsonl`, up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copying {
     /// Every append, before it returns.
     AtOnce,
-    /// Somebody who follows the journal, a little later; see [`Journal::export`].
+    /// Somebody who follows the journal, a little later; see [`Store::update_copy`].
     Later,
+}
+
+/// What a store is built on: a journal, a memory, and the little that only some engines need.
+pub trait Engine: Journal + Memory + Send {
+    /// Returns, once, what the store had to be saved from since the last time.
+    fn mended(&self) -> Vec<Mended> {
+        Vec::new()
+    }
+
+    /// Says who keeps the journal's copy for people and scripts up to date, from now on.
+    fn set_copying(&self, _copying: Copying) {}
+
+    /// Brings the journal's copy for people and scripts up to date, if the engine keeps one.
+    fn update_copy(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Leaves it to whoever opens the store next to tidy up, which takes time.
+    fn leave_untidied(&self) {}
 }
 
 /// An open store.
@@ -75,29 +67,7 @@ pub enum Copying {
 #[derive(Debug)]
 pub struct Store {
     project: Project,
-    live: RefCell<Live>,
-    openings: Cell<u32>,
-    mended: RefCell<Vec<Mended>>,
-    copying: Cell<Copying>,
-}
-
-/// The connection in use and the file it belongs to.
-#[derive(Debug)]
-struct Live {
-    conn: Connection,
-    file: FileId,
-    access: Access,
-}
-
-/// What can be done with the open file.
-#[derive(Debug)]
-enum Access {
-    /// Reading and writing.
-    Full,
-    /// Only reading, if need be in a copy of our own.
-    Reading(
-        #[expect(dead_code, reason = "keeps the copy until the store is closed")] Option<TempDir>,
-    ),
+    engine: Box<dyn Engine>,
 }
 
 impl Store {
@@ -105,10 +75,7 @@ impl Store {
     ///
     /// A damaged store is mended first; see [`Store::mended`].
     pub fn open(project: &Project) -> Result<Self, StoreError> {
-        project.make_state_dir()?;
-        let mut mended = Vec::new();
-        let live = open::open(project, &mut mended)?;
-        Ok(Self::new(project, live, mended))
+        Ok(Self::on(project, Sqlite::open(project)?))
     }
 
     /// Opens the project's store if there is one, if need be only for reading.
@@ -124,21 +91,15 @@ impl Store {
                 | StoreError::Full { .. }
                 | StoreError::Project(ProjectError::Make { .. }),
             ) if there(project.database()) => {
-                let live = open::open_to_read(&project.database())?;
-                Ok(Some(Self::new(project, live, Vec::new())))
+                Ok(Some(Self::on(project, Sqlite::open_to_read(project)?)))
             }
             opened => opened.map(Some),
         }
     }
 
-    fn new(project: &Project, live: Live, mended: Vec<Mended>) -> Self {
-        Self {
-            project: project.clone(),
-            live: RefCell::new(live),
-            openings: Cell::new(1),
-            mended: RefCell::new(mended),
-            copying: Cell::new(Copying::AtOnce),
-        }
+    /// Makes a store of a project on an engine.
+    pub fn on(project: &Project, engine: impl Engine + 'static) -> Self {
+        Self { project: project.clone(), engine: Box::new(engine) }
     }
 
     /// Returns the project whose store this is.
@@ -147,198 +108,35 @@ impl Store {
     }
 
     /// Returns the journal.
-    pub fn journal(&self) -> Journal<'_> {
-        Journal::new(self)
+    pub fn journal(&self) -> &dyn Journal {
+        &*self.engine
+    }
+
+    /// Returns the memory.
+    pub fn memory(&self) -> &dyn Memory {
+        &*self.engine
     }
 
     /// Returns, once, what this store had to be saved from since the last time.
     pub fn mended(&self) -> Vec<Mended> {
-        self.mended.take()
+        self.engine.mended()
     }
 
     /// Says who keeps the journal's copy up to date, from now on.
     pub fn set_copying(&self, copying: Copying) {
-        self.copying.set(copying);
+        self.engine.set_copying(copying);
+    }
+
+    /// Brings the copy for people and scripts, `events.jsonl`, up to date.
+    ///
+    /// Every append does so by itself, unless that is left to another ([`Copying`]); but an append
+    /// does not fail when only the copy cannot be written.
+    pub fn update_copy(&self) -> Result<(), StoreError> {
+        self.engine.update_copy()
     }
 
     /// Leaves it to whoever opens the store next to bring its file up to date, which takes time.
     pub fn leave_untidied(&self) {
-        let live = self.live.borrow();
-        // Where it cannot be set, closing takes its time.
-        let _ = live.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-    }
-
-    /// Returns the memory.
-    pub fn memory(&self) -> Memory<'_> {
-        Memory::new(self)
-    }
-
-    /// Counts how often the file was opened: more than once if it was replaced meanwhile.
-    fn openings(&self) -> u32 {
-        self.openings.get()
-    }
-
-    /// Runs `work` on one consistent view of the store.
-    ///
-    /// `work` may run twice: when the store proves damaged, it is mended first.
-    pub(crate) fn read<T>(
-        &self,
-        work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        self.mending(|| {
-            self.refresh()?;
-            let live = self.live.borrow();
-            let run = || {
-                let tx = Transaction::new_unchecked(&live.conn, TransactionBehavior::Deferred)?;
-                work(&tx)
-            };
-            run().map_err(|error| self.sort(error))
-        })
-    }
-
-    /// Runs `work` as one transaction: all of it is written, or nothing.
-    ///
-    /// `work` may run twice: when the store proves damaged, it is mended first.
-    pub(crate) fn write<T>(
-        &self,
-        durability: Durability,
-        work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        self.mending(|| {
-            let guard = self.guard()?;
-            let live = self.live.borrow();
-            let run = || {
-                // The setting cannot change inside a transaction, and must hold when it ends.
-                let level = match durability {
-                    Durability::Process => "NORMAL",
-                    Durability::Power => "FULL",
-                };
-                live.conn.pragma_update(None, "synchronous", level)?;
-                let tx = Transaction::new_unchecked(&live.conn, TransactionBehavior::Immediate)?;
-                let value = work(&tx)?;
-                tx.commit()?;
-                Ok(value)
-            };
-            let value = run().map_err(|error| self.sort(error))?;
-            guard.ring();
-            Ok(value)
-        })
-    }
-
-    /// Does as told, and once more when the store was damaged and could be mended.
-    fn mending<T>(&self, work: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
-        match work() {
-            Err(StoreError::Corrupt { .. }) => {
-                self.mended.borrow_mut().extend(salvage::mend(&self.project)?);
-                self.reopen()?;
-                work()
-            }
-            result => result,
-        }
-    }
-
-    /// Takes the lock for writing, with a connection to the file that is there now.
-    fn guard(&self) -> Result<Guard, StoreError> {
-        let path = lock_path(&self.project);
-        for _ in 0..REOPENINGS {
-            self.refresh()?;
-            let guard = Guard::take(&path, Share::Together, PATIENCE)?;
-            if self.is_current() {
-                return Ok(guard);
-            }
-        }
-        Err(StoreError::Locked { path, holder: None, waited: PATIENCE })
-    }
-
-    fn is_current(&self) -> bool {
-        let live = self.live.borrow();
-        match live.access {
-            Access::Full => file_id(&self.project.database()) == Some(live.file),
-            Access::Reading(_) => true,
-        }
-    }
-
-    /// Opens the store anew if its file was replaced or removed.
-    fn refresh(&self) -> Result<(), StoreError> {
-        if self.is_current() {
-            return Ok(());
-        }
-        self.give_back()?;
-        self.reopen()
-    }
-
-    fn reopen(&self) -> Result<(), StoreError> {
-        self.project.make_state_dir()?;
-        let mut mended = Vec::new();
-        let old = self.live.replace(open::open(&self.project, &mut mended)?);
-        self.openings.set(self.openings.get() + 1);
-        self.mended.borrow_mut().extend(mended);
-        // What is left of the old file is not ours to tidy: its name is another file's now.
-        let _ = old.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-        Ok(())
-    }
-
-    /// Puts the store back in its place where it was removed while we have it open, as
-    /// `git clean -fdx` does: what is open still holds everything.
-    fn give_back(&self) -> Result<(), StoreError> {
-        let (live, path) = (self.live.borrow(), self.project.database());
-        if !matches!(live.access, Access::Full) || file_id(&path).is_some() {
-            return Ok(());
-        }
-        settle(&self.project.state_dir());
-        self.project.make_state_dir()?;
-        let _guard = Guard::take(&lock_path(&self.project), Share::Alone, PATIENCE)?;
-        if file_id(&path).is_some() {
-            // Somebody else was faster, with the same content.
-            return Ok(());
-        }
-        let aside = path.with_extension("db.back");
-        let system = |error| StoreError::system(&aside, error);
-        match fs::remove_file(&aside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
-            Ok(()) | Err(_) => {}
-        }
-        match salvage::write_out(&live.conn, &aside) {
-            Ok(()) => fs::rename(&aside, &path).map_err(system),
-            // Without it a new one is made, from the copy if there is one.
-            Err(_) => Ok(()),
-        }
-    }
-
-    fn sort(&self, error: rusqlite::Error) -> StoreError {
-        StoreError::engine(&self.project.database(), error)
+        self.engine.leave_untidied();
     }
 }
-
-/// A file's identity, whatever its name.
-type FileId = (u64, u64);
-
-fn lock_path(project: &Project) -> PathBuf {
-    project.state_dir().join("salve.lock")
-}
-
-/// Waits until a directory is no longer being emptied, so that what is put there stays.
-fn settle(dir: &Path) {
-    let look = || -> Vec<std::ffi::OsString> {
-        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
-        names.sort();
-        names
-    };
-    let mut seen = look();
-    for _ in 0..LOOKS {
-        thread::sleep(LOOK);
-        let now = look();
-        if now == seen {
-            return;
-        }
-        seen = now;
-    }
-}
-
-fn file_id(path: &Path) -> Option<FileId> {
-    fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
-}
-
-#[cfg(test)]
-mod tests;

@@ -15,10 +15,10 @@ use salve_core::id::{IncidentId, IssueId};
 use salve_core::incident::{Incident, Phase};
 use salve_core::scrub::Scrubber;
 use salve_core::team::{
-    About, KINDS, MOST_ISSUES, MOST_PROPOSALS, RawFix, RawIssue, Refused, Team, accept,
+    About, MOST_ISSUES, MOST_PROPOSALS, RawFix, RawIssue, Refused, Team, accept,
 };
 
-use crate::store::{Appended, Filter, Store, StoreError, Unless};
+use crate::store::{Appended, Store, StoreError, Stream, StreamPosition};
 
 /// How many entries back one looks.
 const LOOKED_BACK: usize = 5_000;
@@ -81,12 +81,8 @@ pub fn read(store: &Store) -> Result<Team, StoreError> {
     Ok(Team::of(&entries(store)?))
 }
 
-fn filter() -> Filter {
-    Filter { kinds: KINDS.map(str::to_owned).to_vec(), ..Filter::default() }
-}
-
 fn entries(store: &Store) -> Result<Vec<Entry>, StoreError> {
-    store.journal().tail(&filter(), LOOKED_BACK)
+    store.journal().tail(&Stream::Team, LOOKED_BACK)
 }
 
 /// Writes what `word` makes of what the team told so far, unless others were faster; `Err` of
@@ -102,8 +98,8 @@ fn say<T>(
         let (answer, said) = word(&Team::of(&known))?;
         let Some((incident, event)) = said else { return Ok(answer) };
         let draft = Draft { at: Timestamp::now(), by: by.clone(), incident, event };
-        let unless = Unless { any: filter(), after };
-        match store.journal().append_unless(vec![draft], &unless)? {
+        let unless = StreamPosition { stream: Stream::Team, after };
+        match store.journal().append_after(&unless, vec![draft])? {
             Appended::Written(_) => return Ok(answer),
             Appended::Refused(_) => {}
         }
@@ -240,7 +236,7 @@ fn unknown(given: &str, scrubber: &Scrubber) -> TeamError {
 }
 
 fn is_open_check(store: &Store, id: IncidentId) -> Result<bool, StoreError> {
-    let entries = store.journal().read(0, &Filter::incident(id), usize::MAX)?;
+    let entries = store.journal().read(0, &Stream::Incident(id), usize::MAX)?;
     Ok(Incident::replay(&entries).is_ok_and(|incident| is_for_a_team(&incident)))
 }
 

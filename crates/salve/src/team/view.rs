@@ -11,7 +11,7 @@ use salve_core::team::{About, Issue, Proposal, Team};
 use serde::Serialize;
 
 use super::is_for_a_team;
-use crate::store::{Filter, Store, StoreError};
+use crate::store::{Store, StoreError, Stream};
 
 /// How many incidents back one looks.
 const RECENT: usize = 50;
@@ -105,13 +105,13 @@ pub fn open(store: &Store) -> Result<Open, StoreError> {
     let issues = team.open().map(|issue| OpenIssue::of(issue, &team)).collect();
     let journal = store.journal();
     let mut incidents = Vec::new();
-    for opened in journal.tail(&Filter::default().kind("opened"), RECENT)?.iter().rev() {
+    for opened in journal.tail(&Stream::Incidents, RECENT)?.iter().rev() {
         let (Event::Incident(IncidentEvent::Opened { .. }), Some(id)) =
             (&opened.event, opened.incident)
         else {
             continue;
         };
-        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         // An incident that a newer Salve opened is that Salve's to tell about.
         let Ok(tale) = Tale::of(&entries) else { continue };
         if is_for_a_team(tale.incident()) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
-use salve::store::{Filter, Store};
+use salve::store::{Store, Stream};
 use salve_core::event::{Entry, Event, IncidentEvent};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
@@ -143,11 +143,12 @@ impl Bench {
     }
 
     pub(crate) fn entries(&self, id: IncidentId) -> Vec<Entry> {
-        self.store().journal().read(0, &Filter::incident(id), usize::MAX).unwrap()
+        self.store().journal().read(0, &Stream::Incident(id), usize::MAX).unwrap()
     }
 
     pub(crate) fn kind(&self, kind: &str) -> Vec<Entry> {
-        self.store().journal().read(0, &Filter::default().kind(kind), usize::MAX).unwrap()
+        let all = self.store().journal().read(0, &Stream::Project, usize::MAX).unwrap();
+        all.into_iter().filter(|entry| entry.event.kind() == kind).collect()
     }
 
     /// Returns the only incident.

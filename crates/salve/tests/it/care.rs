@@ -1,7 +1,7 @@
 //! Stands in for the process that cares for a server, so that stories can begin mid-repair.
 
 use jiff::Timestamp;
-use salve::store::{Filter, Store};
+use salve::store::{Store, Stream};
 use salve_core::class::Class;
 use salve_core::event::{
     Acted, Actor, Digest, Draft, Effect, Entry, Event, Exit, IncidentEvent, Judgement, Mode,
@@ -53,12 +53,13 @@ impl Care {
 
     /// Returns the incident's entries.
     pub(crate) fn entries(&self) -> Vec<Entry> {
-        self.store.journal().read(0, &Filter::incident(self.id), usize::MAX).unwrap()
+        self.store.journal().read(0, &Stream::Incident(self.id), usize::MAX).unwrap()
     }
 
     /// Returns all entries of a kind.
     pub(crate) fn kind(&self, kind: &str) -> Vec<Entry> {
-        self.store.journal().read(0, &Filter::default().kind(kind), usize::MAX).unwrap()
+        let all = self.store.journal().read(0, &Stream::Project, usize::MAX).unwrap();
+        all.into_iter().filter(|entry| entry.event.kind() == kind).collect()
     }
 
     /// Returns the incident as it stands.

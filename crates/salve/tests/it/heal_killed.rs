@@ -38,7 +38,7 @@ fn phases(ward: &Ward) -> Vec<Phase> {
     let project = salve::project::Project::at(&ward.project.dir()).unwrap();
     let store = salve::store::Store::open(&project).unwrap();
     let entries: Vec<Entry> =
-        store.journal().read(0, &salve::store::Filter::default(), usize::MAX).unwrap();
+        store.journal().read(0, &salve::store::Stream::Project, usize::MAX).unwrap();
     let opened = entries
         .iter()
         .filter(|entry| matches!(entry.event, Event::Incident(IncidentEvent::Opened { .. })));

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use jiff::Timestamp;
 use salve::project::Project as Root;
-use salve::store::{Appended, Filter, Store, Unless};
+use salve::store::{Appended, Store, Stream, StreamPosition};
 use salve_core::class::Class;
 use salve_core::event::{
     Acted, Actor, Digest, Draft, Effect, Event, IncidentEvent, Judgement, Mode, Origin, Outcome,
@@ -118,7 +118,7 @@ impl Salve<'_> {
     }
 
     fn read(&self) -> Vec<salve_core::event::Entry> {
-        let all = Filter::incident(self.incident);
+        let all = Stream::Incident(self.incident);
         self.store.journal().read(0, &all, usize::MAX).unwrap()
     }
 
@@ -138,8 +138,9 @@ impl Salve<'_> {
             incident: Some(self.incident),
             event,
         };
-        let unless = Unless { any: Filter::incident(self.incident), after: incident.last_seq() };
-        match self.store.journal().append_unless(vec![draft], &unless).unwrap() {
+        let unless =
+            StreamPosition { stream: Stream::Incident(self.incident), after: incident.last_seq() };
+        match self.store.journal().append_after(&unless, vec![draft]).unwrap() {
             Appended::Written(entries) => incident.step(&entries[0]).unwrap(),
             Appended::Refused(_) => None,
         }
@@ -195,7 +196,7 @@ fn heal(seed: u32, fates: [Dies; 8]) -> usize {
         }
     });
     let store = Store::open(&root).unwrap();
-    let entries = store.journal().read(0, &Filter::incident(id), usize::MAX).unwrap();
+    let entries = store.journal().read(0, &Stream::Incident(id), usize::MAX).unwrap();
     let incident = Incident::replay(&entries).unwrap();
     assert_eq!(incident.phase(), Phase::Closed(Outcome::Recovered(Proof::Proven)), "{fates:?}");
     let ran = world.ran.into_inner().unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve::project::Project as Root;
-use salve::store::{Filter, Store, parse_line};
+use salve::store::{Store, Stream, parse_line};
 use salve_core::event::{Actor, Draft, Entry, Event, NoteEvent};
 use salve_core::scrub::Scrubbed;
 
@@ -34,7 +34,7 @@ fn open(project: &Project) -> Store {
 }
 
 fn all(project: &Project) -> Vec<Entry> {
-    open(project).journal().read(0, &Filter::default(), usize::MAX).unwrap()
+    open(project).journal().read(0, &Stream::Project, usize::MAX).unwrap()
 }
 
 fn text(entry: &Entry) -> String {
@@ -158,7 +158,7 @@ fn an_event_is_seen_by_another_process_within_fifty_milliseconds() {
     writer.ask("first");
     assert_eq!(writer.seqs().next(), Some(1));
     let store = open(&project);
-    let mut follower = store.journal().follow(1, Filter::default());
+    let mut follower = store.journal().follow(1, Stream::Project);
     let mut delays = Vec::new();
     for n in 2..40 {
         writer.ask("next");

@@ -86,8 +86,7 @@ fn finished(rounds: &Rounds) -> Vec<String> {
     use salve_core::event::{Event, LoopEvent, RoleEnd, Turn};
     let project = salve::project::Project::at(&rounds.project.dir()).unwrap();
     let store = salve::store::Store::open(&project).unwrap();
-    let filter = salve::store::Filter::default().kind("loop");
-    let entries = store.journal().read(0, &filter, usize::MAX).unwrap();
+    let entries = store.journal().read(0, &salve::store::Stream::Project, usize::MAX).unwrap();
     let done = entries.iter().filter_map(|entry| match &entry.event {
         Event::Loop(LoopEvent::Turned {
             iteration,

@@ -2,7 +2,7 @@
 //! that was cut off.
 
 use salve::project::Project;
-use salve::store::{Filter, Store};
+use salve::store::{Store, Stream};
 use salve_core::event::{Draft, Effect, Entry, Event, IncidentEvent};
 use salve_core::incident::{Incident, Phase};
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::recovery::{Site, TOUCH};
 /// Returns all that the journal says.
 pub(crate) fn journal(project: &crate::support::Project) -> Vec<Entry> {
     let store = Store::open(&Project::at(&project.dir()).unwrap()).unwrap();
-    store.journal().read(0, &Filter::default(), usize::MAX).unwrap()
+    store.journal().read(0, &Stream::Project, usize::MAX).unwrap()
 }
 
 /// Begins a new journal with these entries, as a Salve that is gone would have left it.

@@ -42,7 +42,7 @@ pub(in crate::cli) fn steer(args: &Steer, order: Order, out: &Output) -> Result<
         return steer_loop(id, order, &args.by, out);
     }
     let id = args.id.as_deref().unwrap_or_default();
-    let find = |journal: Journal<'_>| events::find(journal, id);
+    let find = |journal: &dyn Journal| events::find(journal, id);
     say(find, &args.by, out, |_| Ok(Event::Incident(IncidentEvent::Ordered { order })))
 }
 

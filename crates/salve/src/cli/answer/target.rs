@@ -8,7 +8,7 @@ use salve_core::repair::{self, Tale};
 use super::Word;
 use crate::cli::CliError;
 use crate::cli::events::{find, visible};
-use crate::store::{Filter, Journal};
+use crate::store::{Journal, Stream};
 
 /// How many incidents back one looks for those that ask.
 const LOOKED_BACK: usize = 200;
@@ -35,7 +35,7 @@ struct Open {
 
 impl Target<'_> {
     /// Finds the incident for a word that is to be said.
-    pub(super) fn find(self, journal: Journal<'_>, word: Word) -> Result<IncidentId, CliError> {
+    pub(super) fn find(self, journal: &dyn Journal, word: Word) -> Result<IncidentId, CliError> {
         match self {
             Target::Id(id) => find(journal, id),
             Target::OnlyOne => only_one(open(journal)?, word),
@@ -45,11 +45,11 @@ impl Target<'_> {
 }
 
 /// Returns the incidents that are not over, the newest first.
-fn open(journal: Journal<'_>) -> Result<Vec<Open>, CliError> {
+fn open(journal: &dyn Journal) -> Result<Vec<Open>, CliError> {
     let mut found = Vec::new();
-    for opened in journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)?.iter().rev() {
+    for opened in journal.tail(&Stream::Incidents, LOOKED_BACK)?.iter().rev() {
         let Some(id) = opened.incident else { continue };
-        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         // An incident that a newer Salve opened is that Salve's to tell about.
         let Ok(tale) = Tale::of(&entries) else { continue };
         if matches!(tale.incident().phase(), Phase::Closed(_)) {

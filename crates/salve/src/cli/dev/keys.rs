@@ -15,7 +15,7 @@ use super::ears;
 use crate::files::{FileKind, read_text};
 use crate::process::Outlet;
 use crate::project::Project;
-use crate::store::{Filter, Store};
+use crate::store::{Store, Stream};
 use crate::subjects::server::Input;
 
 /// What the keys do.
@@ -118,9 +118,9 @@ impl Keys {
 /// Returns the server's incident that asks something, the latest of several.
 fn asking(store: &Store) -> Result<Option<IncidentId>, CliError> {
     let journal = store.journal();
-    let opened = journal.tail(&Filter::default().kind("opened"), LOOKED_BACK)?;
+    let opened = journal.tail(&Stream::Incidents, LOOKED_BACK)?;
     for id in opened.iter().rev().filter_map(|entry| entry.incident) {
-        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         let Ok(tale) = Tale::of(&entries) else { continue };
         if tale.subject().kind == SubjectKind::Server && repair::ask(&tale).is_some() {
             return Ok(Some(id));

@@ -28,7 +28,7 @@ use crate::heal::loops::{Recovered, Sought};
 use crate::heal::recovery_file::{self, Stamp};
 use crate::heal::{Presence, loops, manifests};
 use crate::process::Capture;
-use crate::store::{Filter, Store};
+use crate::store::{Store, Stream};
 use crate::subjects::check::{CheckPlan, Clinic, Input, Remark};
 
 /// How often the directory is looked at.
@@ -216,9 +216,8 @@ impl<'s> Attached<'s> {
 
 /// Returns the entry at which the present service of a loop began: the first since it last ended.
 fn began(store: &Store, id: &LoopId) -> Result<u64, CliError> {
-    let filter = Filter::default().kind("loop_attached").kind("loop_detached");
     let mut since = None;
-    for entry in store.journal().read(0, &filter, usize::MAX)? {
+    for entry in store.journal().read(0, &Stream::Loop(id.clone()), usize::MAX)? {
         match entry.event {
             Event::Loop(LoopEvent::Attached { id: of }) if of == *id => {
                 since = since.or(Some(entry.seq));

@@ -8,7 +8,8 @@ use salve_core::recovery::{Chronicle, Stats};
 
 use crate::cli::project::open_store;
 use crate::cli::{CliError, Exit, Output};
-use crate::store::{Filter, Store};
+use crate::heal::loop_files;
+use crate::store::{Store, Stream};
 
 /// Arguments of `salve loop stats`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +49,7 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
 
 /// Returns every loop that has had something to recover.
 fn all(store: &Store) -> Result<BTreeMap<String, Chronicle>, CliError> {
-    let openings = store.journal().read(0, &Filter::default().kind("opened"), usize::MAX)?;
+    let openings = store.journal().read(0, &Stream::Incidents, usize::MAX)?;
     let names = openings.into_iter().filter_map(|entry| match entry.event {
         Event::Incident(IncidentEvent::Opened { subject, .. })
             if subject.kind == SubjectKind::Iteration =>
@@ -66,8 +67,8 @@ fn all(store: &Store) -> Result<BTreeMap<String, Chronicle>, CliError> {
 }
 
 fn fill(store: &Store, loops: &mut BTreeMap<String, Chronicle>) -> Result<(), CliError> {
-    for entry in store.journal().read(0, &Filter::default(), usize::MAX)? {
-        loops.values_mut().for_each(|chronicle| chronicle.take(&entry));
+    for chronicle in loops.values_mut() {
+        loop_files::catch_up(chronicle, store.journal())?;
     }
     Ok(())
 }

@@ -13,9 +13,9 @@ use serde::Serialize;
 use super::super::events::visible;
 use super::super::project::{locate, scrubber};
 use super::super::{CliError, Exit, Output};
-use crate::heal::loops;
+use crate::heal::{loop_files, loops};
 use crate::process;
-use crate::store::{Filter, Store, StoreError};
+use crate::store::{Store, StoreError, Stream};
 
 /// Arguments of `salve loop status`.
 #[derive(Debug, clap::Args)]
@@ -111,9 +111,7 @@ fn reports(store: &Store) -> Result<Vec<Report>, StoreError> {
 /// Reads what happened in a loop's recoveries.
 fn chronicle(store: &Store, id: &LoopId) -> Result<Chronicle, StoreError> {
     let mut chronicle = Chronicle::new(id.as_str());
-    for entry in store.journal().read(0, &Filter::default(), usize::MAX)? {
-        chronicle.take(&entry);
-    }
+    loop_files::catch_up(&mut chronicle, store.journal())?;
     Ok(chronicle)
 }
 
@@ -170,9 +168,8 @@ fn of_other(
 
 /// Returns the loops of others that Salve was attached to, and by which process it is still.
 fn attached(store: &Store) -> Result<BTreeMap<LoopId, Option<Process>>, StoreError> {
-    let filter = Filter::default().kind("loop_attached").kind("loop_detached");
     let mut attached = BTreeMap::new();
-    for entry in store.journal().read(0, &filter, usize::MAX)? {
+    for entry in store.journal().read(0, &Stream::LoopServices, usize::MAX)? {
         match &entry.event {
             Event::Loop(LoopEvent::Attached { id }) => {
                 attached.insert(id.clone(), entry.by.process().cloned());

@@ -21,7 +21,7 @@ pub(in crate::cli) use self::lines::{Grade, Line};
 use super::Output;
 use crate::heal::earned::proposed;
 use crate::process::Outlet;
-use crate::store::{Filter, Store};
+use crate::store::{Store, Stream};
 use crate::subjects::{check, server};
 
 /// Tells what happens, to whoever reads.
@@ -87,7 +87,7 @@ impl Voice<'_> {
 
     /// Tells an incident from the journal, up to an entry.
     fn recall(&self, id: IncidentId, last: &Entry) -> Option<Tale<'static>> {
-        let entries = self.store.journal().read(0, &Filter::incident(id), usize::MAX).ok()?;
+        let entries = self.store.journal().read(0, &Stream::Incident(id), usize::MAX).ok()?;
         let mut entries = entries.into_iter().take_while(|entry| entry.seq <= last.seq);
         let mut tale = Tale::begin(Cow::Owned(entries.next()?)).ok()?;
         for entry in entries {

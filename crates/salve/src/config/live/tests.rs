@@ -41,7 +41,7 @@ impl Stage {
     }
 
     fn entries(&self) -> Vec<Entry> {
-        self.store.journal().read(0, &Filter::default(), 100).unwrap()
+        self.store.journal().read(0, &Stream::Project, 100).unwrap()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::agent::{AgentEvent, Bounds, End, Ending, Profile, Reach, Task};
 use crate::heal::agents::{Call, Launched, words};
 use crate::heal::files::{Edits, has_changed};
 use crate::heal::millis;
-use crate::store::{Filter, StoreError};
+use crate::store::{StoreError, Stream};
 use crate::workspace::Workspace;
 
 /// How many incidents back one looks.
@@ -106,7 +106,7 @@ impl Checkup<'_, '_> {
     /// Collects what an agent is told; how much of it is told depends on the tier.
     fn brief(&self, incident: &Incident) -> Result<Option<Brief>, StoreError> {
         let desk = &self.clinic.desk;
-        let entries = desk.store.journal().read(0, &Filter::incident(incident.id()), usize::MAX)?;
+        let entries = desk.store.journal().read(0, &Stream::Incident(incident.id()), usize::MAX)?;
         let (Ok(tale), Some(seen)) = (Tale::of(&entries), &self.case.seen) else {
             return Ok(None);
         };
@@ -155,13 +155,13 @@ impl Checkup<'_, '_> {
     fn history(&self) -> Result<Vec<Scrubbed>, StoreError> {
         let desk = &self.clinic.desk;
         let subject = self.plan.subject(&desk.scrubber);
-        let openings = desk.store.journal().tail(&Filter::default().kind("opened"), REMEMBERED)?;
+        let openings = desk.store.journal().tail(&Stream::Incidents, REMEMBERED)?;
         let own = openings.iter().filter(
             |entry| matches!(&entry.event, Event::Incident(IncidentEvent::Opened { subject: of, .. }) if *of == subject),
         );
         let mut lines = Vec::new();
         for id in own.filter_map(|entry| entry.incident) {
-            let entries = desk.store.journal().read(0, &Filter::incident(id), usize::MAX)?;
+            let entries = desk.store.journal().read(0, &Stream::Incident(id), usize::MAX)?;
             let Ok(incident) = Incident::replay(&entries) else { continue };
             if let Phase::Closed(outcome) = incident.phase() {
                 let (short, how) = (id.short(), salve_core::repair::ended(outcome));

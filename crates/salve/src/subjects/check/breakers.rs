@@ -11,7 +11,7 @@ use salve_core::repair::Tale;
 
 use super::checkup::Checkup;
 use crate::heal::control;
-use crate::store::{Filter, StoreError};
+use crate::store::{StoreError, Stream};
 
 /// How many incidents back one looks.
 const LOOKED_BACK: usize = 200;
@@ -81,8 +81,8 @@ impl Checkup<'_, '_> {
     /// Trips a breaker, once in an incident: whoever says yes to going on need not say so again.
     fn trip(&mut self, breaker: Breaker) -> Result<(), StoreError> {
         let Some(id) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
-        let tripped = Filter::incident(id).kind("tripped");
-        let tripped = self.clinic.desk.store.journal().read(0, &tripped, usize::MAX)?;
+        let stream = Stream::Incident(id);
+        let tripped = self.clinic.desk.store.journal().read(0, &stream, usize::MAX)?;
         match tripped
             .iter()
             .any(|entry| entry.event == Event::Incident(IncidentEvent::Tripped { breaker }))
@@ -100,16 +100,16 @@ impl Checkup<'_, '_> {
     ) -> Result<Vec<Vec<Entry>>, StoreError> {
         let journal = self.clinic.desk.store.journal();
         let since = ago(self.clinic.desk.now(), self.clinic.heal.kept);
-        let filter = Filter { since: Some(since), ..Filter::default().kind("opened") };
         let mut past = Vec::new();
-        for opened in journal.tail(&filter, LOOKED_BACK)? {
+        let opened = journal.read_since(since, &Stream::Incidents)?;
+        for opened in opened.iter().rev().take(LOOKED_BACK).rev() {
             let (Event::Incident(IncidentEvent::Opened { symptom, .. }), Some(id)) =
                 (&opened.event, opened.incident)
             else {
                 continue;
             };
             if id != present && is_wanted(symptom) {
-                past.push(journal.read(0, &Filter::incident(id), usize::MAX)?);
+                past.push(journal.read(0, &Stream::Incident(id), usize::MAX)?);
             }
         }
         Ok(past)

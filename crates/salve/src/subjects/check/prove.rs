@@ -20,7 +20,7 @@ use super::{Input, Ran, Remark};
 use crate::heal::files::has_changed;
 use crate::heal::shelf::Cure;
 use crate::heal::{spawn_thread, verifier};
-use crate::store::{Filter, StoreError};
+use crate::store::{StoreError, Stream};
 
 /// What a verification found.
 #[derive(Debug)]
@@ -222,7 +222,7 @@ impl Checkup<'_, '_> {
             return Ok(None);
         }
         let journal = self.clinic.desk.store.journal();
-        let told = journal.read(0, &Filter::incident(incident.id()), usize::MAX)?;
+        let told = journal.read(0, &Stream::Incident(incident.id()), usize::MAX)?;
         let applies = |event: &Event| {
             matches!(
                 event,

@@ -23,7 +23,7 @@ use crate::atomic::{self, WriteError};
 use crate::files::{FileKind, make_directories, open_to_append, read_bytes, rename};
 use crate::heal::failure_log::FailureLog;
 use crate::project::Project;
-use crate::store::{Filter, StoreError};
+use crate::store::{StoreError, Stream};
 
 /// The largest that the log of decisions grows before it is set aside.
 const LARGEST_LOG: u64 = 1 << 20;
@@ -228,7 +228,7 @@ impl Checkup<'_, '_> {
     pub(super) fn keep_records(&mut self) -> Result<(), StoreError> {
         let Some(id) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
         let journal = self.clinic.desk.store.journal();
-        let entries = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         match self.clinic.records.keep(&entries) {
             Ok(new) if new.iter().any(|one| one.is_catastrophe) => self.roll_back_counters(id),
             Ok(_) => Ok(()),

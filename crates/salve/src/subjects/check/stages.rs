@@ -15,7 +15,7 @@ use super::{Ending, Ran};
 use crate::files::{FileKind, read_text};
 use crate::heal::cause::Evidence;
 use crate::heal::{Presence, failure_log};
-use crate::store::{Filter, StoreError};
+use crate::store::{StoreError, Stream};
 
 /// How long a pause in the midst of healing is waited out where nobody is there.
 const PAUSE: SignedDuration = SignedDuration::from_mins(5);
@@ -64,7 +64,7 @@ impl Checkup<'_, '_> {
     fn recall_first(&mut self) -> Result<(), StoreError> {
         let Some(id) = self.incident.as_ref().map(Incident::id) else { return Ok(()) };
         let journal = self.clinic.desk.store.journal();
-        let told = journal.read(0, &Filter::incident(id), usize::MAX)?;
+        let told = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         let Some(Event::Incident(IncidentEvent::Opened { symptom, .. })) =
             told.first().map(|one| &one.event)
         else {

@@ -12,7 +12,7 @@ use super::{Clinic, Ending, Remark};
 use crate::heal::agents::others;
 use crate::heal::proposals::{self, Bench};
 use crate::heal::shelf::{Cure, Offer, What};
-use crate::store::{Filter, StoreError};
+use crate::store::{StoreError, Stream};
 use crate::team;
 
 /// How many incidents back one looks.
@@ -182,7 +182,7 @@ impl Checkup<'_, '_> {
             return Ok(Vec::new());
         };
         let journal = self.clinic.desk.store.journal();
-        let openings = journal.tail(&Filter::default().kind("opened"), REMEMBERED)?;
+        let openings = journal.tail(&Stream::Incidents, REMEMBERED)?;
         let alike = openings.iter().filter(|entry| {
             matches!(&entry.event, Event::Incident(IncidentEvent::Opened { subject, symptom, .. })
                 if subject == incident.subject() && symptom.signature == seen.symptom.signature)

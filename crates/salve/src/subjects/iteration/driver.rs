@@ -15,7 +15,7 @@ use crate::heal::loop_files::{FilesError, LoopFiles};
 use crate::heal::loops::{self, Recovered, Recovery, Sought};
 use crate::heal::run::Ran;
 use crate::heal::{Presence, millis};
-use crate::store::{Filter, Store, StoreError};
+use crate::store::{Store, StoreError, Stream};
 
 /// How long to wait at most before the clock is looked at again; it may have been set.
 const LOOK: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(5 * 60);
 
 /// Returns a loop as the journal has it, if it was ever started.
 pub fn recall(store: &Store, id: &LoopId) -> Result<Option<Loop>, StoreError> {
-    let entries = store.journal().read(0, &Filter::default().kind("loop"), usize::MAX)?;
+    let entries = store.journal().read(0, &Stream::Loop(id.clone()), usize::MAX)?;
     Ok(Loop::replay(id, &entries).ok())
 }
 
@@ -143,9 +143,9 @@ impl Course<'_, '_> {
 
     /// Takes in what the journal says of the loop.
     fn catch_up(&mut self) -> Result<(), StoreError> {
-        let filter = Filter::default().kind("loop");
+        let stream = Stream::Loop(self.of.id().clone());
         let journal = self.driver.desk.store.journal();
-        for entry in journal.read(self.of.last_seq(), &filter, usize::MAX)? {
+        for entry in journal.read(self.of.last_seq(), &stream, usize::MAX)? {
             // What is refused stands in the journal and changes nothing, as in a replay.
             if self.of.step(&entry).is_ok() {
                 self.driver.face.entry(&self.of, &entry);

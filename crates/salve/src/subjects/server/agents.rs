@@ -24,7 +24,7 @@ use crate::agent::{AgentEvent, Bounds, End, Ending, Reach, Task};
 use crate::heal::agents::{Call, Launched, is_attended, words};
 use crate::heal::files::{Edits, has_changed};
 use crate::heal::millis;
-use crate::store::{Filter, StoreError};
+use crate::store::{StoreError, Stream};
 
 /// How often it is looked whether those who listen are still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ impl Fleet<'_> {
             return Ok(false);
         }
         let journal = self.desk.store.journal();
-        let entries = journal.read(0, &Filter::incident(incident.id()), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(incident.id()), usize::MAX)?;
         let is_left = |work: &Work| work.overdue && work.mark.is_none() && work.agent.is_none();
         Ok(Tale::of(&entries).is_ok_and(|tale| tale.works().iter().any(is_left)))
     }
@@ -131,7 +131,7 @@ impl Fleet<'_> {
             return Ok(None);
         };
         let journal = self.desk.store.journal();
-        let entries = journal.read(0, &Filter::incident(incident.id()), usize::MAX)?;
+        let entries = journal.read(0, &Stream::Incident(incident.id()), usize::MAX)?;
         let Ok(tale) = Tale::of(&entries) else { return Ok(None) };
         let plan = &agents.plan;
         let left = |resource| incident.ledger().left(resource);

@@ -5,10 +5,10 @@ use salve_core::incident::{Incident, Move, Phase};
 use salve_core::scrub::Scrubbed;
 
 use super::fleet::Fleet;
-use crate::store::{Filter, StoreError};
+use crate::store::{StoreError, Stream};
 
 /// How many starts of servers one looks back.
-const STARTS: usize = 200;
+const STARTS: usize = 800;
 
 impl Fleet<'_> {
     /// Takes over an incident that an earlier run of Salve left.
@@ -60,8 +60,7 @@ impl Fleet<'_> {
     /// Returns whether an incident is of something else that ran under the server's name.
     fn is_of_another_command(&self, at: usize, incident: &Incident) -> Result<bool, StoreError> {
         let plan = &self.servers[at].plan;
-        let filter = Filter::default().kind("server_started");
-        let starts = self.desk.store.journal().tail(&filter, STARTS)?;
+        let starts = self.desk.store.journal().tail(&Stream::Servers, STARTS)?;
         let command = starts.iter().rev().find_map(|entry| match &entry.event {
             Event::Server(ServerEvent::Started { server, command, .. })
                 if *server == plan.name.as_str() && entry.seq <= incident.last_seq() =>

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 
-use super::error::{StoreError, expect_file};
 use crate::files;
+use crate::store::error::{StoreError, expect_file};
 
 /// How a process wants to share the store with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

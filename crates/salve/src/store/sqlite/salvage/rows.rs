@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, Transaction, params_from_iter};
 
-use crate::store::schema;
+use crate::store::sqlite::schema;
 
 /// How far to look behind a damaged place: more rows than a page can hold.
 const FURTHEST: i64 = 1 << 40;

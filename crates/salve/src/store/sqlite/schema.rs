@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::error::StoreError;
+use crate::store::StoreError;
 
 /// One step from a schema version to the next.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,7 @@ pub(crate) struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("schema/1-journal.sql") },
     Migration { version: 2, sql: include_str!("schema/2-memory.sql") },
+    Migration { version: 3, sql: include_str!("schema/3-streams.sql") },
 ];
 
 /// Marks the file as Salve's: "SALV".

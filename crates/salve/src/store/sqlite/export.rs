@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Filter, Journal, to_line};
+use super::Sqlite;
+use super::lock::{Guard, Share};
 use crate::atomic::{self, WriteError};
 use crate::files::{self, FileKind};
 use crate::project::Project;
-use crate::store::StoreError;
 use crate::store::error::expect_file;
-use crate::store::lock::{Guard, Share};
+use crate::store::{Journal, StoreError, Stream, to_line};
 
 /// How many entries are copied at once.
 const BATCH: usize = 1000;
@@ -46,17 +46,16 @@ struct Left {
 ///
 /// Nobody waits here: a process that finds another at work may go, because that one looks for new
 /// entries once more after it has let go of the lock.
-pub(super) fn update(journal: &Journal<'_>) -> Result<(), StoreError> {
+pub(super) fn update(engine: &Sqlite) -> Result<(), StoreError> {
     for _ in 0..ROUNDS {
-        let seq =
-            match Guard::take(&state_path(journal.store.project()), Share::Alone, Duration::ZERO) {
-                Ok(mut guard) => {
-                    Copy { journal, path: journal.store.project().events() }.update(guard.file())?
-                }
-                Err(StoreError::Locked { .. }) => return Ok(()),
-                Err(error) => return Err(error),
-            };
-        if journal.last_seq()? == seq {
+        let seq = match Guard::take(&state_path(engine.project()), Share::Alone, Duration::ZERO) {
+            Ok(mut guard) => {
+                Copy { engine, path: engine.project().events() }.update(guard.file())?
+            }
+            Err(StoreError::Locked { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if engine.last_seq()? == seq {
             return Ok(());
         }
     }
@@ -64,14 +63,14 @@ pub(super) fn update(journal: &Journal<'_>) -> Result<(), StoreError> {
 }
 
 /// Returns how far the copy goes, as far as is known.
-pub(in crate::store) fn copied_to(project: &Project) -> u64 {
+pub(super) fn copied_to(project: &Project) -> u64 {
     let state = files::read_bytes(&state_path(project), FileKind::Note).ok();
     let left = state.and_then(|text| serde_json::from_slice::<Left>(&text).ok());
     left.map_or(0, |left| left.seq)
 }
 
 /// Makes the next append write the copy anew.
-pub(in crate::store) fn forget_copy(project: &Project) {
+pub(super) fn forget_copy(project: &Project) {
     // A state that cannot be removed does not fit the new copy either.
     let _ = fs::remove_file(state_path(project));
 }
@@ -80,16 +79,16 @@ fn state_path(project: &Project) -> PathBuf {
     project.state_dir().join("events.state")
 }
 
-struct Copy<'j, 's> {
-    journal: &'j Journal<'s>,
+struct Copy<'e> {
+    engine: &'e Sqlite,
     path: PathBuf,
 }
 
-impl Copy<'_, '_> {
+impl Copy<'_> {
     /// Returns the last entry the copy now has.
     fn update(&self, state: &mut File) -> Result<u64, StoreError> {
         expect_file(&self.path)?;
-        let (origin, last) = self.journal.bounds()?;
+        let (origin, last) = self.engine.bounds()?;
         let left = read_state(state).filter(|left| left.origin == origin && left.seq <= last);
         let seq = match left.filter(|left| left.still_holds(&self.path)) {
             Some(left) if left.seq == last => return Ok(last),
@@ -127,7 +126,7 @@ impl Copy<'_, '_> {
 
     fn copy(&self, mut after: u64, to: &mut dyn Write) -> Result<u64, StoreError> {
         loop {
-            let entries = self.journal.read(after, &Filter::default(), BATCH)?;
+            let entries = self.engine.read(after, &Stream::Project, BATCH)?;
             let Some(last) = entries.last().map(|entry| entry.seq) else { return Ok(after) };
             let mut text = String::new();
             for entry in &entries {

@@ -17,8 +17,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use salve_core::event::{Actor, Draft, Entry, Event, NoteEvent};
 use salve_core::scrub::Scrubbed;
 
-use super::error::StoreError;
-use super::journal::{RawEntry, last_seq, parse_line};
+use super::journal::{RawEntry, last_seq};
 use super::lock::{Guard, Share};
 use super::open::connect;
 use super::{PATIENCE, lock_path, schema};
@@ -26,6 +25,7 @@ use crate::files::{Links, open_regular};
 use crate::process;
 use crate::project::Project;
 use crate::scrub::scrubber;
+use crate::store::{StoreError, parse_line};
 
 /// How the names of the directories begin in which a new database is built.
 const WORK: &str = ".mending-";

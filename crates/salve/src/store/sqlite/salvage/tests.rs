@@ -7,7 +7,8 @@ use std::thread;
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::{Durability, Filter, Store};
+use crate::store::sqlite::{Durability, Sqlite};
+use crate::store::{Engine as _, Store, Stream};
 
 const ENTRIES: usize = 300;
 const PAGE: usize = 4096;
@@ -65,7 +66,7 @@ fn aside(project: &Project) -> Vec<PathBuf> {
 
 /// Returns how many of the remarks are there, each in its place.
 fn remarks(store: &Store) -> usize {
-    let entries = store.journal().read(0, &Filter::default(), usize::MAX).unwrap();
+    let entries = store.journal().read(0, &Stream::Project, usize::MAX).unwrap();
     let right = entries.iter().filter(|entry| match &entry.event {
         Event::Note(NoteEvent::Noted { text }) => {
             text.as_str().starts_with(&format!("remark {} ", entry.seq.saturating_sub(1)))
@@ -89,9 +90,9 @@ fn check(sound: &Sound, what: &str, harm: impl Fn(&Project), least: usize) {
     let mended = store.mended();
     if let Some(aside) = mended.first().and_then(|mended| mended.aside.as_ref()) {
         assert_eq!(fs::read(aside).unwrap(), harmed, "{what}: the damaged file is kept");
-        let told = Filter::default().kind("store_salvaged");
-        let told = store.journal().read(0, &told, 9).unwrap();
-        assert_eq!(told.len(), 1, "{what}: the mending is on record");
+        let all = store.journal().read(0, &Stream::Project, usize::MAX).unwrap();
+        let told = all.iter().filter(|entry| entry.event.kind() == "store_salvaged");
+        assert_eq!(told.count(), 1, "{what}: the mending is on record");
     }
     assert!(mended.len() <= 1, "{what}: mended once, not {mended:?}");
     drop(store);
@@ -213,7 +214,7 @@ fn many_who_find_the_damage_at_once_mend_it_once() {
 fn damage_found_while_the_store_is_open_is_mended_and_followers_go_on() {
     let (_dir, project) = Sound::new().copy();
     let store = Store::open(&project).unwrap();
-    let mut follower = store.journal().follow(ENTRIES as u64, Filter::default());
+    let mut follower = store.journal().follow(ENTRIES as u64, Stream::Project);
     let other = Store::open(&project).unwrap();
     for page in 1..Sound::new().pages() {
         overwrite(&project.database(), page * PAGE, &[0xa5; PAGE]);
@@ -235,7 +236,7 @@ fn an_edited_copy_brings_in_no_secret() {
         .unwrap();
     fs::remove_file(project.database()).unwrap();
     let store = Store::open(&project).unwrap();
-    store.journal().export().unwrap();
+    store.update_copy().unwrap();
     assert_eq!(remarks(&store), ENTRIES);
     assert!(!fs::read_to_string(project.events()).unwrap().contains(&token));
 }
@@ -277,17 +278,17 @@ fn other_tables_are_rescued_around_the_damage() {
 #[test]
 fn memory_is_rescued_too() {
     let (_dir, project) = Sound::new().copy();
-    let memory = |store: &Store| -> (i64, i64) {
+    let memory = |store: &Sqlite| -> (i64, i64) {
         let sql = "SELECT (SELECT count(*) FROM failure), (SELECT count(*) FROM remedy)";
-        store.read(|tx| tx.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))).unwrap()
+        store.read_tables(|tx| tx.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))).unwrap()
     };
-    let store = Store::open(&project).unwrap();
+    let store = Sqlite::open(&project).unwrap();
     let sql = "INSERT INTO failure VALUES (7, 1, '', '', '', NULL, 0, 0, 1, 1, 0); \
                INSERT INTO remedy VALUES (7, x'00', '', '', 0, '', '[]', '[]');";
-    store.write(Durability::Process, |tx| tx.execute_batch(sql)).unwrap();
+    store.write_tables(Durability::Process, |tx| tx.execute_batch(sql)).unwrap();
     drop(store);
     overwrite(&project.database(), 0, &[0xa5; 100]);
-    let store = Store::open(&project).unwrap();
+    let store = Sqlite::open(&project).unwrap();
     assert_eq!((store.mended().len(), memory(&store)), (1, (1, 1)));
 }
 
@@ -345,7 +346,7 @@ fn a_newer_or_foreign_store_is_never_touched() {
 fn a_write_that_meets_no_damage_mends_nothing() {
     let (_dir, project) = Sound::new().copy();
     assert_eq!(mend(&project).unwrap(), None);
-    let store = Store::open(&project).unwrap();
-    store.write(Durability::Process, |_| Ok(())).unwrap();
+    let store = Sqlite::open(&project).unwrap();
+    store.write_tables(Durability::Process, |_| Ok(())).unwrap();
     assert_eq!((store.mended(), aside(&project)), (vec![], vec![]));
 }

@@ -1,6 +1,6 @@
 //! Waiting for news of the journal.
 //!
-//! Writers ring (see [`super::super::lock`]); a follower sleeps until then and looks by itself
+//! Writers ring (see [`super::lock`]); a follower sleeps until then and looks by itself
 //! only now and then, in case a ring was lost.
 
 use std::thread;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use salve_core::event::Entry;
 
-use super::{Filter, Journal};
-use crate::store::{StoreError, lock_path};
+use super::{Sqlite, lock_path};
+use crate::store::{Follower, StoreError, Stream};
 
 /// How many entries a follower takes at once.
 const BATCH: usize = 512;
@@ -22,26 +22,20 @@ const POLL: Duration = Duration::from_millis(25);
 
 /// Reads the journal as it grows.
 #[derive(Debug)]
-pub struct Follower<'s> {
-    journal: Journal<'s>,
-    filter: Filter,
+pub(super) struct SqliteFollower<'e> {
+    engine: &'e Sqlite,
+    stream: Stream,
     after: u64,
     openings: u32,
     bell: Option<Bell>,
 }
 
-impl<'s> Follower<'s> {
-    pub(super) fn new(journal: Journal<'s>, after: u64, filter: Filter) -> Self {
-        let openings = journal.store.openings();
-        Self { journal, filter, after, openings, bell: Bell::new() }
-    }
-
-    /// Returns the next entries, or none when there were none within `timeout`.
-    pub fn next(&mut self, timeout: Duration) -> Result<Vec<Entry>, StoreError> {
+impl Follower for SqliteFollower<'_> {
+    fn next(&mut self, timeout: Duration) -> Result<Vec<Entry>, StoreError> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
             // First listen, then look: what is written in between rings.
-            let armed = self.bell.as_ref().is_some_and(|bell| bell.arm(&self.journal));
+            let armed = self.bell.as_ref().is_some_and(|bell| bell.arm(self.engine));
             let entries = self.look()?;
             let left = deadline.map_or(SAFETY, |end| end.saturating_duration_since(Instant::now()));
             if !entries.is_empty() || left.is_zero() {
@@ -54,18 +48,24 @@ impl<'s> Follower<'s> {
         }
     }
 
-    /// Returns how far the journal has been read.
-    pub fn after(&self) -> u64 {
+    fn after(&self) -> u64 {
         self.after
+    }
+}
+
+impl<'e> SqliteFollower<'e> {
+    pub(super) fn new(engine: &'e Sqlite, after: u64, stream: Stream) -> Self {
+        let openings = engine.openings();
+        Self { engine, stream, after, openings, bell: Bell::new() }
     }
 
     fn look(&mut self) -> Result<Vec<Entry>, StoreError> {
-        let (mut entries, mut read_to) = self.journal.read_on(self.after, &self.filter, BATCH)?;
-        if self.openings != self.journal.store.openings() {
+        let (mut entries, mut read_to) = self.engine.read_on(self.after, &self.stream, BATCH)?;
+        if self.openings != self.engine.openings() {
             // The file was replaced: whatever its first own entry is, we have not seen it.
-            self.openings = self.journal.store.openings();
-            self.after = self.after.min(self.journal.bounds()?.0.saturating_sub(1));
-            (entries, read_to) = self.journal.read_on(self.after, &self.filter, BATCH)?;
+            self.openings = self.engine.openings();
+            self.after = self.after.min(self.engine.bounds()?.0.saturating_sub(1));
+            (entries, read_to) = self.engine.read_on(self.after, &self.stream, BATCH)?;
         }
         self.after = read_to;
         Ok(entries)
@@ -88,9 +88,9 @@ impl Bell {
     }
 
     /// Listens to the lock file that is there now and forgets earlier rings.
-    fn arm(&self, journal: &Journal<'_>) -> bool {
+    fn arm(&self, engine: &Sqlite) -> bool {
         use rustix::fs::inotify::{WatchFlags, add_watch};
-        let path = lock_path(journal.store.project());
+        let path = lock_path(engine.project());
         let flags = WatchFlags::ATTRIB | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
         let armed = add_watch(&self.inotify, &path, flags).is_ok();
         let mut rings = [0; 4096];
@@ -112,7 +112,7 @@ impl Bell {
         None
     }
 
-    fn arm(&self, _journal: &Journal<'_>) -> bool {
+    fn arm(&self, _engine: &Sqlite) -> bool {
         false
     }
 

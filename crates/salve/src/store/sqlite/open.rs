@@ -8,11 +8,11 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::error::{StoreError, expect_file};
 use super::lock::{Guard, Share};
 use super::salvage::{self, Mended};
-use super::{Access, Live, PATIENCE, file_id, journal, lock_path, schema};
+use super::{Access, Live, PATIENCE, export, file_id, lock_path, schema};
 use crate::project::Project;
+use crate::store::error::{StoreError, expect_file};
 
 /// Opens the project's database and adds to `mended` what had to be done for it.
 pub(super) fn open(project: &Project, mended: &mut Vec<Mended>) -> Result<Live, StoreError> {
@@ -47,7 +47,7 @@ fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<Live, Store
         salvage::restore(&live.conn, project)
     };
     mended.extend(upgrade().map_err(|error| StoreError::engine(&path, error))?);
-    journal::forget_copy(project);
+    export::forget_copy(project);
     let dir = project.state_dir();
     crate::atomic::sync_dir(&dir).map_err(|error| StoreError::system(&dir, error))?;
     Ok(live)
@@ -68,7 +68,7 @@ impl Live {
         }
         // First how far the copy goes, then how far the journal goes: the copy is never ahead,
         // unless the database has lost its end.
-        let copied = journal::copied_to(project);
+        let copied = export::copied_to(project);
         let sql = "SELECT coalesce(max(seq), 0) FROM entry";
         let last: u64 = self.conn.query_row(sql, [], |row| row.get(0)).map_err(engine)?;
         Ok(copied <= last)

@@ -7,34 +7,26 @@
 use std::path::PathBuf;
 
 use salve_core::id::Signature;
-use salve_core::memory::Knowledge;
-use salve_core::near::{Match, NearIndex, Origin};
+use salve_core::near::{NearIndex, Origin};
 
-use super::memory::{Memory, Scope, from_stored, load};
-use super::{Store, StoreError};
+use super::Sqlite;
+use super::memory::from_stored;
 use crate::atomic;
 use crate::files::{FileKind, read_bytes};
+use crate::store::StoreError;
 
 /// Failures that may be in the database and not in the file before the file is made anew.
 const BEHIND: u64 = 2_000;
 
-/// The near matches of one memory, ready for many questions.
-#[derive(Debug)]
-pub struct Near<'s> {
-    store: &'s Store,
-    index: NearIndex,
-}
-
-impl<'s> Memory<'s> {
+impl Sqlite {
     /// Reads or makes the index of near matches.
     ///
     /// A file that is missing, damaged or of another memory costs time and nothing else.
-    pub fn near(&self) -> Result<Near<'s>, StoreError> {
+    pub(super) fn read_near_index(&self) -> Result<NearIndex, StoreError> {
         let (store, last) = self.extent()?;
-        let path = index_path(self.store);
-        let kept = read_bytes(&path, FileKind::Bulk)
-            .ok()
-            .and_then(|bytes| NearIndex::from_bytes(bytes).ok());
+        let path = index_path(self);
+        let kept =
+            read_bytes(&path, FileKind::Bulk).ok().and_then(|bytes| NearIndex::from_bytes(bytes).ok());
         let (mut index, origin) = kept
             .filter(|(_, origin)| origin.store == store && origin.upto <= last)
             .unwrap_or((NearIndex::new(), Origin { store, upto: 0 }));
@@ -43,12 +35,12 @@ impl<'s> Memory<'s> {
             // Keeping it only saves time later; who may not write here still gets an answer.
             let _ = atomic::write(&path, index.to_bytes(Origin { store, upto: last }));
         }
-        Ok(Near { store: self.store, index })
+        Ok(index)
     }
 
     /// Returns which memory this is and the number of the last failure it took in.
     fn extent(&self) -> Result<(u64, u64), StoreError> {
-        self.store.read(|tx| {
+        self.read_tables(|tx| {
             let sql = "SELECT value FROM meta WHERE name = 'memory'";
             let store: String = tx.query_row(sql, [], |row| row.get(0))?;
             let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'failure'";
@@ -62,7 +54,7 @@ impl<'s> Memory<'s> {
         const PORTION: u64 = 50_000;
         let (mut after, mut added) = (upto, 0);
         loop {
-            let rows: Vec<(u64, Signature, String)> = self.store.read(|tx| {
+            let rows: Vec<(u64, Signature, String)> = self.read_tables(|tx| {
                 let sql = "SELECT id, signature, normalized FROM failure WHERE id > ?1
                            ORDER BY id LIMIT ?2";
                 let mut statement = tx.prepare_cached(sql)?;
@@ -79,52 +71,6 @@ impl<'s> Memory<'s> {
     }
 }
 
-impl Near<'_> {
-    /// Returns up to `limit` known failures that resemble the text, the most similar first.
-    pub fn find(
-        &self,
-        normalized: &str,
-        limit: usize,
-    ) -> Result<Vec<(Match, Knowledge)>, StoreError> {
-        // Some of what the index finds may have been forgotten, or be there twice.
-        let mut known = Vec::new();
-        for spare in [8, 64, 512] {
-            let found = self.index.nearest(normalized, limit + spare);
-            known = self.look_up(&found, limit)?;
-            if known.len() == limit || found.len() < limit + spare {
-                break;
-            }
-        }
-        Ok(known)
-    }
-
-    fn look_up(
-        &self,
-        found: &[Match],
-        limit: usize,
-    ) -> Result<Vec<(Match, Knowledge)>, StoreError> {
-        self.store.read(|tx| {
-            let mut known: Vec<(Match, Knowledge)> = Vec::with_capacity(limit);
-            for near in found {
-                if known.len() == limit {
-                    break;
-                }
-                if known.iter().any(|(seen, _)| seen.signature == near.signature) {
-                    continue;
-                }
-                let knowledge = load(tx, near.signature, Scope::InForce)?;
-                known.extend(knowledge.map(|knowledge| (*near, knowledge)));
-            }
-            Ok(known)
-        })
-    }
-
-    /// Returns how much memory the index takes, in bytes.
-    pub fn memory(&self) -> usize {
-        self.index.memory()
-    }
-}
-
-fn index_path(store: &Store) -> PathBuf {
-    store.project().state_dir().join("near.index")
+fn index_path(engine: &Sqlite) -> PathBuf {
+    engine.project().state_dir().join("near.index")
 }

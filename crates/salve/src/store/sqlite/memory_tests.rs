@@ -1,15 +1,13 @@
-//! Memory through the store: what goes in comes out, and the index stays in step.
+//! What only SQLite's memory does: an index in a file that stays in step, and the user's own file.
 
 use std::fs;
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::class::Class;
-use salve_core::event::Proof;
-use salve_core::memory::Kind;
 
-use super::super::memory::Page;
 use super::*;
 use crate::project::Project;
+use crate::store::Store;
 
 fn store() -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -35,88 +33,6 @@ fn failure(number: u64) -> Failure {
             .is_multiple_of(2)
             .then(|| scrubbed(&format!("python.module(\"{number}\")"))),
     }
-}
-
-fn npm_ci() -> Remedy {
-    Remedy { kind: Kind::Command, text: Scrubbed::literal("npm ci") }
-}
-
-fn outcome(proof: Proof, seconds: i64) -> Outcome {
-    let (by, project) = (Scrubbed::literal("salve"), Scrubbed::literal("shop"));
-    Outcome { at: at(seconds), by, incident: None, project, proof }
-}
-
-#[test]
-fn what_was_learned_is_recalled_whole() {
-    let (_dir, store) = store();
-    let memory = store.memory();
-    // The highest bit too: a signature is not a signed number.
-    let seen = Failure { signature: Signature(u64::MAX - 1), ..failure(2) };
-    assert_eq!(memory.recall(seen.signature).unwrap(), None);
-    memory.see(&seen, at(10)).unwrap();
-    memory.see(&seen, at(20)).unwrap();
-    memory.learn(&seen, &npm_ci(), &outcome(Proof::Failed, 30)).unwrap();
-    memory.learn(&seen, &npm_ci(), &outcome(Proof::Proven, 40)).unwrap();
-
-    let mut want = Knowledge::new(seen.clone(), at(10));
-    (want.seen, want.last_seen) = (2, at(20));
-    want.learn(npm_ci(), outcome(Proof::Failed, 30));
-    want.learn(npm_ci(), outcome(Proof::Proven, 40));
-    assert_eq!(memory.recall(seen.signature).unwrap(), Some(want));
-    let counts = Counts { failures: 1, remedies: 1, proven: 1, failed: 0 };
-    assert_eq!(memory.counts().unwrap(), counts);
-    for (prefix, found) in [("ffff", 1), ("fffffffffffffffe", 1), ("ff0", 0), ("0", 0), ("x", 0)] {
-        assert_eq!(memory.signatures_like(prefix).unwrap().len(), found, "{prefix}");
-    }
-
-    assert!(memory.forget(seen.signature).unwrap());
-    assert!(!memory.forget(seen.signature).unwrap());
-    assert_eq!(memory.counts().unwrap(), Counts::default());
-}
-
-#[test]
-fn merging_twice_is_merging_once() {
-    let (_dir, store) = store();
-    let mut known = Knowledge::new(failure(1), at(5));
-    known.learn(npm_ci(), outcome(Proof::Proven, 6));
-    assert_eq!(store.memory().merge(&[known.clone()]).unwrap(), 1);
-    assert_eq!(store.memory().merge(&[known.clone()]).unwrap(), 0);
-    assert_eq!(store.memory().recall(Signature(1)).unwrap(), Some(known));
-}
-
-#[test]
-fn all_is_listed_and_visited_in_portions() {
-    let (_dir, store) = store();
-    let all: Vec<_> = (0..1201_u32)
-        .map(|number| Knowledge::new(failure(number.into()), at(number.into())))
-        .collect();
-    store.memory().merge(&all).unwrap();
-    let page = store.memory().list(Page { skip: 1, limit: 2 }).unwrap();
-    let numbers: Vec<_> = page.iter().map(|known| known.failure.signature.0).collect();
-    assert_eq!(numbers, [1199, 1198]);
-    let mut visited = Vec::new();
-    store
-        .memory()
-        .each(|portion| {
-            visited.extend(portion);
-            Ok::<_, StoreError>(())
-        })
-        .unwrap();
-    assert_eq!(visited, all);
-}
-
-#[test]
-fn a_withdrawn_failure_is_not_in_force_and_comes_back_with_its_history() {
-    let (_dir, store) = store();
-    let memory = store.memory();
-    memory.learn(&failure(1), &npm_ci(), &outcome(Proof::Proven, 1)).unwrap();
-    let before = memory.recall(Signature(1)).unwrap().unwrap();
-    store.write(Durability::Process, |tx| withdraw(tx, Signature(1))).unwrap();
-    assert_eq!(memory.recall(Signature(1)).unwrap(), None);
-    assert_eq!(memory.counts().unwrap(), Counts::default());
-    memory.see(&failure(1), at(9)).unwrap();
-    let after = memory.recall(Signature(1)).unwrap().unwrap();
-    assert_eq!(after.remedies, before.remedies);
 }
 
 /// Asks for the failure most like number 77 with its words in another order.

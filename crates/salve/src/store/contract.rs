@@ -1,0 +1,38 @@
+//! What every engine has to do: the tests of [`Journal`] and [`Memory`], run against each of them.
+//!
+//! A new engine is plugged in with one more line in [`for_every_engine`].
+
+mod journal;
+mod memory;
+
+use tempfile::TempDir;
+
+use super::Store;
+use super::in_memory::InMemory;
+use crate::project::Project;
+
+/// The content of a store that can be opened any number of times.
+pub(super) struct Bench<'a> {
+    project: Project,
+    open: &'a (dyn Fn(&Project) -> Store + Sync),
+    _dir: TempDir,
+}
+
+impl<'a> Bench<'a> {
+    fn new(open: &'a (dyn Fn(&Project) -> Store + Sync)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { project: Project::at(dir.path()).unwrap(), open, _dir: dir }
+    }
+
+    /// Opens the store as another process would.
+    pub(super) fn open(&self) -> Store {
+        (self.open)(&self.project)
+    }
+}
+
+/// Runs a test on a fresh store of every engine there is.
+pub(super) fn for_every_engine(test: impl Fn(&Bench<'_>)) {
+    test(&Bench::new(&|project| Store::open(project).unwrap()));
+    let shared = InMemory::default();
+    test(&Bench::new(&move |project| Store::on(project, shared.clone())));
+}

@@ -1,0 +1,316 @@
+//! The journal in SQLite: one table, and an index for each way to a stream.
+
+use jiff::Timestamp;
+use rusqlite::{OptionalExtension, Row, Transaction, named_params};
+use salve_core::event::{Draft, Encoded, Entry, Event, LoopId};
+use salve_core::id::IncidentId;
+
+use super::follow::SqliteFollower;
+use super::{Copying, Durability, Sqlite, export};
+use crate::store::line::MAX_SEQ;
+use crate::store::stream::Which;
+use crate::store::{Appended, Follower, Journal, RawError, StoreError, Stream, StreamPosition};
+
+impl Journal for Sqlite {
+    fn append_all(&self, drafts: Vec<Draft>) -> Result<Vec<Entry>, StoreError> {
+        let rows: Vec<_> = drafts.iter().map(RawEntry::of).collect();
+        let first = self.append_with(durability(&drafts), |tx| insert_all(tx, &rows))?;
+        Ok(number(drafts, first))
+    }
+
+    fn append_after(
+        &self,
+        StreamPosition { stream, after }: &StreamPosition,
+        drafts: Vec<Draft>,
+    ) -> Result<Appended, StoreError> {
+        let rows: Vec<_> = drafts.iter().map(RawEntry::of).collect();
+        let written = self.append_with(durability(&drafts), |tx| {
+            match select(tx, stream, Span { after: *after, ..Span::first(1) })?.pop() {
+                Some(obstacle) => Ok(Err(obstacle)),
+                None => insert_all(tx, &rows).map(Ok),
+            }
+        })?;
+        match written {
+            Ok(first) => Ok(Appended::Written(number(drafts, first))),
+            Err(obstacle) => Ok(Appended::Refused(Box::new(self.decode(obstacle)?))),
+        }
+    }
+
+    fn read(&self, after: u64, stream: &Stream, limit: usize) -> Result<Vec<Entry>, StoreError> {
+        Ok(self.read_on(after, stream, limit)?.0)
+    }
+
+    fn read_back(
+        &self,
+        before: u64,
+        stream: &Stream,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let span = Span { before, order: "DESC", ..Span::first(limit) };
+        self.mending(|| {
+            let rows = self.read_tables(|tx| select(tx, stream, span))?;
+            rows.into_iter().rev().map(|row| self.decode(row)).collect()
+        })
+    }
+
+    fn last_seq(&self) -> Result<u64, StoreError> {
+        self.read_tables(last_seq)
+    }
+
+    fn incidents_like(&self, prefix: &str) -> Result<Vec<IncidentId>, StoreError> {
+        let digits = prefix.chars().filter(|c| *c != '-').map(|c| c.to_ascii_lowercase());
+        let mut from = String::new();
+        for (at, digit) in digits.enumerate() {
+            if matches!(at, 8 | 12 | 16 | 20) {
+                from.push('-');
+            }
+            from.push(digit);
+        }
+        // Ids are made of hex digits and hyphens, so "g" comes after all that go on like this.
+        let to = format!("{from}g");
+        let sql = "SELECT DISTINCT incident FROM entry \
+                   WHERE incident IS NOT NULL AND incident >= ?1 AND incident < ?2";
+        let found: Vec<String> = self.read_tables(|tx| {
+            tx.prepare_cached(sql)?.query_map([&from, &to], |row| row.get(0))?.collect()
+        })?;
+        Ok(found.iter().filter_map(|id| id.parse().ok()).collect())
+    }
+
+    fn loops(&self) -> Result<Vec<LoopId>, StoreError> {
+        let sql = format!(
+            "SELECT DISTINCT {LOOP_OF_ENTRY} AS loop FROM entry \
+             WHERE {IS_ABOUT_LOOP} ORDER BY loop"
+        );
+        let found: Vec<Option<String>> = self.read_tables(|tx| {
+            tx.prepare_cached(&sql)?.query_map([], |row| row.get(0))?.collect()
+        })?;
+        Ok(found.into_iter().flatten().filter_map(|id| id.parse().ok()).collect())
+    }
+
+    fn follow(&self, after: u64, stream: Stream) -> Box<dyn Follower + '_> {
+        Box::new(SqliteFollower::new(self, after, stream))
+    }
+}
+
+impl Sqlite {
+    /// Returns entries and how far the journal has been read to find them.
+    pub(super) fn read_on(
+        &self,
+        after: u64,
+        stream: &Stream,
+        limit: usize,
+    ) -> Result<(Vec<Entry>, u64), StoreError> {
+        let read = |tx: &Transaction<'_>| {
+            let last = last_seq(tx)?;
+            let span = Span { after, ..Span::first(limit) };
+            let rows = if last > after { select(tx, stream, span)? } else { Vec::new() };
+            Ok((rows, last))
+        };
+        let (entries, last) = self.mending(|| {
+            let (rows, last) = self.read_tables(read)?;
+            let entries = rows.into_iter().map(|row| self.decode(row));
+            Ok((entries.collect::<Result<Vec<_>, _>>()?, last))
+        })?;
+        let full = entries.len() >= limit;
+        let read_to = entries.last().filter(|_| full).map_or(last.max(after), |last| last.seq);
+        Ok((entries, read_to))
+    }
+
+    /// Returns the number of the first entry that was written to this very file, and of the last.
+    pub(super) fn bounds(&self) -> Result<(u64, u64), StoreError> {
+        let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'origin'";
+        self.read_tables(|tx| {
+            let origin = tx.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+            Ok((origin.unwrap_or(1), last_seq(tx)?))
+        })
+    }
+
+    fn append_with<T>(
+        &self,
+        durability: Durability,
+        work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let value = self.write_tables(durability, work)?;
+        match self.copying.get() {
+            // The entry is on record whatever becomes of the copy, which the next append mends.
+            Copying::AtOnce => drop(export::update(self)),
+            Copying::Later => {}
+        }
+        Ok(value)
+    }
+
+    fn decode(&self, row: RawEntry) -> Result<Entry, StoreError> {
+        let (path, seq) = (self.project().database(), row.seq);
+        row.decode().map_err(|source| {
+            if source.is_damage() {
+                StoreError::Corrupt { path, source: source.into() }
+            } else {
+                StoreError::Malformed { path, seq, source }
+            }
+        })
+    }
+}
+
+/// An entry as it is stored.
+#[derive(Clone, Debug)]
+pub(super) struct RawEntry {
+    pub(super) seq: u64,
+    at: i64,
+    by: String,
+    incident: Option<String>,
+    kind: String,
+    version: u32,
+    data: String,
+}
+
+impl RawEntry {
+    /// Returns the row that `draft` becomes; it gets its number when it is inserted.
+    pub(super) fn of(draft: &Draft) -> Self {
+        let Encoded { kind, version, data } = draft.event.encode();
+        Self {
+            seq: 0,
+            at: draft.at.as_microsecond(),
+            // An actor has string keys only, so there is no failing path.
+            by: serde_json::to_string(&draft.by).unwrap_or_default(),
+            incident: draft.incident.map(|id| id.to_string()),
+            kind,
+            version,
+            data: data.to_string(),
+        }
+    }
+
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            seq: row.get(0)?,
+            at: row.get(1)?,
+            by: row.get(2)?,
+            incident: row.get(3)?,
+            kind: row.get(4)?,
+            version: row.get(5)?,
+            data: row.get(6)?,
+        })
+    }
+
+    pub(super) fn insert(&self, tx: &Transaction<'_>, seq: u64) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO entry (seq, at, by, incident, kind, version, data) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let Self { seq: _, at, by, incident, kind, version, data } = self;
+        let values = rusqlite::params![seq, at, by, incident, kind, version, data];
+        tx.prepare_cached(sql)?.execute(values).map(drop)
+    }
+
+    pub(super) fn decode(self) -> Result<Entry, RawError> {
+        let Self { seq, at, by, incident, kind, version, data } = self;
+        Ok(Entry {
+            seq,
+            at: Timestamp::from_microsecond(at).map_err(RawError::Time)?,
+            by: serde_json::from_str(&by).map_err(RawError::Json)?,
+            incident: incident.map(|id| id.parse()).transpose().map_err(RawError::Incident)?,
+            event: {
+                let data = serde_json::from_str(&data).map_err(RawError::Json)?;
+                Event::decode(Encoded { kind, version, data }).map_err(RawError::Event)?
+            },
+        })
+    }
+}
+
+fn durability(drafts: &[Draft]) -> Durability {
+    if drafts.iter().any(|draft| draft.event.is_durable()) {
+        Durability::Power
+    } else {
+        Durability::Process
+    }
+}
+
+fn number(drafts: Vec<Draft>, first: u64) -> Vec<Entry> {
+    (first..).zip(drafts).map(|(seq, draft)| stored(draft, seq)).collect()
+}
+
+/// Returns the entry as reading it back would: the store keeps microseconds.
+fn stored(draft: Draft, seq: u64) -> Entry {
+    let mut entry = draft.at_seq(seq);
+    entry.at = Timestamp::from_microsecond(entry.at.as_microsecond()).unwrap_or(entry.at);
+    entry
+}
+
+pub(super) fn last_seq(tx: &Transaction<'_>) -> rusqlite::Result<u64> {
+    tx.prepare_cached("SELECT coalesce(max(seq), 0) FROM entry")?.query_row([], |row| row.get(0))
+}
+
+fn insert_all(tx: &Transaction<'_>, rows: &[RawEntry]) -> rusqlite::Result<u64> {
+    let first = last_seq(tx)? + 1;
+    (first..).zip(rows).try_for_each(|(seq, row)| row.insert(tx, seq))?;
+    Ok(first)
+}
+
+/// Which part of a stream is read, and from which end.
+#[derive(Clone, Copy)]
+struct Span {
+    after: u64,
+    before: u64,
+    order: &'static str,
+    limit: usize,
+}
+
+impl Span {
+    /// Means the first entries of all.
+    fn first(limit: usize) -> Self {
+        Self { after: 0, before: u64::MAX, order: "ASC", limit }
+    }
+}
+
+/// The entries whose data names a loop; the index `entry_by_loop` has the same words.
+const IS_ABOUT_LOOP: &str = "kind IN ('loop', 'loop_attached', 'loop_detached', \
+                             'manifests_seen', 'recovery_refused')";
+
+/// The loop that an entry's data names; the index `entry_by_loop` has the same words.
+const LOOP_OF_ENTRY: &str =
+    "CASE WHEN json_valid(data) THEN coalesce(data ->> 'id', data ->> 'name') END";
+
+fn select(
+    tx: &Transaction<'_>,
+    stream: &Stream,
+    Span { after, before, order, limit }: Span,
+) -> rusqlite::Result<Vec<RawEntry>> {
+    let mut sql = "SELECT seq, at, by, incident, kind, version, data FROM entry \
+                   WHERE seq > :after AND seq < :before"
+        .to_owned();
+    let selector = stream.selector();
+    // Only the conditions that are there are asked for, so that the right index is used.
+    let of = match selector.which {
+        Which::All => None,
+        Which::OfIncident(id) => {
+            sql.push_str(" AND incident = :of");
+            Some(id.to_string())
+        }
+        Which::OfNoIncident => {
+            sql.push_str(" AND incident IS NULL");
+            None
+        }
+        Which::OfLoop(id) => {
+            sql.push_str(&format!(" AND {IS_ABOUT_LOOP} AND {LOOP_OF_ENTRY} = :of"));
+            Some(id.to_string())
+        }
+    };
+    if of.is_none() {
+        sql.push_str(" AND :of IS NULL");
+    }
+    if selector.kinds.is_empty() || matches!(selector.which, Which::OfLoop(_)) {
+        sql.push_str(" AND :kinds <> ''");
+    } else {
+        sql.push_str(" AND kind IN (SELECT value FROM json_each(:kinds))");
+    }
+    sql.push_str(&format!(" ORDER BY seq {order} LIMIT :limit"));
+    let values = named_params! {
+        ":after": after.min(MAX_SEQ),
+        ":before": before.min(MAX_SEQ + 1),
+        ":of": of,
+        ":kinds": serde_json::to_string(selector.kinds).unwrap_or_default(),
+        ":limit": i64::try_from(limit).unwrap_or(i64::MAX),
+    };
+    tx.prepare_cached(&sql)?.query_map(values, RawEntry::from_row)?.collect()
+}
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod tests;

@@ -1,0 +1,339 @@
+//! The memory in SQLite: failures, their remedies, and the items of the learned files.
+
+use jiff::Timestamp;
+use rusqlite::types::Type;
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+use salve_core::id::Signature;
+use salve_core::memory::{Failure, Knowledge, KnowledgeEdit, Remedy, Tried, merge};
+use salve_core::near::NearIndex;
+use salve_core::scrub::Scrubbed;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Durability, Sqlite, items};
+use crate::store::{Counts, FileBase, FileEdit, KeyedItem, Memory, Page, Portion, StoreError};
+
+impl Memory for Sqlite {
+    fn recall(&self, signature: Signature) -> Result<Option<Knowledge>, StoreError> {
+        self.read_tables(|tx| load(tx, signature, Scope::InForce))
+    }
+
+    fn edit(&self, edits: &[KnowledgeEdit]) -> Result<(), StoreError> {
+        self.write_tables(Durability::Power, |tx| edits.iter().try_for_each(|edit| apply(tx, edit)))
+    }
+
+    fn merge(&self, others: &[Knowledge]) -> Result<u64, StoreError> {
+        self.write_tables(Durability::Power, |tx| {
+            let mut news = 0;
+            for other in others {
+                let old = load(tx, other.failure.signature, Scope::All)?;
+                let merged = match old.clone() {
+                    None => other.clone(),
+                    Some(mut known) => {
+                        merge(&mut known, other);
+                        known
+                    }
+                };
+                news += u64::from(old.as_ref() != Some(&merged));
+                save(tx, &merged)?;
+            }
+            Ok(news)
+        })
+    }
+
+    fn forget(&self, signature: Signature) -> Result<bool, StoreError> {
+        self.write_tables(Durability::Power, |tx| {
+            items::forget_failure(tx, signature)?;
+            let sql = "DELETE FROM failure WHERE signature = ?1";
+            Ok(tx.prepare_cached(sql)?.execute([stored(signature)])? > 0)
+        })
+    }
+
+    fn list(&self, page: Page) -> Result<Vec<Knowledge>, StoreError> {
+        self.read_tables(|tx| {
+            let sql = "SELECT signature FROM failure WHERE withdrawn = 0
+                       ORDER BY last_seen DESC, id LIMIT ?1 OFFSET ?2";
+            let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
+            let skip = i64::try_from(page.skip).unwrap_or(i64::MAX);
+            let signatures = signatures(tx, sql, [limit, skip])?;
+            load_all(tx, &signatures)
+        })
+    }
+
+    fn portion(&self, after: u64, limit: u64) -> Result<Portion, StoreError> {
+        self.read_tables(|tx| {
+            let sql = "SELECT signature FROM failure WHERE withdrawn = 0 AND id > ?1
+                       ORDER BY id LIMIT ?2";
+            let signatures = signatures(tx, sql, [after, limit])?;
+            let next = match signatures.last() {
+                Some(last) => Some(number_of(tx, *last)?),
+                None => None,
+            };
+            Ok(Portion { known: load_all(tx, &signatures)?, next })
+        })
+    }
+
+    fn with_remedies(&self, most: u64) -> Result<Vec<Knowledge>, StoreError> {
+        self.read_tables(|tx| {
+            let sql = "SELECT signature FROM (SELECT signature, first_seen, id FROM failure
+                           WHERE remedies > 0 AND withdrawn = 0 ORDER BY last_seen DESC LIMIT ?1)
+                       ORDER BY first_seen, id";
+            let signatures = signatures(tx, sql, [most])?;
+            load_all(tx, &signatures)
+        })
+    }
+
+    fn counts(&self) -> Result<Counts, StoreError> {
+        self.read_tables(|tx| {
+            let failures = "SELECT count(*) FROM failure WHERE withdrawn = 0";
+            let failures = tx.query_row(failures, [], |row| row.get(0))?;
+            let remedies = "SELECT count(*),
+                    coalesce(sum(record ->> 'proven' > 0), 0),
+                    coalesce(sum(record ->> 'proven' = 0
+                        AND (record ->> 'failed') + (record ->> 'masked') > 0), 0)
+                FROM remedy JOIN failure ON failure.id = remedy.failure WHERE withdrawn = 0";
+            tx.query_row(remedies, [], |row| {
+                let (remedies, proven, failed) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                Ok(Counts { failures, remedies, proven, failed })
+            })
+        })
+    }
+
+    fn signatures_like(&self, prefix: &str) -> Result<Vec<Signature>, StoreError> {
+        let Ok(first) = format!("{prefix:0<16}").parse::<Signature>() else {
+            return Ok(Vec::new());
+        };
+        let Ok(last) = format!("{prefix:f<16}").parse::<Signature>() else {
+            return Ok(Vec::new());
+        };
+        self.read_tables(|tx| {
+            // Both have the same first digit, so they are on the same side of zero when stored.
+            let sql = "SELECT signature FROM failure
+                       WHERE withdrawn = 0 AND signature BETWEEN ?1 AND ?2 LIMIT 10";
+            signatures(tx, sql, [stored(first), stored(last)])
+        })
+    }
+
+    fn near_index(&self) -> Result<NearIndex, StoreError> {
+        self.read_near_index()
+    }
+
+    fn file_items(&self, file: &str, most: u64) -> Result<Vec<KeyedItem>, StoreError> {
+        self.read_tables(|tx| items::all(tx, file, most))
+    }
+
+    fn file_base(&self, file: &str) -> Result<Option<FileBase>, StoreError> {
+        self.read_tables(|tx| items::base(tx, file))
+    }
+
+    fn edit_file(&self, edit: &FileEdit) -> Result<(), StoreError> {
+        self.write_tables(Durability::Power, |tx| {
+            edit.withdrawn.iter().try_for_each(|signature| withdraw(tx, *signature))?;
+            edit.knowledge.iter().try_for_each(|edit| apply(tx, edit))?;
+            edit.items.iter().try_for_each(|change| items::change(tx, edit.file, change))?;
+            match &edit.base {
+                Some(base) => items::set_base(tx, edit.file, base),
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// Applies an edit to what is known at this moment, withdrawn or not.
+fn apply(tx: &Transaction<'_>, edit: &KnowledgeEdit) -> rusqlite::Result<()> {
+    let signature = edit.failure.signature;
+    let known = load(tx, signature, Scope::All)?;
+    edit.dropped().try_for_each(|remedy| drop_remedy(tx, signature, remedy))?;
+    save(tx, &edit.apply(known))
+}
+
+/// Whether what a person took out of the shared file counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Only what is in force.
+    InForce,
+    /// What was withdrawn too: its history returns with it.
+    All,
+}
+
+/// Reads what is known about one failure.
+fn load(
+    tx: &Transaction<'_>,
+    signature: Signature,
+    scope: Scope,
+) -> rusqlite::Result<Option<Knowledge>> {
+    let sql = "SELECT id, class, error_type, normalized, identity, first_seen, last_seen, seen,
+                   remedies
+               FROM failure WHERE signature = ?1 AND withdrawn <= ?2";
+    let withdrawn = i64::from(scope == Scope::All);
+    let found = tx
+        .prepare_cached(sql)?
+        .query_row(params![stored(signature), withdrawn], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(8)?, knowledge(signature, row)?))
+        })
+        .optional()?;
+    let Some((id, remedies, mut known)) = found else { return Ok(None) };
+    if remedies == 0 {
+        return Ok(Some(known));
+    }
+    let sql = "SELECT kind, text, since, by, record, outcomes FROM remedy
+               WHERE failure = ?1 ORDER BY since, digest";
+    let mut statement = tx.prepare_cached(sql)?;
+    known.remedies = statement.query_map([id], tried)?.collect::<Result<_, _>>()?;
+    Ok(Some(known))
+}
+
+fn load_all(tx: &Transaction<'_>, signatures: &[Signature]) -> rusqlite::Result<Vec<Knowledge>> {
+    let mut all = Vec::with_capacity(signatures.len());
+    for &signature in signatures {
+        all.extend(load(tx, signature, Scope::InForce)?);
+    }
+    Ok(all)
+}
+
+fn knowledge(signature: Signature, row: &Row<'_>) -> rusqlite::Result<Knowledge> {
+    Ok(Knowledge {
+        failure: Failure {
+            signature,
+            class: word(row, 1)?,
+            error_type: word(row, 2)?,
+            normalized: word(row, 3)?,
+            identity: match row.get_ref(4)?.as_str_or_null()? {
+                None => None,
+                Some(_) => Some(word(row, 4)?),
+            },
+        },
+        first_seen: time(row, 5)?,
+        last_seen: time(row, 6)?,
+        seen: row.get(7)?,
+        remedies: Vec::new(),
+    })
+}
+
+fn tried(row: &Row<'_>) -> rusqlite::Result<Tried> {
+    Ok(Tried {
+        remedy: Remedy { kind: word(row, 0)?, text: word(row, 1)? },
+        since: time(row, 2)?,
+        by: word(row, 3)?,
+        record: json(row, 4)?,
+        outcomes: json(row, 5)?,
+    })
+}
+
+/// Writes what is known about one failure; a withdrawn one is in force again.
+fn save(tx: &Transaction<'_>, known: &Knowledge) -> rusqlite::Result<()> {
+    let failure = &known.failure;
+    let sql = "INSERT INTO failure (signature, class, error_type, normalized, identity,
+                   first_seen, last_seen, seen, remedies)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+               ON CONFLICT (signature) DO UPDATE SET class = ?2, error_type = ?3,
+                   first_seen = ?6, last_seen = ?7, seen = ?8, remedies = ?9, withdrawn = 0
+               RETURNING id";
+    let values = params![
+        stored(failure.signature),
+        failure.class.as_str(),
+        failure.error_type.as_str(),
+        failure.normalized.as_str(),
+        failure.identity.as_ref().map(Scrubbed::as_str),
+        known.first_seen.as_microsecond(),
+        known.last_seen.as_microsecond(),
+        known.seen.min(i64::MAX as u64),
+        known.remedies.len(),
+    ];
+    let id: i64 = tx.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+    for tried in &known.remedies {
+        save_tried(tx, id, tried)?;
+    }
+    Ok(())
+}
+
+fn save_tried(tx: &Transaction<'_>, failure: i64, tried: &Tried) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO remedy (failure, digest, kind, text, since, by, record, outcomes)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+               ON CONFLICT (failure, digest) DO UPDATE SET
+                   since = ?5, by = ?6, record = ?7, outcomes = ?8";
+    let values = params![
+        failure,
+        &tried.remedy.digest().0[..],
+        tried.remedy.kind.as_str(),
+        tried.remedy.text.as_str(),
+        tried.since.as_microsecond(),
+        tried.by.as_str(),
+        to_json(&tried.record)?,
+        to_json(&tried.outcomes)?,
+    ];
+    tx.prepare_cached(sql)?.execute(values).map(|_| ())
+}
+
+/// Drops one remedy of a failure.
+fn drop_remedy(
+    tx: &Transaction<'_>,
+    signature: Signature,
+    remedy: &Remedy,
+) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM remedy WHERE digest = ?2
+               AND failure = (SELECT id FROM failure WHERE signature = ?1)";
+    tx.execute(sql, params![stored(signature), &remedy.digest().0[..]]).map(|_| ())
+}
+
+/// Takes a failure out of force but keeps its history.
+fn withdraw(tx: &Transaction<'_>, signature: Signature) -> rusqlite::Result<()> {
+    let sql = "UPDATE failure SET withdrawn = 1 WHERE signature = ?1";
+    tx.execute(sql, [stored(signature)]).map(|_| ())
+}
+
+fn signatures(
+    tx: &Transaction<'_>,
+    sql: &str,
+    values: impl rusqlite::Params,
+) -> rusqlite::Result<Vec<Signature>> {
+    let mut statement = tx.prepare_cached(sql)?;
+    let rows = statement.query_map(values, |row| row.get(0).map(from_stored))?;
+    rows.collect()
+}
+
+fn number_of(tx: &Transaction<'_>, signature: Signature) -> rusqlite::Result<u64> {
+    let sql = "SELECT id FROM failure WHERE signature = ?1";
+    tx.prepare_cached(sql)?.query_row([stored(signature)], |row| row.get(0))
+}
+
+fn stored(signature: Signature) -> i64 {
+    signature.0.cast_signed()
+}
+
+/// Reads a signature as it is stored.
+pub(super) fn from_stored(number: i64) -> Signature {
+    Signature(number.cast_unsigned())
+}
+
+fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+    let micros = row.get(column)?;
+    Timestamp::from_microsecond(micros).map_err(|error| malformed(column, error))
+}
+
+/// Reads a text column into a type that is a plain string in JSON.
+fn word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    serde_json::from_value(text.into()).map_err(|error| malformed(column, error))
+}
+
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| malformed(column, error))
+}
+
+pub(super) fn to_json(value: &impl Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+fn malformed(
+    column: usize,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+}
+
+#[cfg(test)]
+#[path = "memory_tests.rs"]
+mod tests;
