@@ -113,79 +113,55 @@ impl fmt::Display for RepairPhase {
 /// `after` is the incident with the event taken in. Most events bring about none.
 pub fn phase_names(after: &Incident, event: &Event) -> &'static [RepairPhase] {
     use Mode::{Agent, Legacy};
-    use RepairPhase as P;
+    use {IncidentEvent as E, RepairPhase as P};
+    let Event::Incident(event) = event else { return &[] };
     match (event, after.policy.mode) {
-        (Event::Incident(IncidentEvent::Opened { .. }), Legacy) => &[P::LegacyCrashDetected],
-        (Event::Incident(IncidentEvent::Opened { .. }), Agent) => &[P::CrashDetected],
+        (E::Opened { .. }, Legacy) => &[P::LegacyCrashDetected],
+        (E::Opened { .. }, Agent) => &[P::CrashDetected],
         // Whoever takes an incident over begins no new repair.
-        (Event::Incident(IncidentEvent::Claimed { .. }), _) if after.effects > 0 => &[],
-        (Event::Incident(IncidentEvent::Claimed { .. }), Legacy) => &[P::LockAcquired],
-        (Event::Incident(IncidentEvent::Claimed { .. }), Agent) => &[P::RepairStarted],
-        (Event::Incident(IncidentEvent::Judged { .. }), Legacy) if waits_to_retry(after) => {
-            &[P::Waiting]
-        }
-        (Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. }), Agent)
-            if awaits_agent(after) =>
-        {
+        (E::Claimed { .. }, _) if after.effects > 0 => &[],
+        (E::Claimed { .. }, Legacy) => &[P::LockAcquired],
+        (E::Claimed { .. }, Agent) => &[P::RepairStarted],
+        (E::Judged { .. }, Legacy) if waits_to_retry(after) => &[P::Waiting],
+        (E::Requested { what: Effect::Apply { .. }, .. }, Agent) if awaits_agent(after) => {
             &[P::AwaitingAgent]
         }
-        (Event::Incident(IncidentEvent::Marked { mark, .. }), Agent) => match mark {
+        (E::Marked { mark, .. }, Agent) => match mark {
             Mark::Started => &[P::AgentStarted],
             Mark::ReadingLog => &[P::AgentReadingLog],
             Mark::ApplyingFix => &[P::AgentApplyingFix],
             Mark::WroteFiles => &[P::AgentWroteFiles],
         },
-        (Event::Incident(IncidentEvent::Requested { what: Effect::Verify, .. }), _) => {
-            &[P::Restarting]
+        (E::Requested { what: Effect::Verify, .. }, _) => &[P::Restarting],
+        (E::Progressed { stage: Stage::HealthCheck, .. }, _) => &[P::HealthCheck],
+        (E::Progressed { stage: Stage::VerifyingFix, .. }, Agent) => &[P::VerifyingFix],
+        (E::Sickened { .. }, _) => &[P::Failed],
+        (E::Finished { report: Report::Verified { proof: Proof::Failed, .. }, .. }, _) => {
+            &[P::Failed]
         }
-        (Event::Incident(IncidentEvent::Progressed { stage: Stage::HealthCheck, .. }), _) => {
-            &[P::HealthCheck]
-        }
-        (Event::Incident(IncidentEvent::Progressed { stage: Stage::VerifyingFix, .. }), Agent) => {
-            &[P::VerifyingFix]
-        }
-        (Event::Incident(IncidentEvent::Sickened { .. }), _) => &[P::Failed],
-        (
-            Event::Incident(IncidentEvent::Finished {
-                report: Report::Verified { proof: Proof::Failed, .. },
-                ..
-            }),
-            _,
-        ) => &[P::Failed],
         // The restart-only table ends here; the cooldown goes on without a name of its own.
-        (Event::Incident(IncidentEvent::Exhausted { .. }), Legacy) => &[P::Exhausted],
-        (Event::Incident(IncidentEvent::Exhausted { .. }), Agent)
-            if matches!(after.phase, Phase::CoolingDown { .. }) =>
-        {
+        (E::Exhausted { .. }, Legacy) => &[P::Exhausted],
+        (E::Exhausted { .. }, Agent) if matches!(after.phase, Phase::CoolingDown { .. }) => {
             &[P::Exhausted, P::Cooldown]
         }
-        (Event::Incident(IncidentEvent::Exhausted { .. }), Agent) => {
-            &[P::Exhausted, P::FailedRequiresHuman]
+        (E::Exhausted { .. }, Agent) => &[P::Exhausted, P::FailedRequiresHuman],
+        (E::Finished { .. } | E::Judged { .. } | E::Approved { .. }, Agent)
+            if is_ready_to_restart(after) =>
+        {
+            &[P::ReadyToRestart]
         }
-        (
-            Event::Incident(IncidentEvent::Finished { .. })
-            | Event::Incident(IncidentEvent::Judged { .. })
-            | Event::Incident(IncidentEvent::Approved { .. }),
-            Agent,
-        ) if is_ready_to_restart(after) => &[P::ReadyToRestart],
-        (
-            Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted | Outcome::GivenUp }),
-            _,
-        ) => &[P::Aborted],
-        (Event::Incident(IncidentEvent::CooledDown {}), _) => &[P::FailedRequiresHuman],
+        (E::Ended { outcome: Outcome::Aborted | Outcome::GivenUp }, _) => &[P::Aborted],
+        (E::CooledDown {}, _) => &[P::FailedRequiresHuman],
         _ => came_to(after, event),
     }
 }
 
 /// Returns the phase that follows from where the event led rather than from the event.
-fn came_to(after: &Incident, event: &Event) -> &'static [RepairPhase] {
-    use RepairPhase as P;
+fn came_to(after: &Incident, event: &IncidentEvent) -> &'static [RepairPhase] {
+    use {IncidentEvent as E, RepairPhase as P};
     let leads = matches!(
         event,
-        Event::Incident(IncidentEvent::Finished { .. })
-            | Event::Incident(IncidentEvent::NothingLeft { .. })
-            | Event::Incident(IncidentEvent::Tripped { .. })
-            | Event::Incident(IncidentEvent::Ordered { .. })
+        E::Finished { .. } | E::NothingLeft { .. } | E::Tripped { .. } | E::Ordered { .. }
     );
     match after.phase {
         Phase::Ending { outcome: Outcome::Recovered(_), .. } if leads => &[P::Recovered],

@@ -6,7 +6,7 @@ use super::answer::{Answer, Fulfilment, Settled};
 use super::log::LogLine;
 use crate::event::{
     Authority, Digest, Effect, Entry, Event, Exit, IncidentEvent, Judgement, Outcome, Proof,
-    Proposed, Question, RecoveryEvent, RemedyKind, Report, SubjectKind, Verdict,
+    Proposed, Question, RecoveryEvent, Remedy, RemedyKind, Report, SubjectKind, Verdict,
 };
 use crate::id::IncidentId;
 use crate::incident::{Incident, Phase};
@@ -157,19 +157,7 @@ impl Course {
             }
             Event::Recovery(RecoveryEvent::Proposed { proposal }) => vec![self.proposed(proposal)],
             Event::Incident(IncidentEvent::Judged { remedy, judgement }) => {
-                self.judgement = Some(judgement.clone());
-                let command = Some(remedy.text.clone());
-                match judgement.verdict {
-                    Verdict::Allow if remedy.kind == RemedyKind::Command => {
-                        let source = Some("auto");
-                        vec![LogLine { source, command, ..line("recovery_approved") }]
-                    }
-                    Verdict::Deny => {
-                        let reason = Some(judgement.reason.clone());
-                        vec![LogLine { command, reason, ..line("recovery_refused") }]
-                    }
-                    Verdict::Allow | Verdict::Ask => Vec::new(),
-                }
+                self.judged(remedy, judgement).into_iter().collect()
             }
             Event::Incident(IncidentEvent::Approved { note, .. }) => {
                 self.answer(Settled::Approved, entry, note.as_ref());
@@ -211,6 +199,24 @@ impl Course {
                 self.finished(*effect, report, entry.at)
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Takes in what the gate said, and returns what is said of it.
+    fn judged(&mut self, remedy: &Remedy, judgement: &Judgement) -> Option<LogLine> {
+        self.judgement = Some(judgement.clone());
+        let command = Some(remedy.text.clone());
+        let line = |event| LogLine { event, ..LogLine::default() };
+        match judgement.verdict {
+            Verdict::Allow if remedy.kind == RemedyKind::Command => {
+                let source = Some("auto");
+                Some(LogLine { source, command, ..line("recovery_approved") })
+            }
+            Verdict::Deny => {
+                let reason = Some(judgement.reason.clone());
+                Some(LogLine { command, reason, ..line("recovery_refused") })
+            }
+            Verdict::Allow | Verdict::Ask => None,
         }
     }
 

@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use jiff::Timestamp;
 use salve_core::id::Signature;
 use salve_core::memory::{Failure, Knowledge, KnowledgeChange, KnowledgeEdit, Outcome, Remedy};
-use salve_core::near::{NearIndex, Match};
+use salve_core::near::{Match, NearIndex};
 use salve_core::scrub::Scrubbed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

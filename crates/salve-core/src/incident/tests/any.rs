@@ -48,6 +48,7 @@ fn reports() -> impl Strategy<Value = Report> {
     ])
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: one row for each case")]
 fn said() -> impl Strategy<Value = Event> {
     let judged = |(kind, verdict)| {
         Event::Incident(IncidentEvent::Judged {

@@ -130,6 +130,7 @@ fn perform(story: &mut Story, act: &Act) {
 }
 
 /// Lets the world try something.
+#[expect(clippy::too_many_lines, reason = "a table: one row for each case")]
 fn attempt(story: &mut Story, act: &Act) -> Result<Option<Run>, Ignored> {
     let effect = match story.incident.phase() {
         Phase::Doing { effect, .. } => effect,

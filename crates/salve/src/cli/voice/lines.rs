@@ -166,16 +166,7 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
         P::Restarting => news("checking", message.clone()),
         P::Failed if is_server(tale) => news("failed", message.clone()),
         P::Failed => news("red", message.clone()),
-        P::Recovered => {
-            let took = seconds(tale.incident().clock().duration_since(tale.opened_at()));
-            let checked = checked.map(|checked| format!(" · {checked}")).unwrap_or_default();
-            let undo = tale.incident().trial().map(|trial| trial.remedy.undo);
-            let id = match undo {
-                Some(Undo::Snapshot) => format!("undo: salve undo {id}"),
-                Some(Undo::Nothing) | None => id,
-            };
-            Some(Line::new(Grade::Good, "healed", format!("{message} in {took}{checked}  {id}")))
-        }
+        P::Recovered => Some(healed(tale, message, checked)),
         P::Exhausted => {
             let next = match notice_follows(tale) {
                 true => String::new(),
@@ -201,6 +192,19 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
         // Only for programs.
         P::LockAcquired | P::HealthCheck | P::VerifyingFix => None,
     }
+}
+
+/// Returns what to say of a repair that was proven to have helped.
+fn healed(tale: &Tale<'_>, message: &str, checked: Option<&str>) -> Line {
+    let id = format!("heal-{}", tale.id().short());
+    let took = seconds(tale.incident().clock().duration_since(tale.opened_at()));
+    let checked = checked.map(|checked| format!(" · {checked}")).unwrap_or_default();
+    let undo = tale.incident().trial().map(|trial| trial.remedy.undo);
+    let id = match undo {
+        Some(Undo::Snapshot) => format!("undo: salve undo {id}"),
+        Some(Undo::Nothing) | None => id,
+    };
+    Line::new(Grade::Good, "healed", format!("{message} in {took}{checked}  {id}"))
 }
 
 /// Returns whether it is a server that is spoken of.

@@ -25,8 +25,9 @@ impl Sqlite {
     pub(super) fn read_near_index(&self) -> Result<NearIndex, StoreError> {
         let (store, last) = self.extent()?;
         let path = index_path(self);
-        let kept =
-            read_bytes(&path, FileKind::Bulk).ok().and_then(|bytes| NearIndex::from_bytes(bytes).ok());
+        let kept = read_bytes(&path, FileKind::Bulk)
+            .ok()
+            .and_then(|bytes| NearIndex::from_bytes(bytes).ok());
         let (mut index, origin) = kept
             .filter(|(_, origin)| origin.store == store && origin.upto <= last)
             .unwrap_or((NearIndex::new(), Origin { store, upto: 0 }));
