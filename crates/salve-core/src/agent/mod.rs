@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::event::Amounts;
 
-pub use prompt::{Earlier, Repair, prompt};
+pub use prompt::{Earlier, server_brief};
 pub use trouble::Trouble;
 
 /// The longest text of an agent that is passed on, in bytes.

@@ -17,6 +17,7 @@ mod results;
 pub mod state;
 pub mod tamper;
 
+pub(crate) use brief::with_sections;
 pub use brief::{Brief, Source, brief};
 pub use narrow::{narrow, narrow_script};
 pub use read::read;

@@ -8,10 +8,10 @@
 //! **Invariant:** an agent's report is taken only for the attempt it was made in, and only while
 //! that attempt may still want it.
 
+mod earlier;
 mod errors;
 mod mark;
 mod notice;
-mod order;
 mod question;
 mod servers;
 mod status;
@@ -21,10 +21,10 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub use earlier::earlier;
 pub use errors::{CrashError, Errors, Severity, errors};
 pub use mark::{Refusal, Reported, Step, mark};
 pub use notice::{Notice, agent_title, exit_text, signal_name};
-pub use order::{earlier, order};
 pub use question::{Ask, ask};
 pub use servers::{Server, ServerState, servers};
 pub use status::{AgentPart, PhaseEvent, RepairState, RepairStatus, Size, State, status};

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::order::earlier;
+use super::earlier::earlier;
 use super::status::{PhaseEvent, last_events};
 use super::{Server, Tale, VERSION, ask, crash_log_name, crash_log_uri, incident_uri};
 use crate::agent::Earlier;

@@ -4,35 +4,31 @@ pub(super) mod agents;
 mod ears;
 mod keys;
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use salve_core::earned::Terms;
-use salve_core::event::{Actor, Limits, Mode};
+use salve_core::event::Limits;
 use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
 use self::keys::Keys;
-use super::ground;
-use super::project::{kept, presence, speaker, tell_mended, user_name};
-use super::voice::Voice;
+use super::foundation::{Foundation, Purpose};
+use super::project::kept;
 use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
-use crate::heal::{Desk, control};
-use crate::notify::{Notifier, Plan};
-use crate::process::{Capture, Logs, Look, Outlet, Terminal, strays};
+use crate::heal::inbox::InboxMessage;
+use crate::heal::right::NotGiven;
+use crate::heal::{Presence, RunBase};
+use crate::process::{Capture, Logs, Look, Terminal, strays};
 use crate::project::{Project, ProjectError};
-use crate::store::{Store, Stream};
-use crate::subjects::server::{
-    Ending, Fleet, FleetError, Input, Parts, RepairPlan, ServerPlan, Timing,
-};
+use crate::store::{Copying, Store, Stream};
+use crate::subjects::server::{ServerPlan, ServerTerms, Servers, ServersEnd, Timing};
 
 /// The colours that tell several servers apart; red and yellow are for trouble.
 const COLOURS: [AnsiColor; 4] =
@@ -62,95 +58,60 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
 
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let project = locate(out)?;
-    super::heal::mend_git(&project, out)?;
     let config = super::config::in_force(out)?;
-    let store = Store::open(&project)?;
-    tell_mended(&store, out);
-    let scrubber = ground::scrubber(&config)?;
-    let servers = servers(args, &project, &config)?;
-    let _notices = Notifier::start(&project, Plan::new(&config.settings), &scrubber)?;
-    let run = Uuid::new_v4();
-    end_strays(&store)?;
-    let care = ground::care(run)?;
-    let outlet = ground::outlet(out);
-    let mut voice = Voice {
-        outlet: outlet.clone(),
-        out,
-        store: &store,
-        several: servers.len() > 1,
-        terms: Terms::from(&config.settings.earned),
-        tales: HashMap::new(),
-        checked: HashMap::new(),
-    };
-    let (post, inbox) = mpsc::channel();
-    ears::listen(&project, &store, &post)?;
-    let by = Some(speaker(&scrubber)).filter(|by| matches!(by, Actor::Person { .. }));
-    hear_keys(&servers, by.as_ref(), |by| Keys::new(&project, &outlet, &post, by), (&post, out));
-    heed_control(&store, &scrubber, &post);
-    let complaints = post.clone();
-    let repair = repair_plan(&config, &scrubber);
-    let desk = Desk::new(&store, scrubber.clone());
-    let mut fleet = Fleet::new(Parts {
-        project: project.clone(),
-        desk,
-        care: care.clone(),
-        rules: config.fingerprint_rules(),
-        shelf: ground::shelf(&project, &config),
-        repair,
-        agents: agents::agents((&project, &store), &config, &scrubber, out)?,
-        run: scrubber.scrub(&run.to_string()),
-        inbox: (post, inbox),
-        face: &mut voice,
-        presence: presence(),
-    });
-    let captured = captured(servers, &outlet, &config, (&project, &scrubber));
-    let logs = logs(&project, &captured, &scrubber, complaints);
+    let wanted = wanted(args, &project, &config)?;
+    let foundation = Foundation::lay(project, &config, out)?;
+    end_strays(&foundation.store)?;
+    let mut voice = foundation.voice(&config);
+    voice.several = wanted.len() > 1;
+    let mut base = foundation.base(&config, Purpose::Servers, &mut voice)?;
+    let run = foundation.scrubber.scrub(&foundation.run.to_string());
+    let mut servers = Servers::new(run, server_terms(&config), &base.inbox);
+    let news = servers.news();
+    let signal = move |signal| ears::pass_signal(&news, signal);
+    foundation.listen(&base.inbox, &ears::SIGNALS, signal)?;
+    // Who waits for an append waits for a server that is down; whoever follows has the time.
+    foundation.store.set_copying(Copying::Later);
+    hear_keys(&wanted, &foundation, &base, &servers, out);
+    let captured = captured(wanted, &foundation, &config);
+    let logs = logs(&foundation, &captured, base.inbox.sender());
     for (plan, capture) in captured {
-        fleet.add(plan, capture, by.clone())?;
+        servers.add(plan, capture, &base)?;
     }
-    let ending = fleet.live();
+    let ending = servers.run(&mut base);
     // The journal has it all; whoever writes next mends its copy.
-    let _ = store.update_copy();
+    let _ = foundation.store.update_copy();
     let ending = ending?;
     drop(logs);
     Ok(code_of(ending))
 }
 
 /// Returns the exit code that tells how it ended.
-fn code_of(ending: Ending) -> ExitCode {
+fn code_of(ending: ServersEnd) -> ExitCode {
     match ending {
-        Ending::Clean => Exit::Well.into(),
-        Ending::NeedsPerson => Exit::NeedsPerson.into(),
-        Ending::Stopped(SIGINT) => Exit::Interrupted.into(),
-        Ending::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
+        ServersEnd::Clean => Exit::Well.into(),
+        ServersEnd::NeedsPerson => Exit::NeedsPerson.into(),
+        ServersEnd::Stopped(SIGINT) => Exit::Interrupted.into(),
+        ServersEnd::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
     }
 }
 
 /// Hands on what is typed: to the servers that have a terminal, or as a person's wishes.
 fn hear_keys(
-    servers: &[ServerSettings],
-    by: Option<&Actor>,
-    keys: impl FnOnce(&Actor) -> Keys,
-    (post, out): (&Sender<Input>, &Output),
+    wanted: &[ServerSettings],
+    foundation: &Foundation<'_>,
+    base: &RunBase<'_>,
+    servers: &Servers,
+    out: &Output,
 ) {
-    match (by, servers.iter().any(|server| server.pty)) {
-        (_, true) => ears::pass_keys(post),
-        (Some(by), false) if presence() == crate::heal::Presence::Attended && !out.json() => {
-            keys(by).hear()
+    match (&base.by, wanted.iter().any(|server| server.pty)) {
+        (_, true) => ears::pass_keys(&servers.news()),
+        (Some(by), false) if base.presence == Presence::Attended && !out.json() => {
+            let inbox = base.inbox.sender();
+            Keys::new(&foundation.project, &foundation.outlet, &inbox, by).hear();
         }
         (_, false) => {}
     }
-}
-
-/// Begins to heed what a person writes to CONTROL.md; what is there already counts at once.
-fn heed_control(store: &Store, scrubber: &Scrubber, post: &Sender<Input>) {
-    let person = scrubber.scrub(&user_name());
-    let mut watch = control::Watch::new(store.project(), person, scrubber);
-    let post = post.clone();
-    // Nobody is left to tell when the fleet is gone.
-    let tell = move |text| drop(post.send(Input::Note { server: 0, text }));
-    watch.look(store).into_iter().for_each(&tell);
-    watch.go_on(tell);
 }
 
 pub(super) fn locate(out: &Output) -> Result<Project, CliError> {
@@ -175,9 +136,8 @@ fn server_name(name: &str) -> Result<String, &'static str> {
 /// Returns each server with what takes its output.
 fn captured(
     servers: Vec<ServerSettings>,
-    outlet: &Arc<Outlet>,
+    foundation: &Foundation<'_>,
     config: &Config,
-    (project, scrubber): (&Project, &Scrubber),
 ) -> Vec<(ServerPlan, Arc<Capture>)> {
     let widest = servers.iter().map(|server| server.name.len()).max().unwrap_or_default();
     let several = servers.len() > 1;
@@ -192,33 +152,32 @@ fn captured(
             true => Look::Prefixed(format!("{style}{:<widest$} |{style:#} ", server.name)),
             false => Look::Plain,
         };
-        let capture = Capture::new(outlet.clone(), look).with_lines(lines);
-        (server_plan(server, project, config, scrubber), Arc::new(capture))
+        let capture = Capture::new(foundation.outlet.clone(), look).with_lines(lines);
+        (server_plan(server, &foundation.project, config, &foundation.scrubber), Arc::new(capture))
     };
     servers.into_iter().enumerate().map(capture).collect()
 }
 
 /// Begins to keep on disk what the servers write; they run without it too.
 fn logs(
-    project: &Project,
+    foundation: &Foundation<'_>,
     captured: &[(ServerPlan, Arc<Capture>)],
-    scrubber: &Scrubber,
-    post: Sender<Input>,
+    inbox: Sender<InboxMessage>,
 ) -> Option<Logs> {
     let names: Vec<String> = captured.iter().map(|(plan, _)| plan.name.clone()).collect();
     let captures = captured.iter().map(|(_, capture)| capture.clone());
     let servers = names.iter().cloned().zip(captures).collect();
-    let dir = project.log("any").parent()?.to_owned();
+    let dir = foundation.project.log("any").parent()?.to_owned();
     let complain = move |name: &str, error: std::io::Error| {
-        let server = names.iter().position(|one| one == name).unwrap_or_default();
+        let subject = names.iter().position(|one| one == name).unwrap_or_default();
         let text = format!("the log cannot be written any more: {error}");
-        let _ = post.send(Input::Note { server, text });
+        let _ = inbox.send(InboxMessage::Note { subject, text });
     };
-    Logs::start(dir, servers, scrubber.clone(), complain).ok()
+    Logs::start(dir, servers, foundation.scrubber.clone(), complain).ok()
 }
 
 /// Returns the servers that are to run.
-fn servers(
+fn wanted(
     args: &Args,
     project: &Project,
     config: &Config,
@@ -315,12 +274,11 @@ fn server_plan(
     }
 }
 
-fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
+/// Returns what holds for the incidents of all servers.
+fn server_terms(config: &Config) -> ServerTerms {
     let (repair, agent) = (&config.settings.repair, &config.settings.agent);
     let some = |limit: u64| (limit > 0).then_some(limit);
-    RepairPlan {
-        person: scrubber.scrub(&user_name()),
-        mode: if agent.repair { Mode::Agent } else { Mode::Legacy },
+    ServerTerms {
         limits: Limits {
             attempts: Some(u64::from(repair.max_attempts)),
             tokens: some(agent.max_tokens),
@@ -328,15 +286,9 @@ fn repair_plan(config: &Config, scrubber: &Scrubber) -> RepairPlan {
             ..Limits::default()
         },
         backoff: repair.base_delay,
-        engage: agent.engage_timeout,
-        write: agent.write_timeout,
         quiet: repair.quiet_period,
         watch: config.settings.server.flap_window,
         cooldown: repair.cooldown,
-        max_files: repair.max_files,
-        max_lines: repair.max_loc,
-        on_failure: agent.on_failure.into(),
-        logs_kept: Duration::from_secs(u64::from(config.settings.server.crash_log_days) * 86_400),
     }
 }
 
@@ -369,13 +321,10 @@ fn end_strays(store: &Store) -> Result<(), CliError> {
     Ok(())
 }
 
-impl From<FleetError> for CliError {
-    fn from(error: FleetError) -> Self {
-        match error {
-            FleetError::NotGiven(error) => Self::failed("cannot care for this server")
-                .because(error)
-                .hint("stop the other salve, or give this server another name: --name NAME"),
-            FleetError::Store(error) => error.into(),
-        }
+impl From<NotGiven> for CliError {
+    fn from(error: NotGiven) -> Self {
+        Self::failed("cannot care for this server")
+            .because(error)
+            .hint("stop the other salve, or give this server another name: --name NAME")
     }
 }

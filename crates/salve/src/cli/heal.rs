@@ -1,38 +1,29 @@
 //! `salve heal`: runs checks and heals them until they are green, or says honestly why not.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::Duration;
 
-use salve_core::earned::Terms;
-use salve_core::event::{Actor, Limits, Mode, Proof, SubjectKind};
-use salve_core::scrub::{Scrubbed, Scrubber};
+use salve_core::event::{Limits, Proof, SubjectKind};
 use signal_hook::consts::SIGINT;
-use uuid::Uuid;
 
-use super::dev::{agents, locate};
+use super::dev::locate;
 use super::events::visible;
-use super::ground::{self, shelf};
-use super::listen::{Heard, listen};
-use super::project::{kept, presence, speaker, tell_mended, user_name};
-use super::voice::Voice;
+use super::foundation::{Foundation, Purpose};
+use super::project::kept;
 use super::{CliError, Exit, Output};
 use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
 use crate::detect;
-use crate::heal::right::{Right, RunLock};
-use crate::heal::{Desk, control};
-use crate::notify::{Notifier, Plan};
-use crate::process::{Capture, Look, strays};
+use crate::heal::RunBase;
+use crate::heal::inbox::InboxMessage;
+use crate::heal::records::Records;
+use crate::heal::run::CommandPlan;
+use crate::process::{Capture, Look};
 use crate::project::Project;
 use crate::store::Store;
-use crate::subjects::check::{CheckPlan, Clinic, Ending, HealPlan, Input, Records};
-
-/// How long what a killed run left may take to end by itself.
-const STRAYS: Duration = Duration::from_secs(2);
+use crate::subjects::check::{CheckEnd, CheckSubject, CheckTerms};
 
 /// Arguments of `salve heal`.
 #[derive(Debug, clap::Args)]
@@ -66,7 +57,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     if args.command.is_empty() && args.checks.is_empty() {
         tell_waiting(&project, out)?;
     }
-    care(project, &config, plans, out)
+    care(project, &config, &plans, out)
 }
 
 /// Says which reported issues no check heals.
@@ -88,156 +79,63 @@ pub(super) struct Wanted {
     pub(super) entry: CheckEntry,
 }
 
-/// Takes checks to their end, one after the other.
+/// Takes checks to their end, one after the other; the worst ending counts, unless a signal ended
+/// it.
 pub(super) fn care(
     project: Project,
     config: &Config,
-    wanted: Vec<Wanted>,
+    wanted: &[Wanted],
     out: &Output,
 ) -> Result<ExitCode, CliError> {
-    in_clinic(project, config, out, |clinic, capture| {
-        let plan = |one| plan(one, (&clinic.project, config), &clinic.desk.scrubber);
-        let plans = wanted.iter().map(plan).collect();
-        all(clinic, plans, capture)
-    })
-}
-
-/// Does something with all that it takes to heal.
-///
-/// It ends by itself, or a signal ended it.
-pub(super) fn in_clinic(
-    project: Project,
-    config: &Config,
-    out: &Output,
-    work: impl FnOnce(&mut Clinic<'_>, &dyn Fn() -> Capture) -> Result<Result<Exit, ExitCode>, CliError>,
-) -> Result<ExitCode, CliError> {
-    let scrubber = ground::scrubber(config)?;
-    mend_git(&project, out)?;
-    let store = Store::open(&project)?;
-    tell_mended(&store, out);
-    let _notices = Notifier::start(&project, Plan::new(&config.settings), &scrubber)?;
-    let desk = Desk::new(&store, scrubber.clone());
-    let run = Uuid::new_v4();
-    let right = begin(&project, &desk, run, out)?;
-    let care = ground::care(run)?;
-    let outlet = ground::outlet(out);
-    let mut voice = Voice {
-        outlet: outlet.clone(),
-        out,
-        store: &store,
-        several: false,
-        terms: Terms::from(&config.settings.earned),
-        tales: HashMap::new(),
-        checked: HashMap::new(),
-    };
-    let (post, inbox) = mpsc::channel();
-    listen(&project, &store, &post, &[])?;
-    let agents = agents::for_checks((&project, &store), config, &scrubber, out)?;
-    let heal = heal_plan(config, agents.is_some(), &scrubber);
-    let mut clinic = Clinic {
-        shelf: shelf(&project, config),
-        records: Records::new(&project, heal.kept),
-        heal,
-        project,
-        by: Some(speaker(&scrubber)).filter(|by| matches!(by, Actor::Person { .. })),
-        desk,
-        care,
-        rules: config.fingerprint_rules(),
-        agents,
-        inbox: (post, inbox),
-        face: &mut voice,
-        presence: presence(),
-        spent: Default::default(),
-        orphans: 0,
-    };
-    let post = clinic.inbox.0.clone();
-    // Nobody is left to tell when all checks are done.
-    let tell = move |text| drop(post.send(Input::Note(text)));
-    heed_control(&clinic.project, &clinic.desk, clinic.heal.person.clone(), tell);
-    let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX).max(2_000);
-    let capture = || Capture::new(outlet.clone(), Look::Plain).with_lines(lines);
-    let ended = work(&mut clinic, &capture)?;
-    Ok(match ended {
-        Ok(exit) => {
-            right.give_back();
-            exit.into()
-        }
-        // Something may still be ending.
-        Err(stopped) => stopped,
-    })
-}
-
-/// Takes each check to its end; the worst ending counts, unless a signal ended it.
-fn all(
-    clinic: &mut Clinic<'_>,
-    plans: Vec<CheckPlan>,
-    capture: &dyn Fn() -> Capture,
-) -> Result<Result<Exit, ExitCode>, CliError> {
+    let foundation = Foundation::lay(project, config, out)?;
+    let right = foundation.take_right()?;
+    let mut voice = foundation.voice(config);
+    let mut base = foundation.base(config, Purpose::Checks, &mut voice)?;
+    let sender = base.inbox.sender();
+    foundation.listen(&base.inbox, &[], move |signal| {
+        // Nobody is left to tell when all checks are done.
+        let _ = sender.send(InboxMessage::Stop(signal));
+    })?;
+    let (terms, mut records) = (check_terms(config), records(&base));
     let mut worst = Exit::Well;
-    for plan in plans {
-        match exit_of(clinic.heal(plan, Arc::new(capture()))?) {
+    for one in wanted {
+        let plan = plan(one, &foundation, config);
+        let capture = capture(&foundation, config);
+        let mut check = CheckSubject::new(plan, &terms, capture, &mut records, &base);
+        match exit_of(check.run(&mut base)?) {
             Ok(Exit::Well) => {}
             // A person should hear of what needs them, whatever else is red.
             Ok(Exit::NeedsPerson) => worst = Exit::NeedsPerson,
             Ok(other) => worst = if worst == Exit::Well { other } else { worst },
-            Err(stopped) => return Ok(Err(stopped)),
+            // Something may still be ending.
+            Err(stopped) => return Ok(stopped),
         }
     }
-    Ok(Ok(worst))
+    right.give_back();
+    Ok(worst.into())
 }
 
-/// Takes the right to heal, and clears away what a run that was killed left.
-pub(super) fn begin(
-    project: &Project,
-    desk: &Desk<'_>,
-    run: Uuid,
-    out: &Output,
-) -> Result<RunLock, CliError> {
-    let right = RunLock::take_for(project, Right::Checks, &desk.me, run).map_err(|error| {
-        CliError::failed("the checks of this project are being healed")
-            .because(error)
-            .hint("wait until it is done: salve status")
-    })?;
-    if let Some(before) = right.run_before() {
-        // It must not go on writing while this one heals.
-        strays::end(&[before], &[], STRAYS);
-    }
-    for path in crate::playbook::give_back(project.root(), &desk.scrubber) {
-        out.remark(format!("gave back {path}, which an interrupted repair had moved away"));
-    }
-    Ok(right)
+/// Returns what takes the output of a check.
+pub(super) fn capture(foundation: &Foundation<'_>, config: &Config) -> Capture {
+    let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX).max(2_000);
+    Capture::new(foundation.outlet.clone(), Look::Plain).with_lines(lines)
 }
 
-/// Gives back what an agent of a killed run broke in the repository.
-pub(super) fn mend_git(project: &Project, out: &Output) -> Result<(), CliError> {
-    for text in crate::workspace::mend_git(project)? {
-        out.remark(text);
-    }
-    Ok(())
-}
-
-/// Begins to heed what a person writes to CONTROL.md; what is there already counts at once.
-pub(super) fn heed_control(
-    project: &Project,
-    desk: &Desk<'_>,
-    person: Scrubbed,
-    tell: impl Fn(String) + Send + 'static,
-) {
-    let mut watch = control::Watch::new(project, person, &desk.scrubber);
-    watch.look(desk.store).into_iter().for_each(&tell);
-    watch.go_on(tell);
+/// Returns what keeps the records of heals.
+pub(super) fn records(base: &RunBase<'_>) -> Records {
+    Records::new(&base.project, base.terms.kept)
 }
 
 /// Returns what an ending means to the shell; a signal ends everything.
-fn exit_of(ending: Ending) -> Result<Exit, ExitCode> {
+fn exit_of(ending: CheckEnd) -> Result<Exit, ExitCode> {
     match ending {
-        Ending::Green | Ending::Healed(Proof::Proven | Proof::Transient | Proof::Flaky) => {
+        CheckEnd::Green | CheckEnd::Healed(Proof::Proven | Proof::Transient | Proof::Flaky) => {
             Ok(Exit::Well)
         }
-        Ending::Healed(Proof::Masked | Proof::Failed) | Ending::CalledOff => Ok(Exit::Failed),
-        Ending::NeedsPerson => Ok(Exit::NeedsPerson),
-        Ending::Stopped(SIGINT) => Err(Exit::Interrupted.into()),
-        Ending::Stopped(signal) => Err(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),
+        CheckEnd::Healed(Proof::Masked | Proof::Failed) | CheckEnd::CalledOff => Ok(Exit::Failed),
+        CheckEnd::NeedsPerson => Ok(Exit::NeedsPerson),
+        CheckEnd::Stopped(SIGINT) => Err(Exit::Interrupted.into()),
+        CheckEnd::Stopped(signal) => Err(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),
     }
 }
 
@@ -304,11 +202,9 @@ impl Wanted {
     }
 }
 
-pub(super) fn plan(
-    wanted: &Wanted,
-    (project, config): (&Project, &Config),
-    scrubber: &Scrubber,
-) -> CheckPlan {
+/// Returns the command of a check, with where and how long it runs.
+pub(super) fn plan(wanted: &Wanted, foundation: &Foundation<'_>, config: &Config) -> CommandPlan {
+    let (project, scrubber) = (&foundation.project, &foundation.scrubber);
     let Wanted { kind, name, entry } = wanted;
     let command = entry.command.clone().unwrap_or_default();
     let mut env: Vec<(OsString, OsString)> =
@@ -318,7 +214,7 @@ pub(super) fn plan(
         env.extend(["FORCE_COLOR", "CLICOLOR_FORCE"].map(|name| (name.into(), "1".into())));
     }
     let limit = entry.timeout_ms.map(Duration::from_millis);
-    CheckPlan {
+    CommandPlan {
         kind: *kind,
         name: name.clone(),
         argv: command.argv(),
@@ -339,46 +235,32 @@ fn here(project: &Project) -> std::path::PathBuf {
     here.filter(|dir| dir.starts_with(root)).unwrap_or_else(|| root.to_path_buf())
 }
 
-pub(super) fn heal_plan(config: &Config, has_agent: bool, scrubber: &Scrubber) -> HealPlan {
-    let (heal, agent, repair) =
-        (&config.settings.heal, &config.settings.agent, &config.settings.repair);
+/// Returns what holds for the incidents of all checks.
+fn check_terms(config: &Config) -> CheckTerms {
+    let heal = &config.settings.heal;
     let some = |limit: u64| (limit > 0).then_some(limit);
-    let micros = |cents: u64| some(cents.saturating_mul(10_000));
-    HealPlan {
-        person: scrubber.scrub(&user_name()),
-        mode: if has_agent { Mode::Agent } else { Mode::Legacy },
-        limits: Limits {
-            attempts: Some(u64::from(heal.max_attempts)),
-            tokens: some(heal.max_tokens),
-            money_micros: micros(agent.max_cents),
-            ..Limits::default()
-        },
+    CheckTerms {
+        limits: incident_limits(config),
         run_limits: Limits {
             tokens: some(heal.run_max_tokens),
-            money_micros: micros(heal.run_max_cents),
+            money_micros: some(heal.run_max_cents.saturating_mul(10_000)),
             ..Limits::default()
         },
         reruns: heal.reruns,
         proof: heal.proof,
         no_progress_limit: heal.no_progress_limit,
         rollback_after: heal.rollback_after,
-        agent_time: (agent.engage_timeout, agent.write_timeout),
-        max_files: repair.max_files,
-        max_lines: repair.max_loc,
-        on_failure: agent.on_failure.into(),
-        breakers: heal.breakers.clone(),
-        tiers: heal.tiers.clone(),
-        broadcast: heal.broadcast,
-        changed_manifest: config.settings.recovery.changed_manifest,
-        kept: Duration::from_secs(u64::from(heal.attempt_days) * 86_400),
     }
 }
 
-impl From<Heard> for Input {
-    fn from(heard: Heard) -> Self {
-        match heard {
-            Heard::Journal(entries) => Input::Journal(entries),
-            Heard::Stop(signal) | Heard::Signal(signal) => Input::Stop(signal),
-        }
+/// Returns what one incident of a check, or of a loop's tests, may spend.
+pub(super) fn incident_limits(config: &Config) -> Limits {
+    let (heal, agent) = (&config.settings.heal, &config.settings.agent);
+    let some = |limit: u64| (limit > 0).then_some(limit);
+    Limits {
+        attempts: Some(u64::from(heal.max_attempts)),
+        tokens: some(heal.max_tokens),
+        money_micros: some(agent.max_cents.saturating_mul(10_000)),
+        ..Limits::default()
     }
 }

@@ -5,7 +5,6 @@
 
 pub(super) mod attach;
 mod lines;
-mod nurse;
 mod plan;
 mod run;
 pub(super) mod stats;
@@ -99,5 +98,5 @@ fn turns(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     }
     spend_as_a_loop(settings);
     let wanted = Wanted::command(SubjectKind::Iteration, &args.command);
-    care(project, &config, vec![wanted], out)
+    care(project, &config, &[wanted], out)
 }

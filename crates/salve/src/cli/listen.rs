@@ -1,6 +1,5 @@
 //! What reaches a long-running command from outside: the journal, signals, the keeper's end.
 
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use salve_core::event::Entry;
@@ -35,19 +34,21 @@ pub(super) enum Heard {
 }
 
 /// Hands on what happens outside; `others` are signals that do not mean the end.
-pub(super) fn listen<T: From<Heard> + Send + 'static>(
+///
+/// `tell` returns whether anybody is left who wants to hear.
+pub(super) fn listen(
     project: &Project,
     store: &Store,
-    post: &Sender<T>,
+    tell: impl Fn(Heard) -> bool + Clone + Send + 'static,
     others: &'static [i32],
 ) -> Result<(), CliError> {
     let after = store.journal().last_seq()?;
-    let (own, to) = (Store::open(project)?, post.clone());
+    let (own, to) = (Store::open(project)?, tell.clone());
     let follow = move || follow(&own, after, &to);
     let known = [SIGINT, SIGTERM, SIGHUP].iter().chain(others);
     let mut signals = signal_hook::iterator::Signals::new(known)
         .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
-    let to = post.clone();
+    let to = tell.clone();
     let hear = move || {
         let mut ending: Option<Instant> = None;
         for signal in signals.forever() {
@@ -62,13 +63,13 @@ pub(super) fn listen<T: From<Heard> + Send + 'static>(
                 // Told twice: the keeper ends whatever is left.
                 Some(_) => std::process::exit(128 + signal),
             };
-            let _ = to.send(heard.into());
+            to(heard);
         }
     };
-    let to = post.clone();
+    let to = tell;
     let watch = move || {
         if keeper::wait_for_keeper().is_ok() {
-            let _ = to.send(Heard::Stop(SIGTERM).into());
+            to(Heard::Stop(SIGTERM));
         }
     };
     for (name, work) in [
@@ -85,7 +86,7 @@ pub(super) fn listen<T: From<Heard> + Send + 'static>(
 }
 
 /// Hands on what is written to the journal, and keeps its copy up to date.
-fn follow<T: From<Heard>>(store: &Store, after: u64, to: &Sender<T>) {
+fn follow(store: &Store, after: u64, to: &dyn Fn(Heard) -> bool) {
     let journal = store.journal();
     let mut follower = journal.follow(after, Stream::Project);
     let mut behind: Option<Instant> = None;
@@ -96,7 +97,7 @@ fn follow<T: From<Heard>>(store: &Store, after: u64, to: &Sender<T>) {
         let is_quiet = entries.is_empty();
         if !is_quiet {
             behind = behind.or_else(|| Some(Instant::now()));
-            if to.send(Heard::Journal(entries).into()).is_err() {
+            if !to(Heard::Journal(entries)) {
                 return;
             }
         }

@@ -3,25 +3,22 @@
 //! One agent at a time works on a project's files. While it runs, the settings that bear on what
 //! runs unattended are held; what it left in them waits for a person.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::class::Class;
 use salve_core::event::{Actor, Amounts, Event, IncidentEvent, Process, Resource, SessionEvent};
-use salve_core::id::IncidentId;
 use salve_core::incident::Run as Effecting;
 use salve_core::repair::agent_title;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use super::hire::{Hired, NotHired, hire, release};
 use super::millis;
+use super::running_agent::{NotStarted, RunningAgent, release, start_agent};
 use crate::agent::{Agent, AgentEvent, End, Ending, Mcp, Profile, Task};
 use crate::config::Live;
 use crate::process::{self, Care};
 use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
-use crate::workspace::Name;
 
 /// How long an agent has to end by itself once it said that it has finished.
 const PARTING: Duration = Duration::from_secs(10);
@@ -73,37 +70,6 @@ pub struct Agents<'a> {
     pub project: Project,
 }
 
-/// An agent of ours that works on an incident.
-#[derive(Debug)]
-pub struct Minder {
-    hired: Hired,
-    /// The agent's name.
-    pub name: String,
-    /// The incident it works for.
-    pub incident: IncidentId,
-    /// The effect that it was started for.
-    pub effect: Effecting,
-    /// The entry by which the settings are held.
-    pub guard: u64,
-}
-
-impl Minder {
-    /// Gives back what the agent broke or threw away; see [`Hired::mend_repository`].
-    pub fn mend_repository(&self, before: Option<Name>) -> Vec<String> {
-        self.hired.mend_repository(before)
-    }
-
-    /// Returns the agent, for those who have to wait for its end.
-    pub fn agent(&self) -> Arc<Agent> {
-        self.hired.agent()
-    }
-
-    /// Tells it to stop, once.
-    pub fn stop(&mut self) {
-        self.hired.stop();
-    }
-}
-
 /// Waits until an agent has ended with all it started; one that does not is made to.
 pub fn see_off(agent: &Agent) {
     if agent.wait(PARTING).is_none() {
@@ -116,8 +82,6 @@ pub fn see_off(agent: &Agent) {
 /// What an agent is called for.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The incident.
-    pub incident: IncidentId,
     /// The effect.
     pub effect: Effecting,
     /// How the agent is run.
@@ -132,7 +96,7 @@ pub struct Call {
 #[derive(Debug)]
 pub enum Launched {
     /// It works; the event is for the incident.
-    Works(Box<Minder>, Event),
+    Works(Box<RunningAgent>, Event),
     /// It does not, for this reason.
     Refused(String),
 }
@@ -151,22 +115,20 @@ impl Agents<'_> {
         scrubber: &Scrubber,
         on: Box<dyn FnMut(AgentEvent) + Send>,
     ) -> Result<Launched, StoreError> {
-        let Call { incident, effect, ref profile, ref task, now } = *call;
+        let Call { effect, ref profile, ref task, now } = *call;
         let held = (&mut self.live, &self.project);
-        match hire(held, care, (profile, task, now), scrubber, on)? {
-            Ok(hired) => {
+        match start_agent(held, care, (profile, task, now), scrubber, on)? {
+            Ok(running) => {
                 let launched = Event::Incident(IncidentEvent::AgentLaunched {
                     effect: effect.effect,
-                    process: hired.process().clone(),
+                    process: running.process().clone(),
                     agent: scrubber.scrub(&task.agent),
                     model: task.model.as_ref().map(|model| scrubber.scrub(model)),
                     limit_ms: millis(task.bounds.wall.saturating_add(ENDING)),
                 });
-                let (name, guard) = (task.agent.clone(), hired.guard);
-                let minder = Minder { hired, name, incident, effect, guard };
-                Ok(Launched::Works(Box::new(minder), launched))
+                Ok(Launched::Works(Box::new(running), launched))
             }
-            Err(NotHired { text, .. }) => Ok(Launched::Refused(text)),
+            Err(NotStarted { text, .. }) => Ok(Launched::Refused(text)),
         }
     }
 

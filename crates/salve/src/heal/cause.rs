@@ -95,6 +95,14 @@ impl Evidence {
     }
 }
 
+/// Tells whether any rule of the playbook may speak of a failure; asking is cheap.
+pub fn may_be_known(evidence: &Evidence) -> bool {
+    let exit = evidence.symptom.exit.clone().unwrap_or(Exit::Hung);
+    let seen =
+        Seen { fingerprint: &evidence.fingerprint, exit: &exit, output: evidence.output.as_str() };
+    Playbook::built_in().may_know(&seen)
+}
+
 /// Looks into the cause of a failure.
 pub fn diagnose(evidence: &Evidence, place: &Place, scrubber: &Scrubber) -> Diagnosis {
     let exit = evidence.symptom.exit.clone().unwrap_or(Exit::Hung);

@@ -12,7 +12,7 @@ use salve_core::gate::{self, Case, DEFAULT_TIMEOUT_SECONDS, Place, Request};
 use salve_core::id::{IncidentId, Signature};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use super::shelf::{Offer, Shelf, What};
+use super::remedies::{Offer, Remedies, What};
 use crate::store::{Journal, Store, StoreError, Stream};
 
 /// Reads what was earned in a project.
@@ -66,7 +66,7 @@ pub fn proposed(
     Ok(rule.cloned())
 }
 
-impl Shelf<'_> {
+impl Remedies<'_> {
     /// Allows what people let run again and again, it helped, and a person accepted that.
     pub fn earn(
         &self,

@@ -11,7 +11,7 @@ use salve_core::event::{Digest, Event, LoopEvent, LoopId, SeenFile};
 use salve_core::recovery::is_manifest;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use super::Desk;
+use super::IncidentWriter;
 use crate::files::{FileKind, read_bytes};
 use crate::store::{StoreError, Stream};
 
@@ -32,15 +32,15 @@ type Manifests = BTreeMap<Scrubbed, Digest>;
 ///
 /// The first call of a run keeps the state that it finds.
 pub fn changed(
-    desk: &Desk<'_>,
+    writer: &IncidentWriter<'_>,
     root: &Path,
     name: &Scrubbed,
     since: u64,
 ) -> Result<Vec<Scrubbed>, StoreError> {
-    let now = look(root, &desk.scrubber);
+    let now = look(root, &writer.scrubber);
     let id = name.as_str().parse().unwrap_or_else(|_| LoopId::made_of(name.as_str()));
     let stream = Stream::Loop(id);
-    let kept = desk.store.journal().read(since, &stream, usize::MAX)?;
+    let kept = writer.store.journal().read(since, &stream, usize::MAX)?;
     let before = kept.into_iter().find_map(|entry| match entry.event {
         Event::Loop(LoopEvent::ManifestsSeen { name: of, files }) if of == *name => Some(files),
         _ => None,
@@ -50,7 +50,8 @@ pub fn changed(
         None => {
             let file = |(path, digest)| SeenFile { path, digest };
             let files = now.into_iter().map(file).collect();
-            desk.note(vec![Event::Loop(LoopEvent::ManifestsSeen { name: name.clone(), files })])?;
+            writer
+                .note(vec![Event::Loop(LoopEvent::ManifestsSeen { name: name.clone(), files })])?;
             Ok(Vec::new())
         }
     }
@@ -128,8 +129,8 @@ mod tests {
         let scrubber = crate::scrub::scrubber();
         let name = scrubber.scrub("shop");
         let look = |since| {
-            let desk = Desk::new(&store, scrubber.clone());
-            let found = changed(&desk, root, &name, since).unwrap();
+            let writer = IncidentWriter::new(&store, scrubber.clone());
+            let found = changed(&writer, root, &name, since).unwrap();
             found.into_iter().map(Scrubbed::into_string).collect::<Vec<_>>()
         };
         assert_eq!(look(0), [""; 0], "the run begins");

@@ -6,7 +6,7 @@ use salve_core::memory::{Kind, Ranked};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::files::failed;
-use super::shelf::{Offer, What};
+use super::remedies::{Offer, What};
 use crate::project::Project;
 use crate::workspace::{FileChange, Moment, Name, Workspace, WorkspaceError};
 

@@ -13,7 +13,7 @@ use salve_core::repair::who;
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::team::Proposal;
 
-use super::shelf::{Offer, SURE, Shelf, What};
+use super::remedies::{Offer, Remedies, SURE, What};
 use crate::project::Project;
 use crate::workspace::{FileChange, Workspace};
 
@@ -37,7 +37,7 @@ pub struct Bench<'a> {
 ///
 /// Left out are those that failed before, patches that do not fit, and instructions where no agent
 /// may repair.
-pub fn offers(proposals: &[&Proposal], shelf: &Shelf<'_>, bench: &Bench<'_>) -> Vec<Offer> {
+pub fn offers(proposals: &[&Proposal], remedies: &Remedies<'_>, bench: &Bench<'_>) -> Vec<Offer> {
     let mut workspace = None;
     let mut offers = Vec::new();
     for (place, proposal) in proposals.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn offers(proposals: &[&Proposal], shelf: &Shelf<'_>, bench: &Bench<'_>) -> 
         let text = &proposal.fix.text;
         offers.extend(match proposal.fix.kind {
             FixKind::Command => {
-                shelf.offer_command(text, (Origin::Proposal, confidence), bench.scrubber)
+                remedies.offer_command(text, (Origin::Proposal, confidence), bench.scrubber)
             }
             FixKind::Patch => {
                 if workspace.is_none() {

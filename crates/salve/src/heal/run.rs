@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use salve_core::event::Exit;
+use salve_core::event::{Exit, Repeat, Subject, SubjectKind};
+use salve_core::scrub::{Scrubbed, Scrubber};
 
+use super::cause::Place;
 use super::files::with_causes;
+use super::run_base::RunBase;
 use super::spawn_thread;
 use crate::process::{Capture, Care, Ended, Input, Spec, Terminal};
 
@@ -25,6 +28,44 @@ pub struct Errand {
     pub env: Vec<(OsString, OsString)>,
     /// How long it may take.
     pub limit: Duration,
+}
+
+/// A command that judges a subject: a check, or the tests of a loop.
+#[derive(Clone, Debug)]
+pub struct CommandPlan {
+    /// What sort of subject it judges.
+    pub kind: SubjectKind,
+    /// The subject's name: that in the settings, or its command.
+    pub name: String,
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// What runs, for people.
+    pub command: Scrubbed,
+    /// Where it runs.
+    pub dir: PathBuf,
+    /// Variables it gets besides Salve's own.
+    pub env: Vec<(OsString, OsString)>,
+    /// How long one run may take.
+    pub limit: Duration,
+}
+
+impl CommandPlan {
+    /// Returns what it judges, as a subject of incidents.
+    pub fn subject(&self, scrubber: &Scrubber) -> Subject {
+        Subject { kind: self.kind, name: scrubber.scrub(&self.name), repeat: Repeat::Safe }
+    }
+
+    /// Returns where it runs, for the look into causes.
+    pub fn place(&self, base: &RunBase<'_>) -> Place {
+        let (root, sandbox) = (base.project.root(), &base.remedies.sandbox);
+        Place::new(root, &self.dir, (&self.argv, &self.env), sandbox)
+    }
+
+    /// Returns one run of it.
+    pub fn errand(&self) -> Errand {
+        let Self { name, argv, dir, env, limit, .. } = self.clone();
+        Errand { name, argv, dir, env, limit }
+    }
 }
 
 /// How one run of a command ended.

@@ -15,21 +15,8 @@ use crate::heal::agents::{AgentPlan, Agents, Specialist};
 use crate::project::Project;
 use crate::store::Store;
 
-/// Returns what it takes to start agents, where the settings want that.
-pub(super) fn agents<'s>(
-    (project, store): (&Project, &'s Store),
-    config: &Config,
-    scrubber: &Scrubber,
-    out: &Output,
-) -> Result<Option<Agents<'s>>, CliError> {
-    match config.settings.agent.autostart {
-        true => for_checks((project, store), config, scrubber, out),
-        false => Ok(None),
-    }
-}
-
-/// Returns what it takes to start agents for checks, which nobody else repairs.
-pub(in crate::cli) fn for_checks<'s>(
+/// Returns what it takes to start agents, where they may repair.
+pub(in crate::cli) fn all<'s>(
     (project, store): (&Project, &'s Store),
     config: &Config,
     scrubber: &Scrubber,

@@ -1,40 +1,25 @@
-//! What reaches `salve dev` from outside: the journal, signals, keys, the keeper's end.
-
-use std::sync::mpsc::Sender;
+//! What reaches the servers of `salve dev` from outside: signals and keys.
 
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex};
 use signal_hook::consts::{SIGUSR1, SIGUSR2, SIGWINCH};
 
-use super::CliError;
-use crate::cli::listen::{self, Heard};
-use crate::project::Project;
-use crate::store::{Copying, Store};
-use crate::subjects::server::Input;
+use crate::heal::inbox::NewsSender;
+use crate::subjects::server::ServerNews;
 
-/// Hands on what happens outside.
-pub(super) fn listen(
-    project: &Project,
-    store: &Store,
-    post: &Sender<Input>,
-) -> Result<(), CliError> {
-    listen::listen(project, store, post, &[SIGUSR1, SIGUSR2, SIGWINCH])?;
-    // Who waits for an append waits for a server that is down; whoever follows has the time.
-    store.set_copying(Copying::Later);
-    Ok(())
-}
+/// The signals that are meant for the servers.
+pub(super) const SIGNALS: [i32; 3] = [SIGUSR1, SIGUSR2, SIGWINCH];
 
-impl From<Heard> for Input {
-    fn from(heard: Heard) -> Self {
-        match heard {
-            Heard::Journal(entries) => Input::Journal(entries),
-            Heard::Stop(signal) => Input::Stop(signal),
-            Heard::Signal(SIGWINCH) => {
-                let (rows, cols) = size();
-                Input::Resized { rows, cols }
-            }
-            Heard::Signal(signal) => Input::Signal(signal),
+/// Hands a signal on to the servers.
+pub(super) fn pass_signal(news: &NewsSender<ServerNews>, signal: i32) {
+    let told = match signal {
+        SIGWINCH => {
+            let (rows, cols) = size();
+            ServerNews::Resized { rows, cols }
         }
-    }
+        other => ServerNews::Signal(other),
+    };
+    // Nobody is left to tell when the servers are gone.
+    let _ = news.send(told);
 }
 
 /// Returns how large our terminal is.
@@ -44,11 +29,11 @@ pub(super) fn size() -> (u16, u16) {
 }
 
 /// Passes on what is typed, key by key; the server's own terminal shows it, not ours.
-pub(super) fn pass_keys(post: &Sender<Input>) {
-    let post = post.clone();
+pub(super) fn pass_keys(news: &NewsSender<ServerNews>) {
+    let news = news.clone();
     each_key(move |keys| {
-        // Nobody is left to type for when the fleet is gone.
-        let _ = post.send(Input::Typed(keys.to_vec()));
+        // Nobody is left to type for when the servers are gone.
+        let _ = news.send(ServerNews::Typed(keys.to_vec()));
     });
 }
 

@@ -13,10 +13,10 @@ use super::super::voice::{Grade, Line};
 use super::super::{CliError, answer};
 use super::ears;
 use crate::files::{FileKind, read_text};
+use crate::heal::inbox::InboxMessage;
 use crate::process::Outlet;
 use crate::project::Project;
 use crate::store::{Store, Stream};
-use crate::subjects::server::Input;
 
 /// What the keys do.
 const HELP: &str = "a approve · r reject · l last crash · p pause healing, or go on · Ctrl-C end";
@@ -31,7 +31,7 @@ const LINES: usize = 30;
 pub(super) struct Keys {
     project: Project,
     outlet: Arc<Outlet>,
-    post: Sender<Input>,
+    post: Sender<InboxMessage>,
     /// The person at the terminal.
     by: Actor,
 }
@@ -48,7 +48,7 @@ impl Keys {
     pub(super) fn new(
         project: &Project,
         outlet: &Arc<Outlet>,
-        post: &Sender<Input>,
+        post: &Sender<InboxMessage>,
         by: &Actor,
     ) -> Self {
         let (project, outlet) = (project.clone(), Arc::clone(outlet));
@@ -70,8 +70,8 @@ impl Keys {
             b'r' => self.answer(Word::No),
             b'l' => Ok(self.last_crash()),
             b'p' => {
-                // Nobody is left to tell when the fleet is gone.
-                let _ = self.post.send(Input::Pause(self.by.clone()));
+                // Nobody is left to tell when the servers are gone.
+                let _ = self.post.send(InboxMessage::Pause(self.by.clone()));
                 return;
             }
             b'?' => Ok(Line::new(Grade::News, "keys", HELP)),

@@ -7,29 +7,31 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{Event, LoopEvent, LoopId, SubjectKind};
 use salve_core::scrub::Scrubbed;
 use signal_hook::consts::SIGINT;
 
+use super::plan::recovery_terms;
 use crate::cli::dev::agents::live;
 use crate::cli::dev::locate;
-use crate::cli::ground::shelf_of_own;
-use crate::cli::heal::{Wanted, heal_plan, in_clinic, plan};
+use crate::cli::foundation::{Foundation, Purpose, remedies_of_own, repair_terms};
+use crate::cli::heal::{Wanted, capture, plan, records};
 use crate::cli::{CliError, Exit, Output};
 use crate::config::{Config, Live, Reload};
 use crate::files::{FileKind, read_text};
+use crate::heal::inbox::InboxMessage;
 use crate::heal::loop_files::LoopFiles;
 use crate::heal::loops::{Recovered, Sought};
+use crate::heal::records::Records;
 use crate::heal::recovery_file::{self, Stamp};
-use crate::heal::{Presence, loops, manifests};
+use crate::heal::run::CommandPlan;
+use crate::heal::{Presence, RunBase, loops, manifests};
 use crate::process::Capture;
 use crate::store::{Store, Stream};
-use crate::subjects::check::{CheckPlan, Clinic, Input, Remark};
+use crate::subjects::iteration::{RecoverySubject, RecoveryTerms};
 
 /// How often the directory is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -65,20 +67,50 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
     crate::files::make_directories(&dir)
         .map_err(|error| CliError::failed("cannot make the loop's directory").because(error))?;
     let id = args.id.clone().unwrap_or_else(|| loops::id_of_dir(&dir));
-    in_clinic(project, &config, out, |clinic, capture| {
-        clinic.presence = match args.no_wait {
-            true => Presence::Unattended,
-            false => Presence::Attended,
-        };
-        let live = live((&clinic.project, clinic.desk.store), &clinic.desk.scrubber, out)?;
-        let mut attached = Attached::begin((clinic, live), &config, (args, dir, id))?;
-        out.remark(format_args!(
-            "watching {} for recovery.json of loop {}",
-            attached.dir.display(),
-            attached.id
-        ));
-        attached.serve(clinic, capture, args.once)
+    let foundation = Foundation::lay(project, &config, out)?;
+    let right = foundation.take_right()?;
+    let mut voice = foundation.voice(&config);
+    let mut base = foundation.base(&config, Purpose::Recoveries, &mut voice)?;
+    base.presence = if args.no_wait { Presence::Unattended } else { Presence::Attended };
+    let sender = base.inbox.sender();
+    foundation.listen(&base.inbox, &[], move |signal| {
+        // Nobody is left to tell when it is over.
+        let _ = sender.send(InboxMessage::Stop(signal));
+    })?;
+    let live = live((&base.project, &foundation.store), &foundation.scrubber, out)?;
+    let plan = tests_plan(args, &id, &foundation, &config);
+    let mut attached = Attached::begin(&base, live, plan, dir, id)?;
+    out.remark(format_args!(
+        "watching {} for recovery.json of loop {}",
+        attached.dir.display(),
+        attached.id
+    ));
+    let mut records = records(&base);
+    let capture = || capture(&foundation, &config);
+    Ok(match attached.serve(&mut base, &mut records, &capture, args.once)? {
+        Ok(exit) => {
+            right.give_back();
+            exit.into()
+        }
+        // Something may still be ending.
+        Err(stopped) => stopped,
     })
+}
+
+/// Returns how the loop's tests are run; without a command there are none.
+fn tests_plan(
+    args: &Args,
+    id: &LoopId,
+    foundation: &Foundation<'_>,
+    config: &Config,
+) -> CommandPlan {
+    let wanted =
+        Wanted { name: id.to_string(), ..Wanted::command(SubjectKind::Iteration, &args.command) };
+    let plan = plan(&wanted, foundation, config);
+    match args.command.is_empty() {
+        false => plan,
+        true => CommandPlan { argv: Vec::new(), command: Scrubbed::literal("no tests"), ..plan },
+    }
 }
 
 /// A loop that is served.
@@ -87,7 +119,9 @@ struct Attached<'s> {
     /// The settings, looked at anew for each proposal.
     live: Live<'s>,
     dir: PathBuf,
-    plan: CheckPlan,
+    plan: CommandPlan,
+    /// How the tests are recovered.
+    terms: RecoveryTerms,
     files: LoopFiles,
     /// The journal's entry at which it began, however often Salve was killed since.
     since: u64,
@@ -98,114 +132,107 @@ struct Attached<'s> {
 
 impl<'s> Attached<'s> {
     fn begin(
-        (clinic, live): (&Clinic<'_>, Live<'s>),
-        config: &Config,
-        (args, dir, id): (&Args, PathBuf, LoopId),
+        base: &RunBase<'_>,
+        live: Live<'s>,
+        plan: CommandPlan,
+        dir: PathBuf,
+        id: LoopId,
     ) -> Result<Self, CliError> {
-        let (desk, root) = (&clinic.desk, clinic.project.root());
-        let attached = desk.note(vec![Event::Loop(LoopEvent::Attached { id: id.clone() })])?;
-        let now = attached.first().map_or_else(|| desk.now(), |entry| entry.at);
-        let since = began(desk.store, &id)?;
-        let name = desk.scrubber.scrub(id.as_str());
-        manifests::changed(desk, root, &name, since)?;
-        let wanted = Wanted {
-            name: id.to_string(),
-            ..Wanted::command(SubjectKind::Iteration, &args.command)
-        };
-        let plan = match args.command.is_empty() {
-            false => plan(&wanted, (&clinic.project, config), &desk.scrubber),
-            true => CheckPlan {
-                argv: Vec::new(),
-                command: Scrubbed::literal("no tests"),
-                ..plan(&wanted, (&clinic.project, config), &desk.scrubber)
-            },
-        };
+        let (writer, root) = (&base.writer, base.project.root());
+        let attached = writer.note(vec![Event::Loop(LoopEvent::Attached { id: id.clone() })])?;
+        let now = attached.first().map_or_else(|| writer.now(), |entry| entry.at);
+        let since = began(writer.store, &id)?;
+        let name = writer.scrubber.scrub(id.as_str());
+        manifests::changed(writer, root, &name, since)?;
         let mut files = LoopFiles::new(dir.clone(), root, id.as_str());
-        let over = files.chronicle(desk.store)?.courses().filter(|one| one.closed.is_some());
+        let over = files.chronicle(writer.store)?.courses().filter(|one| one.closed.is_some());
         let last = over.map(|course| course.opened).max();
         // What was there before counts while it is fresh, and only once.
         let fresh = now.saturating_sub(FRESH).unwrap_or(now);
         // A time to come says nothing: the clock was set back since.
         let last = last.filter(|last| *last <= now);
         let began = last.map_or(fresh, |last| last.max(fresh));
-        Ok(Self { id, live, dir, plan, files, since, began, seen: Stamp::default() })
+        let (seen, terms) = (Stamp::default(), recovery_terms(live.current()));
+        Ok(Self { id, live, dir, plan, terms, files, since, began, seen })
     }
 
     /// Takes up one proposal after the other.
     fn serve(
         &mut self,
-        clinic: &mut Clinic<'_>,
+        base: &mut RunBase<'_>,
+        records: &mut Records,
         capture: &dyn Fn() -> Capture,
         once: bool,
     ) -> Result<Result<Exit, ExitCode>, CliError> {
         loop {
-            if self.has_news(clinic)? {
-                self.reload(clinic)?;
-                let recovered = self.recover(clinic, capture)?;
+            if self.has_news(base)? {
+                self.reload(base)?;
+                let recovered = self.recover(base, records, capture())?;
                 if let Recovered::Stopped(signal) = recovered {
-                    return self.leave(clinic, signal);
+                    return self.leave(base, signal);
                 }
                 if once || matches!(recovered, Recovered::NeedsPerson) {
                     return Ok(Ok(exit_of(&recovered)));
                 }
             }
-            match clinic.inbox.1.recv_timeout(LOOK) {
-                Ok(Input::Stop(signal)) => return self.leave(clinic, signal),
-                Err(RecvTimeoutError::Disconnected) => return Ok(Ok(Exit::Failed)),
-                // What happens to others, and what came late.
-                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            // Otherwise it is what happens to others, and what came late.
+            if let Some(InboxMessage::Stop(signal)) = base.inbox.wait(Some(Instant::now() + LOOK)) {
+                return self.leave(base, signal);
             }
         }
     }
 
     /// Tells whether there is something to do: a question of an earlier run, or a new proposal.
-    fn has_news(&mut self, clinic: &Clinic<'_>) -> Result<bool, CliError> {
-        let subject = loops::subject(self.id.as_str(), &clinic.desk.scrubber);
-        if !clinic.desk.unfinished(&subject)?.is_empty() {
+    fn has_news(&mut self, base: &RunBase<'_>) -> Result<bool, CliError> {
+        let subject = loops::subject(self.id.as_str(), &base.writer.scrubber);
+        if !base.writer.unfinished(&subject)?.is_empty() {
             return Ok(true);
         }
         let stamp = recovery_file::stamp(&self.files.proposal());
         let is_new = stamp != self.seen && stamp != Stamp::default() && !is_draft(&self.dir);
         self.seen = stamp;
-        Ok(is_new && stamp.is_after(clinic.desk.on_the_wall(self.began)))
+        Ok(is_new && stamp.is_after(base.writer.on_the_wall(self.began)))
     }
 
     /// Looks at the settings: what changed holds from this proposal on.
-    fn reload(&mut self, clinic: &mut Clinic<'_>) -> Result<(), CliError> {
-        let reload = self.live.reload(clinic.desk.now())?;
+    fn reload(&mut self, base: &mut RunBase<'_>) -> Result<(), CliError> {
+        let reload = self.live.reload(base.writer.now())?;
         if let Some(text) = reload.said() {
-            let text = clinic.desk.scrubber.scrub(&text);
-            clinic.face.remark(self.id.as_str(), &Remark::Note(text));
+            base.note(self.id.as_str(), &text);
         }
         if let Reload::Changed(_) | Reload::Waiting { .. } = reload {
             let config = self.live.current();
-            clinic.shelf = shelf_of_own(&clinic.project, config);
-            clinic.heal = heal_plan(config, clinic.agents.is_some(), &clinic.desk.scrubber);
+            base.remedies = remedies_of_own(&base.project, config);
+            base.terms = repair_terms(config, Purpose::Recoveries, false, &base.writer.scrubber);
+            self.terms = recovery_terms(config);
         }
         Ok(())
     }
 
     fn recover(
         &mut self,
-        clinic: &mut Clinic<'_>,
-        capture: &dyn Fn() -> Capture,
+        base: &mut RunBase<'_>,
+        records: &mut Records,
+        capture: Capture,
     ) -> Result<Recovered, CliError> {
         let sought = Sought {
-            iteration: iteration(&self.dir, &mut self.files, clinic.desk.store)?,
+            iteration: iteration(&self.dir, &mut self.files, base.writer.store)?,
             first: None,
             since: self.since,
-            began: clinic.desk.on_the_wall(self.began),
+            began: base.writer.on_the_wall(self.began),
             dir: self.dir.clone(),
         };
-        let recovery = clinic.recover(self.plan.clone(), Arc::new(capture()), sought)?;
+        let plan = self.plan.clone();
+        let subject = RecoverySubject::new(plan, &self.terms, capture, records, sought, base);
+        let recovery = subject.run(base)?;
         self.seen = recovery.seen;
         Ok(recovery.how)
     }
 
-    fn leave(&self, clinic: &Clinic<'_>, signal: i32) -> Result<Result<Exit, ExitCode>, CliError> {
+    fn leave(&self, base: &RunBase<'_>, signal: i32) -> Result<Result<Exit, ExitCode>, CliError> {
         match signal {
             SIGINT => {
-                clinic.desk.note(vec![Event::Loop(LoopEvent::Detached { id: self.id.clone() })])?;
+                base.writer.note(vec![Event::Loop(LoopEvent::Detached { id: self.id.clone() })])?;
                 Ok(Err(Exit::Interrupted.into()))
             }
             // Whoever ended it may start it again: its limits go on counting.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::super::Output;
 use super::super::voice::{Grade, Line};
 use crate::process::Outlet;
-use crate::subjects::iteration::{Face, why};
+use crate::subjects::iteration::{LoopReporter, why};
 
 /// Tells what happens to a loop, to whoever reads.
 pub(super) struct Teller<'a> {
@@ -45,7 +45,7 @@ impl Teller<'_> {
     }
 }
 
-impl Face for Teller<'_> {
+impl LoopReporter for Teller<'_> {
     fn entry(&mut self, of: &Loop, entry: &Entry) {
         let Event::Loop(LoopEvent::Turned { id, iteration, what }) = &entry.event else { return };
         let by = who(&entry.by);

@@ -6,14 +6,25 @@ use salve_core::scrub::Scrubber;
 
 use super::super::CliError;
 use super::super::dev::agents::for_role;
-use super::super::heal::use_agent;
+use super::super::heal::{incident_limits, use_agent};
 use crate::agent::Mcp;
 use crate::config::{
     self, CommandLine, Config, Loop, Problem, RECOVERY, RoleEntry, TESTS, shipped_prompt,
 };
 use crate::detect;
 use crate::project::Project;
-use crate::subjects::iteration::{Plan, RolePlan, TestsPlan};
+use crate::subjects::iteration::{Plan, RecoveryTerms, RolePlan, TestsPlan};
+
+/// Returns how tests that could not execute are recovered.
+pub(super) fn recovery_terms(config: &Config) -> RecoveryTerms {
+    let heal = &config.settings.heal;
+    RecoveryTerms {
+        limits: incident_limits(config),
+        no_progress_limit: heal.no_progress_limit,
+        rollback_after: heal.rollback_after,
+        changed_manifest: config.settings.recovery.changed_manifest,
+    }
+}
 
 /// What it takes to make a plan of settings.
 pub(super) struct Planner<'a> {
@@ -43,6 +54,7 @@ impl Planner<'_> {
             promise: wanted.promise.trim().to_owned(),
             weakened_tests: wanted.weakened_tests,
             park: SignedDuration::try_from(wanted.park).unwrap_or(SignedDuration::MAX),
+            recovery: recovery_terms(&config),
         })
     }
 

@@ -3,29 +3,27 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc;
 
 use salve_core::event::{Actor, Draft, Event, LoopEnd, LoopEvent, LoopId, Order, Turn};
 use salve_core::iteration::{Loop, Standing};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use signal_hook::consts::SIGINT;
-use uuid::Uuid;
 
 use super::super::dev::agents::{live, mcp};
 use super::super::dev::locate;
-use super::super::ground;
-use super::super::heal::{begin, heed_control, mend_git};
-use super::super::listen::{Heard, listen};
-use super::super::project::{speaker, tell_mended, user_name};
+use super::super::foundation::{self, Foundation, Purpose, remedies_of_own, repair_terms};
+use super::super::heal::records;
+use super::super::project::speaker;
 use super::super::{CliError, Exit, Output};
 use super::lines::Teller;
-use super::nurse::{Bell, Nurse};
 use super::plan::Planner;
-use crate::heal::{Desk, Presence, control, loops};
-use crate::notify::{self, Notifier};
+use crate::config::Config;
+use crate::heal::inbox::{InboxMessage, NewsQueue};
+use crate::heal::{IncidentWriter, Presence, RunBase, control, loops};
+use crate::notify;
 use crate::project::Project;
 use crate::store::Store;
-use crate::subjects::iteration::{Driver, Ending, Folder, Input, LoopError, Plan, recall};
+use crate::subjects::iteration::{Folder, LoopDriver, LoopEnding, LoopError, Plan, recall};
 
 /// The longest task that is taken.
 const LONGEST_TASK: u64 = 256 << 10;
@@ -67,58 +65,45 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let project = locate(out)?;
     let config = super::super::config::in_force(out)?;
-    let scrubber = ground::scrubber(&config)?;
+    let scrubber = foundation::scrubber(&config)?;
     let planner = planner(args, &project, &scrubber)?;
     let plan = planner.plan(&config)?;
-    mend_git(&project, out)?;
-    let store = Store::open(&project)?;
-    tell_mended(&store, out);
+    let foundation = Foundation::lay(project.clone(), &config, out)?;
     let by = starter(&scrubber)?;
-    let notices = Notifier::start(&project, notify::Plan::new(&config.settings), &scrubber)?;
-    let desk = Desk::new(&store, scrubber.clone());
-    let run = Uuid::new_v4();
-    let right = begin(&project, &desk, run, out)?;
-    let care = ground::care(run)?;
-    let outlet = ground::outlet(out);
-    let mut teller = Teller { out, outlet: outlet.clone() };
-    let (post, inbox) = mpsc::channel();
-    let bell = hang_bell((&project, &store), &post)?;
-    let mut live = live((&project, &store), &scrubber, out)?;
-    let roles: Vec<String> = plan.roles.iter().map(|role| role.name.clone()).collect();
-    heed(&project, &desk, &post);
-    let of = start(args, (&store, &desk), (&plan, by), &mut teller)?;
+    let right = foundation.take_right()?;
+    let mut teller = Teller { out, outlet: foundation.outlet.clone() };
     let planner = &planner;
-    live.demand(move |config| planner.wrong(config, &roles));
-    let presence = if args.no_wait { Presence::Unattended } else { Presence::Attended };
-    let mut nurse = Nurse {
-        project: project.clone(),
-        store: &store,
-        scrubber: scrubber.clone(),
-        care: care.clone(),
-        config: config.clone(),
-        out,
-        outlet,
-        presence,
-        bell,
-        notices,
-    };
     let replan = |config: &_| planner.plan(config).map_err(|error| error.to_string());
-    let mut driver = Driver {
+    let mut take_over = |config: &Config, base: &mut RunBase<'_>| {
+        base.remedies = remedies_of_own(&base.project, config);
+        base.terms = repair_terms(config, Purpose::Recoveries, false, &base.writer.scrubber);
+        foundation.notices.borrow_mut().take_over(notify::Plan::new(&config.settings))
+    };
+    let mut voice = foundation.voice(&config);
+    let mut base = foundation.base(&config, Purpose::Recoveries, &mut voice)?;
+    base.presence = if args.no_wait { Presence::Unattended } else { Presence::Attended };
+    let sender = base.inbox.sender();
+    let mut live = live((&project, &foundation.store), &scrubber, out)?;
+    let roles: Vec<String> = plan.roles.iter().map(|role| role.name.clone()).collect();
+    foundation.listen(&base.inbox, &[], move |signal| {
+        // Nobody is left to tell when the loop is over.
+        let _ = sender.send(InboxMessage::Stop(signal));
+    })?;
+    let of = start(args, &base.writer, (&plan, by), &mut teller)?;
+    live.demand(move |config| planner.wrong(config, &roles));
+    let mut driver = LoopDriver {
         folder: Folder::of(&project, of.id()),
-        project: project.clone(),
-        desk,
-        care,
-        rules: config.fingerprint_rules(),
+        news: NewsQueue::new(base.inbox.sender()),
+        records: records(&base),
+        base,
         live,
         planner: &replan,
+        take_over: &mut take_over,
         plan,
-        recover: &mut nurse,
-        inbox: (post, inbox),
-        face: &mut teller,
-        presence,
+        reporter: &mut teller,
     };
     let ending = driver.run(of)?;
-    if !matches!(ending, Ending::Stopped(_)) {
+    if !matches!(ending, LoopEnding::Stopped(_)) {
         // Otherwise something may still be ending.
         right.give_back();
     }
@@ -150,59 +135,35 @@ fn starter(scrubber: &Scrubber) -> Result<Actor, CliError> {
     }
 }
 
-/// Begins to heed CONTROL.md; what it has to say reaches the loop.
-fn heed(project: &Project, desk: &Desk<'_>, post: &mpsc::Sender<Input>) {
-    let post = post.clone();
-    // Nobody is left to tell when the loop is over.
-    let tell = move |text| drop(post.send(Input::Note(text)));
-    heed_control(project, desk, desk.scrubber.scrub(&user_name()), tell);
-}
-
-/// Hands on what comes from outside: to the loop, and to a recovery while there is one.
-fn hang_bell(
-    (project, store): (&Project, &Store),
-    post: &mpsc::Sender<Input>,
-) -> Result<Bell, CliError> {
-    let (heard, ears) = mpsc::channel::<Heard>();
-    listen(project, store, &heard, &[])?;
-    let (bell, post) = (Bell::default(), post.clone());
-    let rung = bell.clone();
-    let ring = move || ears.into_iter().for_each(|heard| rung.ring(heard, &post));
-    std::thread::Builder::new()
-        .name("bell".into())
-        .spawn(ring)
-        .map_err(|error| CliError::failed("cannot start a thread").because(error))?;
-    Ok(bell)
-}
-
 /// Starts the loop, or has it go on where it was left.
 fn start(
     args: &Args,
-    (store, desk): (&Store, &Desk<'_>),
+    writer: &IncidentWriter<'_>,
     (plan, by): (&Plan, Actor),
     teller: &mut Teller<'_>,
 ) -> Result<Loop, CliError> {
+    let store = writer.store;
     let (id, known) = which(args, store)?;
-    let task = task(args, known.as_ref(), &desk.scrubber)?;
+    let task = task(args, known.as_ref(), &writer.scrubber)?;
     let terms = Box::new(plan.terms.clone());
     let iteration = known.as_ref().map_or(0, Loop::iteration);
     if let Some(known) = &known {
         // A clock that was set back must not make the loop's own time run backwards.
-        desk.go_on_from(known.clock());
+        writer.go_on_from(known.clock());
     }
     let event = Event::Loop(LoopEvent::Turned {
         id: id.clone(),
         iteration,
         what: Turn::Started { terms, task },
     });
-    let draft = Draft { by, ..desk.draft(None, event) };
+    let draft = Draft { by, ..writer.draft(None, event) };
     let entry = store.journal().append(draft)?;
     let recalled = || -> Result<Loop, CliError> {
         recall(store, &id)?
             .ok_or_else(|| CliError::failed("the journal does not have the loop that was started"))
     };
     let of = recalled()?;
-    crate::subjects::iteration::Face::entry(teller, &of, &entry);
+    crate::subjects::iteration::LoopReporter::entry(teller, &of, &entry);
     let pause = control::pause(store)?.filter(|_| of.paused_by().is_none());
     match pause.and_then(|by| loops::ordered(&of, Order::Pause, &by)) {
         // What holds everything in the project holds this loop, too.
@@ -283,16 +244,16 @@ fn task(args: &Args, known: Option<&Loop>, scrubber: &Scrubber) -> Result<Scrubb
 }
 
 /// Returns what an ending means to the shell.
-fn exit_of(ending: &Ending) -> ExitCode {
+fn exit_of(ending: &LoopEnding) -> ExitCode {
     match ending {
-        Ending::Over(LoopEnd::Completed) => Exit::Well.into(),
-        Ending::Over(LoopEnd::Limit(_) | LoopEnd::Stuck | LoopEnd::Failed { .. }) => {
+        LoopEnding::Over(LoopEnd::Completed) => Exit::Well.into(),
+        LoopEnding::Over(LoopEnd::Limit(_) | LoopEnd::Stuck | LoopEnd::Failed { .. }) => {
             Exit::Failed.into()
         }
-        Ending::CalledOff => Exit::Failed.into(),
-        Ending::NeedsPerson(_) => Exit::NeedsPerson.into(),
-        Ending::Stopped(SIGINT) => Exit::Interrupted.into(),
-        Ending::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
+        LoopEnding::CalledOff => Exit::Failed.into(),
+        LoopEnding::NeedsPerson(_) => Exit::NeedsPerson.into(),
+        LoopEnding::Stopped(SIGINT) => Exit::Interrupted.into(),
+        LoopEnding::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
     }
 }
 

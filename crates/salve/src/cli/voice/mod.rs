@@ -20,9 +20,9 @@ use self::lines::lines;
 pub(in crate::cli) use self::lines::{Grade, Line};
 use super::Output;
 use crate::heal::earned::proposed;
+use crate::heal::{Remark, Reporter};
 use crate::process::Outlet;
 use crate::store::{Store, Stream};
-use crate::subjects::{check, server};
 
 /// Tells what happens, to whoever reads.
 pub(in crate::cli) struct Voice<'a> {
@@ -182,76 +182,61 @@ impl Voice<'_> {
     }
 }
 
-impl server::Face for Voice<'_> {
-    fn entry(&mut self, server: &str, incident: &Incident, entry: &Entry) {
-        self.heard(server, incident, entry);
+impl Reporter for Voice<'_> {
+    fn entry(&mut self, subject: &str, incident: &Incident, entry: &Entry) {
+        self.heard(subject, incident, entry);
     }
 
-    fn remark(&mut self, server: &str, remark: &server::Remark) {
+    fn remark(&mut self, subject: &str, remark: &Remark) {
         let line = match remark {
-            server::Remark::Started { command } => {
+            Remark::Started { command } => {
                 Line::new(Grade::News, "watching", format!("`{command}`"))
             }
-            server::Remark::Well { url: Some(url), after } => {
+            Remark::Well { url: Some(url), after } => {
                 let text = format!("{url} answers, {:.1} s after the start", after.as_secs_f64());
                 Line::new(Grade::Good, "up", text)
             }
             // Quiet when healthy: there is nothing to tell about where it answers.
-            server::Remark::Well { url: None, .. } => return,
-            server::Remark::Verified { url, soak } => {
+            Remark::Well { url: None, .. } => return,
+            Remark::Verified { url, soak } => {
                 let soak = soak.as_secs_f64();
                 let checked = match url {
                     Some(url) => format!("its own process answers at {url}, stable {soak:.1} s"),
                     None => "its process stays up".to_owned(),
                 };
-                self.checked.insert(server.to_owned(), checked);
+                self.checked.insert(subject.to_owned(), checked);
                 return;
             }
-            server::Remark::Ended { .. } => Line::new(Grade::Good, "ended", "exit 0"),
-            server::Remark::Stopped => Line::new(Grade::News, "stopped", ""),
-            server::Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
-        };
-        // Facts are for programs; what a person should know is said beside them.
-        if !self.out.json() || matches!(remark, server::Remark::Note(_)) {
-            self.say(server, &line);
-        }
-    }
-}
-
-impl check::Face for Voice<'_> {
-    fn entry(&mut self, check: &str, incident: &Incident, entry: &Entry) {
-        self.heard(check, incident, entry);
-    }
-
-    fn remark(&mut self, check: &str, remark: &check::Remark) {
-        let line = match remark {
-            check::Remark::Running { command } => {
+            Remark::Ended { .. } => Line::new(Grade::Good, "ended", "exit 0"),
+            Remark::Stopped => Line::new(Grade::News, "stopped", ""),
+            Remark::Running { command } => {
                 Line::new(Grade::News, "checking", format!("`{command}`"))
             }
-            check::Remark::Green { took } => {
-                let text = format!("`{check}` in {:.1} s", took.as_secs_f64());
+            Remark::Green { took } => {
+                let text = format!("`{subject}` in {:.1} s", took.as_secs_f64());
                 Line::new(Grade::Good, "green", text)
             }
-            check::Remark::Judged { proof, why } => {
-                self.checked.insert(check.to_owned(), format!("{}: {why}", proof_word(*proof)));
+            Remark::Judged { proof, why } => {
+                self.checked.insert(subject.to_owned(), format!("{}: {why}", proof_word(*proof)));
                 match proof {
                     Proof::Masked => Line::new(Grade::Grave, "masked", why.to_string()),
                     Proof::Flaky => Line::new(Grade::News, "flaky", why.to_string()),
                     Proof::Proven | Proof::Transient | Proof::Failed => return,
                 }
             }
-            check::Remark::Asks { incident } => {
+            Remark::Asks { incident } => {
                 let Some(tale) = self.tales.get(incident) else { return };
                 if self.out.json() {
-                    return self.asks(check, tale);
+                    return self.asks(subject, tale);
                 }
                 let Some(line) = lines::asks(tale) else { return };
                 line
             }
-            check::Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
+            Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
         };
-        if !self.out.json() || matches!(remark, check::Remark::Note(_)) {
-            self.say(check, &line);
+        // Facts are for programs; what a person should know is said beside them.
+        if !self.out.json() || matches!(remark, Remark::Note(_)) {
+            self.say(subject, &line);
         }
     }
 }

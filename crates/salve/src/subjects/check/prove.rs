@@ -3,102 +3,141 @@
 //! A repair that changed files is run once more as it was before, and, where it touched what judges
 //! it, once more with the judge as it was. What all that speaks for is run again as it is, for it
 //! may be green by chance. Core weighs what that showed.
+//!
+//! A change that may not have been needed is taken back, and the check shows whether it was. That
+//! the state before it passed in a directory beside the tree is no certainty: what the check
+//! depends on may be another there. So the tree itself is put back. If the check passes there too,
+//! the change stays away; if it fails, the change was needed after all and returns.
+//!
+//! **Invariant:** what is concluded is of the very tree that the check ran in last, and was green in.
 
 use jiff::Timestamp;
 use salve_core::check::proof::{
     self, Before, Colour, Evidence, Failure, Keep, OldVerifier, Touched,
 };
 use salve_core::check::tamper::Weakening;
-use salve_core::check::{self, Counts, Results};
+use salve_core::check::{self, Results};
 use salve_core::event::{Effect, Event, IncidentEvent, Origin, Proof, RemedyKind, Report, Scope};
-use salve_core::incident::{Incident, Run as Effecting};
+use salve_core::incident::Run;
 use salve_core::scrub::Scrubbed;
 
-use super::checkup::Checkup;
+use super::check_subject::examine;
 use super::trials::{Confirm, Extent, Question, Trial, Trials, lay};
-use super::{Input, Ran, Remark};
+use super::{CheckNews, CheckTerms};
 use crate::heal::files::has_changed;
-use crate::heal::shelf::Cure;
-use crate::heal::{spawn_thread, verifier};
-use crate::store::{StoreError, Stream};
+use crate::heal::inbox::NewsSender;
+use crate::heal::run::{CommandPlan, Ran};
+use crate::heal::{Case, Judged, SubjectContext, files, spawn_thread, verifier};
 
-/// What a verification found.
-#[derive(Debug)]
-pub(super) struct Conclusion {
-    pub(super) proof: Proof,
-    pub(super) why: Scrubbed,
-    /// Whether the change was found needless and is undone.
-    pub(super) taken_back: bool,
+/// The place of the one check among the subjects of its run.
+const AT: usize = 0;
+
+/// What is known of how a check came out, for the proof of its repair.
+#[derive(Debug, Default)]
+pub(super) struct ProofState {
+    /// How the unrepaired state came out, each time that it ran.
+    earlier: Vec<Colour>,
+    /// Whether it is only being run again.
+    is_again: bool,
+    /// The change that may not have been needed, while that is found out.
+    doubt: Option<Doubt>,
+    /// What the green run that is being proven said.
+    green: Option<Results>,
 }
 
-impl Conclusion {
-    fn new(proof: Proof, why: Scrubbed) -> Self {
-        Self { proof, why, taken_back: false }
+/// A change without which the check passed in a directory beside the tree.
+#[derive(Debug)]
+struct Doubt {
+    /// Why it is in doubt.
+    why: String,
+    /// Whether the tree is without it now.
+    tree: Tree,
+}
+
+/// How the tree is while a change is in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tree {
+    /// As it was before the change.
+    Without,
+    /// With the change again.
+    With,
+}
+
+impl ProofState {
+    /// Begins to verify a remedy.
+    pub(super) fn begin(&mut self, is_again: bool) {
+        self.is_again = is_again;
+        self.doubt = None;
+    }
+
+    /// Takes in that the unrepaired state was red.
+    pub(super) fn was_red_unrepaired(&mut self) {
+        self.earlier.push(Colour::Red);
+    }
+
+    /// Takes in that the check was red when a remedy was verified.
+    pub(super) fn was_red(&mut self) {
+        self.doubt = None;
+        if self.is_again {
+            self.earlier.push(Colour::Red);
+        }
+    }
+
+    /// Tells whether a run settles a doubt about a change.
+    pub(super) fn is_settled_by(&self, is_green: bool) -> bool {
+        self.doubt.as_ref().is_some_and(|doubt| is_green || doubt.tree == Tree::Without)
     }
 }
 
-impl Checkup<'_, '_> {
-    /// Finds out whether the remedy made the check green.
-    pub(super) fn prove(&mut self, effect: Effecting, ran: &Ran) -> Result<(), StoreError> {
+/// Finds out whether a remedy made a check green.
+pub(super) struct Prover<'p, 'c, 'a> {
+    pub(super) plan: &'p CommandPlan,
+    pub(super) terms: &'p CheckTerms,
+    pub(super) state: &'p mut ProofState,
+    pub(super) news: NewsSender<CheckNews>,
+    /// The effect that is verified.
+    pub(super) effect: Run,
+    pub(super) context: &'p mut SubjectContext<'c, 'a>,
+}
+
+impl Prover<'_, '_, '_> {
+    /// Begins with a check that is green.
+    pub(super) fn prove(&mut self, ran: &Ran) {
         let touched = self.touched();
-        if self.has_no_tests() {
-            let why = Scrubbed::literal("there are no tests to run, so nothing is proven");
-            return self.conclude(effect, Conclusion::new(Proof::Transient, why));
-        }
-        if self.quest.is_some() {
-            // What judges a loop's tests is the loop; here they only have to execute.
-            let touched = match touched {
-                Touched::Nothing => Touched::Nothing,
-                Touched::Tree | Touched::Outside => Touched::Outside,
-            };
-            return self.judge(effect, touched, Results::default(), None);
-        }
         let green = self.results(&ran.output);
-        let (Some(before), Touched::Tree) = (self.name(Scope::Attempt), touched) else {
-            return self.judge(effect, touched, green, None);
+        let before = self.case().and_then(|case| case.snapshot(Scope::Attempt));
+        let (Some(before), Touched::Tree) = (before, touched) else {
+            return self.judge(touched, &green, None);
         };
         let question = Question {
-            project: self.clinic.project.clone(),
-            care: self.clinic.care.clone(),
+            project: self.context.base.project.clone(),
+            care: self.context.base.care.clone(),
             plan: self.plan.clone(),
             before,
-            since: self.agents_start()?.max(self.case.packages_since),
+            since: self.agents_start().max(self.case().and_then(Case::packages_since)),
             results: self.first_results(),
             took: ran.took,
-            extent: if self.clinic.heal.proof { Extent::Full } else { Extent::Verifier },
-            confirm: match self.is_prescribed() {
-                true => Confirm::No,
-                false => Confirm::Yes,
-            },
+            extent: if self.terms.proof { Extent::Full } else { Extent::Verifier },
+            confirm: if self.is_prescribed() { Confirm::No } else { Confirm::Yes },
         };
-        self.case.green = Some(green);
-        let post = self.clinic.inbox.0.clone();
+        self.state.green = Some(green);
+        let (news, effect) = (self.news.clone(), self.effect);
         spawn_thread("proof", move || {
             let trials = Box::new(question.answer());
-            // Nobody is left to tell when the run of Salve is over.
-            let _ = post.send(Input::Tried { effect, trials });
+            // Nobody is left to tell when the run is over.
+            let _ = news.send(CheckNews::Tried { effect, trials });
         });
-        Ok(())
     }
 
     /// Takes in what the runs beside the real tree showed.
-    pub(super) fn tried(&mut self, effect: Effecting, trials: &Trials) -> Result<(), StoreError> {
-        if self.case.effect != Some(effect) {
-            return Ok(());
-        }
-        let green = self.case.green.take().unwrap_or_default();
-        self.judge(effect, Touched::Tree, green, Some(trials))
+    pub(super) fn tried(&mut self, trials: &Trials) {
+        let green = self.state.green.take().unwrap_or_default();
+        self.judge(Touched::Tree, &green, Some(trials));
     }
 
-    fn judge(
-        &mut self,
-        effect: Effecting,
-        touched: Touched,
-        green: Results,
-        trials: Option<&Trials>,
-    ) -> Result<(), StoreError> {
-        let mut earlier = self.case.earlier.clone();
-        if self.is_rerun() {
+    fn judge(&mut self, touched: Touched, green: &Results, trials: Option<&Trials>) {
+        let mut earlier = self.state.earlier.clone();
+        if self.state.is_again {
             earlier.push(Colour::Green);
         }
         if self.is_prescribed() {
@@ -117,10 +156,7 @@ impl Checkup<'_, '_> {
                 .and_then(|trials| trials.old_verifier.as_ref())
                 .map_or(OldVerifier::Untouched, |trial| self.old_verifier(trial)),
             weakenings: trials.map_or(0, |trials| trials.weakenings.len()),
-            counts_before: match self.quest.is_some() {
-                true => Counts::default(),
-                false => self.first_results().counts,
-            },
+            counts_before: self.first_results().counts,
             counts_after: green.counts,
         });
         let mut why = judged.ground.to_string();
@@ -132,120 +168,144 @@ impl Checkup<'_, '_> {
             why.push_str(&self.give_verifier_back(trials));
         }
         match (judged.keep, touched) {
-            (Keep::NotNeeded, Touched::Tree) => {
-                self.doubt(effect, why);
-                Ok(())
-            }
+            (Keep::NotNeeded, Touched::Tree) => self.doubt(why),
             (Keep::All | Keep::AllButVerifier | Keep::NotNeeded | Keep::Nothing, _) => {
-                let why = self.clinic.desk.scrubber.scrub(&why);
-                self.conclude(effect, Conclusion::new(judged.proof, why))
+                self.conclude(judged.proof, &why);
             }
         }
     }
 
-    /// Says what was found, and why.
-    pub(super) fn conclude(
-        &mut self,
-        effect: Effecting,
-        Conclusion { proof, why, taken_back }: Conclusion,
-    ) -> Result<(), StoreError> {
-        let told = match taken_back {
-            true => {
-                let text = format!("{why}\nthe change was not needed, and is undone");
-                self.clinic.desk.scrubber.scrub(&text)
-            }
-            false => why.clone(),
-        };
-        self.remark(&Remark::Judged { proof, why: told });
-        if let Some(incident) = self.incident.as_ref().map(Incident::id) {
-            self.append(incident, IncidentEvent::ProofExplained { why, taken_back }.into())?;
-        }
-        self.finish(effect, Report::Verified { proof, symptom: None })
+    fn conclude(&mut self, proof: Proof, why: &str) {
+        self.context.judged(AT, self.effect, Judged::new(proof, why));
     }
 
     /// Puts what judges the check back as it was, which the repair did not need to change.
     fn give_verifier_back(&self, trials: &Trials) -> String {
-        let root = self.clinic.project.root();
-        if let Err(error) = lay(root, &trials.previous) {
+        let project = &self.context.base.project;
+        if let Err(error) = lay(project.root(), &trials.previous) {
             return format!("\nwhat judges it could not be put back: {error}");
         }
-        if let Some(name) = self.name(Scope::Attempt) {
+        if let Some(name) = self.case().and_then(|case| case.snapshot(Scope::Attempt)) {
             // The state that the repair left is now another.
-            let _unkept = has_changed(&self.clinic.project, name);
+            let _unkept = has_changed(project, name);
         }
         "\nthat was not needed, and is put back".to_owned()
     }
 
-    /// Returns what the present remedy does, as far as this process knows.
-    pub(super) fn cure(&self) -> Option<&Cure> {
-        let digest = self.incident.as_ref()?.trial()?.remedy.digest;
-        self.case.cures.iter().find(|cure| cure.digest == digest)
+    /// Takes a change back for which nothing speaks.
+    fn doubt(&mut self, why: String) {
+        self.state.doubt = Some(Doubt { why, tree: Tree::Without });
+        self.move_files(Tree::Without);
     }
 
-    /// Returns whether the present remedy is only another run.
-    fn is_rerun(&self) -> bool {
-        let trial = self.incident.as_ref().and_then(Incident::trial);
-        trial.is_some_and(|trial| trial.remedy.kind == RemedyKind::Retry)
+    fn move_files(&self, to: Tree) {
+        let base = &*self.context.base;
+        let (project, scrubber) = (base.project.clone(), base.writer.scrubber.clone());
+        let name = self.case().and_then(|case| case.snapshot(Scope::Attempt));
+        let (news, effect) = (self.news.clone(), self.effect);
+        spawn_thread("doubt", move || {
+            let report = match (name, to) {
+                (Some(name), Tree::Without) => files::restore(&project, name, &scrubber),
+                (Some(name), Tree::With) => files::redo(&project, name, &scrubber),
+                (None, _) => files::nothing_there(),
+            };
+            // Nobody is left to tell when the run is over.
+            let _ = news.send(CheckNews::Moved { effect, report });
+        });
+    }
+
+    /// Takes in whether the files were moved to where they are looked at; tells whether the check
+    /// is to run there.
+    pub(super) fn is_moved(&mut self, report: &Report) -> bool {
+        let Report::Failed { reason, .. } = report else { return true };
+        match self.state.doubt.take() {
+            // It was not moved, and green when it was seen last.
+            Some(Doubt { why, tree: Tree::Without }) => {
+                let why = format!("{why}\nthe change could not be taken back: {reason}");
+                self.conclude(Proof::Transient, &why);
+            }
+            Some(Doubt { tree: Tree::With, .. }) | None => {
+                let text = format!("what was needed could not be put back: {reason}");
+                let reason = self.context.base.writer.scrubber.scrub(&text);
+                self.context.finish(AT, self.effect, Report::failed(reason));
+            }
+        }
+        false
+    }
+
+    /// Takes in how the check does where the change in doubt is away, or back and well.
+    pub(super) fn settle_doubt(&mut self, is_green: bool) {
+        match (self.state.doubt.take(), is_green) {
+            (Some(Doubt { why, tree: Tree::Without }), true) => {
+                let judged = Judged { is_taken_back: true, ..Judged::new(Proof::Transient, &why) };
+                self.context.judged(AT, self.effect, judged);
+            }
+            (Some(Doubt { why, tree: Tree::With }), true) => self.conclude(
+                Proof::Transient,
+                &format!("{why}\nbut not here: without the change it fails, so the change stays"),
+            ),
+            (Some(Doubt { why, .. }), false) => {
+                self.state.doubt = Some(Doubt { why, tree: Tree::With });
+                self.move_files(Tree::With);
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn case(&self) -> Option<&Case> {
+        self.context.cases.get(AT)
     }
 
     /// Returns whether the playbook has the present remedy against the cause that was seen.
     fn is_prescribed(&self) -> bool {
-        let trial = self.incident.as_ref().and_then(Incident::trial);
-        trial.is_some_and(|trial| {
+        self.case().and_then(Case::trial).is_some_and(|trial| {
             trial.remedy.origin == Origin::Playbook && trial.remedy.kind != RemedyKind::Retry
         })
     }
 
     /// Returns what the remedy changed.
     fn touched(&self) -> Touched {
-        let Some(trial) = self.incident.as_ref().and_then(Incident::trial) else {
+        let Some((case, trial)) = self.case().and_then(|case| Some((case, case.trial()?))) else {
             return Touched::Nothing;
         };
         match (trial.remedy.kind, trial.measured.and_then(|change| change.files)) {
             (RemedyKind::Retry, _) | (_, Some(0)) => Touched::Nothing,
             (RemedyKind::Agent | RemedyKind::Patch, _) => Touched::Tree,
             (RemedyKind::Command | RemedyKind::SoftReset | RemedyKind::HardReset, _) => {
-                match self.case.changed {
-                    true => Touched::Tree,
-                    false => Touched::Outside,
-                }
+                if case.has_changed_files() { Touched::Tree } else { Touched::Outside }
             }
         }
     }
 
     /// Returns when the agent of the present attempt began, if one did.
-    fn agents_start(&self) -> Result<Option<Timestamp>, StoreError> {
-        let Some(incident) = &self.incident else { return Ok(None) };
-        let is_agents =
-            incident.trial().is_some_and(|trial| trial.remedy.kind == RemedyKind::Agent);
-        if !is_agents {
-            return Ok(None);
-        }
-        let journal = self.clinic.desk.store.journal();
-        let told = journal.read(0, &Stream::Incident(incident.id()), usize::MAX)?;
+    fn agents_start(&self) -> Option<Timestamp> {
+        let incident = self.context.incident(AT)?;
+        incident.trial().filter(|trial| trial.remedy.kind == RemedyKind::Agent)?;
+        let told = self.context.base.writer.entries(incident.id()).ok()?;
         let applies = |event: &Event| {
             matches!(
                 event,
                 Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. })
             )
         };
-        Ok(told.iter().rev().find(|entry| applies(&entry.event)).map(|entry| entry.at))
+        told.iter().rev().find(|entry| applies(&entry.event)).map(|entry| entry.at)
     }
 
     /// Returns whether the unrepaired state failed as it had.
     fn before(&self, trial: &Trial) -> Before {
-        let first = self.case.first.as_ref().map(|first| first.symptom.signature);
+        let scrubber = &self.context.base.writer.scrubber;
+        let first = self.case().and_then(Case::first).map(|first| first.symptom.signature);
         // Of a failure that an earlier run of Salve saw, the journal knows what it was.
-        let first = first.or_else(|| Some(self.incident.as_ref()?.trial()?.signature));
+        let first = first.or_else(|| Some(self.case()?.trial()?.signature));
         let (ran, signature) = match (trial, first) {
-            (Trial::NotRun(why), _) => return Before::NotRun(self.clinic.desk.scrubber.scrub(why)),
+            (Trial::NotRun(why), _) => return Before::NotRun(scrubber.scrub(why)),
             (Trial::Ran(ran), _) if ran.is_green() => return Before::Green,
             (Trial::Ran(_), None) => {
                 return Before::NotRun(Scrubbed::literal("an earlier run of Salve saw it"));
             }
             (Trial::Ran(ran), Some(signature)) => (ran, signature),
         };
-        let again = self.examine(ran);
+        let again = examine(ran, self.context);
         proof::likeness(
             Failure { signature, results: &self.first_results() },
             Failure { signature: again.symptom.signature, results: &self.results(&ran.output) },
@@ -256,17 +316,17 @@ impl Checkup<'_, '_> {
         match trial {
             Trial::Ran(ran) if ran.is_green() => OldVerifier::Green,
             Trial::Ran(_) => OldVerifier::Red,
-            Trial::NotRun(why) => OldVerifier::NotRun(self.clinic.desk.scrubber.scrub(why)),
+            Trial::NotRun(why) => OldVerifier::NotRun(self.context.base.writer.scrubber.scrub(why)),
         }
     }
 
     /// Returns what a check's output says, with paths from where it runs.
-    pub(super) fn results(&self, output: &str) -> Results {
+    fn results(&self, output: &str) -> Results {
         check::read(output).relative_to(&self.plan.dir.to_string_lossy())
     }
 
-    pub(super) fn first_results(&self) -> Results {
-        let first = self.case.first.as_ref();
+    fn first_results(&self) -> Results {
+        let first = self.case().and_then(Case::first);
         first.map(|first| self.results(first.output.as_str())).unwrap_or_default()
     }
 }

@@ -15,9 +15,9 @@ use salve_core::check::tamper::{Examined, Previous, Touch, Weakening};
 use salve_core::check::{self, Results};
 use salve_core::event::Exit;
 
-use super::{CheckPlan, Ran, run};
 use crate::files::{FileKind, read_text};
 use crate::heal::files::with_causes;
+use crate::heal::run::{self, CommandPlan, Ran};
 use crate::heal::verifier;
 use crate::process::{Capture, Care, Look, Outlet};
 use crate::project::Project;
@@ -36,7 +36,7 @@ const CONFIRMING: Duration = Duration::from_secs(3);
 pub(super) struct Question {
     pub(super) project: Project,
     pub(super) care: Care,
-    pub(super) plan: CheckPlan,
+    pub(super) plan: CommandPlan,
     /// The state before the repair.
     pub(super) before: Name,
     /// When the repair began, if it was an agent's.
@@ -177,8 +177,8 @@ impl Question {
     }
 
     fn run_here(&self, argv: Vec<OsString>) -> Ran {
-        let plan = CheckPlan { argv, ..self.plan.clone() };
-        run::wait(&self.care, &plan, unseen())
+        let plan = CommandPlan { argv, ..self.plan.clone() };
+        run::wait(&self.care, &plan.errand(), unseen())
     }
 
     fn states(&self) -> Result<Option<States>, WorkspaceError> {
@@ -253,14 +253,14 @@ impl Question {
     fn run_in(&self, shadow: &Shadow, argv: Vec<OsString>) -> Ran {
         let mut env = self.plan.env.clone();
         env.extend(shadow.env().iter().cloned());
-        let plan = CheckPlan {
+        let plan = CommandPlan {
             argv: argv.iter().map(|word| shadow.word(word)).collect(),
             dir: shadow.path(&self.plan.dir),
             env,
             limit: self.plan.limit.min(self.took.saturating_mul(5).max(LEAST)),
             ..self.plan.clone()
         };
-        let ran = run::wait(&self.care, &plan, unseen());
+        let ran = run::wait(&self.care, &plan.errand(), unseen());
         Ran { output: shadow.told(&ran.output), ..ran }
     }
 }

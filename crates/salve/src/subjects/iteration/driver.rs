@@ -1,20 +1,24 @@
 //! One loop, from where it stands to where this run of Salve leaves it.
 
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::event::{Event, LoopEnd, LoopEvent, LoopId, RecoveryEnd, Turn};
+use salve_core::event::{Entry, Event, LoopEnd, LoopEvent, LoopId, RecoveryEnd, Turn};
 use salve_core::incident::{Incident, Phase};
 use salve_core::iteration::{Loop, Move, Now, Standing};
 use salve_core::scrub::Scrubbed;
 
+use super::recovery::RecoverySubject;
 use super::report::report;
-use super::{Driver, Ending, Input, LoopError};
+use super::trial::LINES;
+use super::{LoopDriver, LoopEnding, LoopError, LoopNews};
+use crate::heal::inbox::InboxMessage;
 use crate::heal::loop_files::{FilesError, LoopFiles};
 use crate::heal::loops::{self, Recovered, Recovery, Sought};
 use crate::heal::run::Ran;
 use crate::heal::{Presence, millis};
+use crate::process::{Capture, Look, Outlet};
 use crate::store::{Store, StoreError, Stream};
 
 /// How long to wait at most before the clock is looked at again; it may have been set.
@@ -30,8 +34,8 @@ pub fn recall(store: &Store, id: &LoopId) -> Result<Option<Loop>, StoreError> {
 }
 
 /// A loop under way, and what this run of Salve knows of it besides the journal.
-pub(super) struct Course<'d, 'a> {
-    pub(super) driver: &'d mut Driver<'a>,
+pub(super) struct LoopRun<'d, 'a> {
+    pub(super) driver: &'d mut LoopDriver<'a>,
     pub(super) of: Loop,
     pub(super) files: LoopFiles,
     /// How the tests came out last, if they ran in this run of Salve.
@@ -44,27 +48,27 @@ pub(super) struct Course<'d, 'a> {
     held: Option<Instant>,
 }
 
-impl Driver<'_> {
+impl LoopDriver<'_> {
     /// Takes a loop that was started on to its end, or to where it cannot go on by itself.
-    pub fn run(&mut self, of: Loop) -> Result<Ending, LoopError> {
-        self.desk.go_on_from(of.clock());
+    pub fn run(&mut self, of: Loop) -> Result<LoopEnding, LoopError> {
+        self.base.writer.go_on_from(of.clock());
         self.folder.make(of.task())?;
-        let (dir, root) = (self.folder.dir().to_path_buf(), self.project.root());
+        let (dir, root) = (self.folder.dir().to_path_buf(), self.base.project.root());
         let files = LoopFiles::new(dir, root, of.id().as_str());
         let (ran, stopping, begun, held) = (None, None, false, None);
-        Course { driver: self, of, files, ran, stopping, begun, held }.live()
+        LoopRun { driver: self, of, files, ran, stopping, begun, held }.live()
     }
 }
 
-impl Course<'_, '_> {
-    fn live(&mut self) -> Result<Ending, LoopError> {
+impl LoopRun<'_, '_> {
+    fn live(&mut self) -> Result<LoopEnding, LoopError> {
         loop {
             self.heed()?;
             self.tell()?;
             if let Some(signal) = self.stopping {
                 self.say(Turn::Stopped {})?;
                 self.tell()?;
-                return Ok(Ending::Stopped(signal));
+                return Ok(LoopEnding::Stopped(signal));
             }
             let next = self.of.next(self.now());
             if !matches!(next, Move::Hold(_)) {
@@ -82,24 +86,24 @@ impl Course<'_, '_> {
                 Move::Recover => self.recover()?,
                 Move::Wait(until) => self.wait(until)?,
                 Move::End(why) => self.end(why)?,
-                Move::Person(reason) => return Ok(Ending::NeedsPerson(reason)),
+                Move::Person(reason) => return Ok(LoopEnding::NeedsPerson(reason)),
                 Move::Over => return Ok(self.over()),
             }
         }
     }
 
-    fn over(&self) -> Ending {
+    fn over(&self) -> LoopEnding {
         match self.of.standing() {
-            Standing::Ended(why) => Ending::Over(why.clone()),
-            Standing::Stopped => Ending::CalledOff,
+            Standing::Ended(why) => LoopEnding::Over(why.clone()),
+            Standing::Stopped => LoopEnding::CalledOff,
             Standing::Running | Standing::Parked { .. } | Standing::Waits { .. } => {
-                Ending::Stopped(0)
+                LoopEnding::Stopped(0)
             }
         }
     }
 
     /// Waits in a pause for somebody to let it go on; returns how it ends where nobody is there.
-    fn hold(&mut self, by: &Scrubbed) -> Result<Option<Ending>, LoopError> {
+    fn hold(&mut self, by: &Scrubbed) -> Result<Option<LoopEnding>, LoopError> {
         let since = match self.held {
             Some(since) => since,
             None => {
@@ -113,7 +117,7 @@ impl Course<'_, '_> {
                 now
             }
         };
-        let patience = match (self.driver.presence, self.begun) {
+        let patience = match (self.driver.base.presence, self.begun) {
             (Presence::Attended, _) => Duration::MAX,
             // What was begun may be about to be resumed.
             (Presence::Unattended, true) => PAUSE,
@@ -122,7 +126,9 @@ impl Course<'_, '_> {
         let left = patience.saturating_sub(since.elapsed());
         if left.is_zero() {
             let reason = format!("the loop is paused by {by}");
-            return Ok(Some(Ending::NeedsPerson(self.driver.desk.scrubber.scrub(&reason))));
+            return Ok(Some(LoopEnding::NeedsPerson(
+                self.driver.base.writer.scrubber.scrub(&reason),
+            )));
         }
         self.listen(left)?;
         Ok(None)
@@ -130,46 +136,46 @@ impl Course<'_, '_> {
 
     /// Returns the time; a clock that was set back or jumped ahead makes no wait longer.
     pub(super) fn now(&self) -> Timestamp {
-        self.driver.desk.now().max(Timestamp::now())
+        self.driver.base.writer.now().max(Timestamp::now())
     }
 
     /// Writes what happened; what somebody ordered just before is taken in first, as in a replay.
     pub(super) fn say(&mut self, what: Turn) -> Result<(), StoreError> {
         let iteration = self.of.iteration() + u32::from(matches!(what, Turn::Began { .. }));
         let event = Event::Loop(LoopEvent::Turned { id: self.of.id().clone(), iteration, what });
-        self.driver.desk.note(vec![event])?;
+        self.driver.base.writer.note(vec![event])?;
         self.catch_up()
     }
 
     /// Takes in what the journal says of the loop.
     fn catch_up(&mut self) -> Result<(), StoreError> {
         let stream = Stream::Loop(self.of.id().clone());
-        let journal = self.driver.desk.store.journal();
+        let journal = self.driver.base.writer.store.journal();
         for entry in journal.read(self.of.last_seq(), &stream, usize::MAX)? {
             // What is refused stands in the journal and changes nothing, as in a replay.
             if self.of.step(&entry).is_ok() {
-                self.driver.face.entry(&self.of, &entry);
+                self.driver.reporter.entry(&self.of, &entry);
             }
         }
         Ok(())
     }
 
     pub(super) fn note(&mut self, text: &str) {
-        let text = self.driver.desk.scrubber.scrub(text);
-        self.driver.face.note(&text);
+        let text = self.driver.base.writer.scrubber.scrub(text);
+        self.driver.reporter.note(&text);
     }
 
     /// Writes how the loop stands, and what happened, to its files.
     pub(super) fn tell(&mut self) -> Result<(), LoopError> {
-        let desk = &self.driver.desk;
+        let writer = &self.driver.base.writer;
         let now = match self.of.is_recovering() {
             true => {
-                let subject = loops::subject(self.of.id().as_str(), &desk.scrubber);
-                now(desk.unfinished(&subject)?.last())
+                let subject = loops::subject(self.of.id().as_str(), &writer.scrubber);
+                now(writer.unfinished(&subject)?.last())
             }
             false => Now::NoRecovery,
         };
-        self.files.refresh(desk.store).map_err(|error| match error {
+        self.files.refresh(writer.store).map_err(|error| match error {
             FilesError::Store(error) => LoopError::from(error),
             FilesError::Write(error) => error.into(),
         })?;
@@ -179,19 +185,21 @@ impl Course<'_, '_> {
     /// Takes in what came while nothing was waited for.
     fn heed(&mut self) -> Result<(), StoreError> {
         self.catch_up()?;
-        while let Ok(input) = self.driver.inbox.1.try_recv() {
-            self.take(input)?;
+        while let Some(message) = self.driver.base.inbox.try_next() {
+            if let Some(news) = self.news_of(message) {
+                self.take(news)?;
+            }
         }
         Ok(())
     }
 
     /// Takes in what concerns the loop as a whole.
-    pub(super) fn take(&mut self, input: Input) -> Result<(), StoreError> {
+    pub(super) fn take(&mut self, input: LoopNews) -> Result<(), StoreError> {
         match input {
-            Input::Stop(signal) => self.stopping = Some(signal),
-            Input::News => self.catch_up()?,
-            Input::Note(text) => self.note(&text),
-            Input::Ran(_) | Input::Agent(_) => {}
+            LoopNews::Stop(signal) => self.stopping = Some(signal),
+            LoopNews::Ordered => self.catch_up()?,
+            LoopNews::Note(text) => self.note(&text),
+            LoopNews::Ran(_) | LoopNews::Agent(_) => {}
         }
         Ok(())
     }
@@ -203,13 +211,12 @@ impl Course<'_, '_> {
 
     /// Waits for so long, or until somebody wants something.
     fn listen(&mut self, left: Duration) -> Result<(), StoreError> {
-        match self.driver.inbox.1.recv_timeout(left.min(LOOK)) {
-            Ok(input) => self.take(input)?,
-            Err(RecvTimeoutError::Timeout) => {}
-            // Nobody could ever tell us anything again.
-            Err(RecvTimeoutError::Disconnected) => self.stopping = Some(0),
+        let until = Instant::now() + left.min(LOOK);
+        let message = self.driver.base.inbox.wait(Some(until));
+        match message.and_then(|message| self.news_of(message)) {
+            Some(news) => self.take(news),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Looks at the settings and begins an iteration.
@@ -217,7 +224,7 @@ impl Course<'_, '_> {
         if self.of.iteration() > 0 {
             self.driver.folder.set_aside(self.of.iteration())?;
         }
-        let now = self.driver.desk.now();
+        let now = self.driver.base.writer.now();
         if let Some(text) = self.driver.live.reload(now)?.said() {
             self.note(&text);
         }
@@ -227,7 +234,7 @@ impl Course<'_, '_> {
                 self.note(&format!("the settings cannot be used, the old ones hold: {why}"))
             }
         }
-        self.driver.recover.take_over(self.driver.live.current())?;
+        (self.driver.take_over)(self.driver.live.current(), &mut self.driver.base)?;
         (self.ran, self.begun) = (None, true);
         let terms = Box::new(self.driver.plan.terms.clone());
         Ok(self.say(Turn::Began { terms })?)
@@ -247,15 +254,19 @@ impl Course<'_, '_> {
             // Somebody ordered otherwise.
             return Ok(());
         }
-        let tests = (self.of.id(), &self.driver.plan.tests);
         let sought = Sought {
             iteration: self.of.iteration(),
             first: self.ran.clone(),
             since: self.of.run_since(),
-            began: self.driver.desk.on_the_wall(self.of.began()),
+            began: self.driver.base.writer.on_the_wall(self.of.began()),
             dir: self.driver.folder.dir().to_path_buf(),
         };
-        let Recovery { how, worked, .. } = self.driver.recover.recover(tests, sought)?;
+        let driver = &mut *self.driver;
+        let plan = driver.plan.tests.command_plan(self.of.id());
+        let quiet = Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(LINES);
+        let (terms, base) = (&driver.plan.recovery, &mut driver.base);
+        let subject = RecoverySubject::new(plan, terms, quiet, &mut driver.records, sought, base);
+        let Recovery { how, worked, .. } = subject.run(base)?;
         self.heed()?;
         self.begun = true;
         let (how, ran) = match how {
@@ -291,9 +302,34 @@ impl Course<'_, '_> {
     }
 
     /// Waits for the next thing that arrives.
-    pub(super) fn hear(&mut self) -> Input {
-        // We hold a way in ourselves, so there is always one.
-        self.driver.inbox.1.recv().unwrap_or(Input::Stop(0))
+    pub(super) fn hear(&mut self) -> LoopNews {
+        loop {
+            let message = self.driver.base.inbox.wait(None);
+            if let Some(news) = message.and_then(|message| self.news_of(message)) {
+                return news;
+            }
+        }
+    }
+
+    /// Returns what a message means to the loop, if it means anything.
+    fn news_of(&self, message: InboxMessage) -> Option<LoopNews> {
+        let is_order = |entry: &Entry| {
+            let about_loops = matches!(entry.event, Event::Loop(LoopEvent::Turned { .. }));
+            about_loops && entry.by.process().is_none()
+        };
+        match message {
+            InboxMessage::Woken => self.driver.news.next(),
+            InboxMessage::Journal(entries) => {
+                entries.iter().any(is_order).then_some(LoopNews::Ordered)
+            }
+            InboxMessage::Note { text, .. } => Some(LoopNews::Note(text)),
+            InboxMessage::Stop(signal) => Some(LoopNews::Stop(signal)),
+            // What comes late of a recovery that is over.
+            InboxMessage::Done { .. }
+            | InboxMessage::Agent { .. }
+            | InboxMessage::Diagnosed { .. }
+            | InboxMessage::Pause(_) => None,
+        }
     }
 }
 

@@ -1,73 +1,57 @@
 //! A loop under care: its roles do their parts in turn, its tests are run by Salve itself.
 //!
-//! [`Driver::run`] asks core what is next and does it: one thread, one inbox. What takes time (a
+//! [`LoopDriver::run`] asks core what is next and does it: one thread, one inbox. What takes time (a
 //! role's agent, the tests) runs on a thread of its own and answers by the inbox. Everything that
 //! happened is in the journal before the next thing begins, so whoever is killed leaves a loop
 //! that the next run goes on with.
 //!
-//! Where the tests could not execute, whoever started the driver recovers them ([`Recover`]).
+//! Where the tests could not execute, their [`recovery`] is an incident like any other: the loop has
+//! the driver care for it, on the same inbox.
 
 mod driver;
 mod files;
 mod plan;
+mod recovery;
 mod report;
 mod role;
 mod trial;
 mod verifier;
 
-use std::sync::mpsc::{Receiver, Sender};
-
-use salve_core::event::{Entry, LoopEnd, LoopId};
-use salve_core::fingerprint::Rules;
+use salve_core::event::{Entry, LoopEnd};
 use salve_core::iteration::Loop;
 use salve_core::scrub::Scrubbed;
 
 pub use driver::recall;
 pub use files::Folder;
 pub use plan::{Plan, RolePlan, TestsPlan};
+pub use recovery::{RecoverySubject, RecoveryTerms};
 pub use report::why;
 
 use crate::agent::AgentEvent;
 use crate::config::{Config, Live};
-use crate::heal::loops::{Recovery, Sought};
+use crate::heal::RunBase;
+use crate::heal::inbox::NewsQueue;
+use crate::heal::records::Records;
 use crate::heal::run::Ran;
-use crate::heal::{Desk, Presence};
-use crate::process::Care;
-use crate::project::Project;
 use crate::store::StoreError;
 
-/// Something that reached a loop's driver.
+/// Something that happened to a loop.
 #[derive(Debug)]
-pub enum Input {
+pub enum LoopNews {
     /// The tests came to their end.
     Ran(Ran),
     /// The agent of the role at work did something.
     Agent(AgentEvent),
-    /// Something was written to the journal about a loop.
-    News,
+    /// Somebody ordered something of a loop.
+    Ordered,
     /// Something that a person should know.
     Note(String),
     /// The user wants it to end, by this signal.
     Stop(i32),
 }
 
-/// What whoever drives a loop needs when its tests could not execute.
-pub trait Recover {
-    /// Takes over settings that hold from this iteration on.
-    fn take_over(&mut self, config: &Config) -> Result<(), StoreError>;
-
-    /// Takes the tests of a loop, known by its id, to where they execute, or to a person.
-    ///
-    /// A recovery that an earlier run of Salve began is gone on with first.
-    fn recover(
-        &mut self,
-        of: (&LoopId, &TestsPlan),
-        sought: Sought,
-    ) -> Result<Recovery, StoreError>;
-}
-
 /// What is shown to whoever runs a loop.
-pub trait Face {
+pub trait LoopReporter {
     /// The loop took in an entry.
     fn entry(&mut self, of: &Loop, entry: &Entry);
     /// Something that a person should know.
@@ -76,7 +60,7 @@ pub trait Face {
 
 /// How a run of a loop ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum LoopEnding {
     /// The loop is over.
     Over(LoopEnd),
     /// A person has to do something first.
@@ -101,30 +85,27 @@ pub enum LoopError {
 /// Makes a plan of settings, or says what is missing.
 pub type Planner<'a> = dyn Fn(&Config) -> Result<Plan, String> + 'a;
 
+/// Takes over settings that hold from an iteration on.
+pub type TakeOver<'a> = dyn FnMut(&Config, &mut RunBase<'a>) -> Result<(), StoreError> + 'a;
+
 /// Drives one loop.
-pub struct Driver<'a> {
-    /// The project.
-    pub project: Project,
+pub struct LoopDriver<'a> {
+    /// What the loop's run stands on; recoveries of its tests stand on it too.
+    pub base: RunBase<'a>,
     /// The loop's directory.
     pub folder: Folder,
-    /// Where the loop meets the journal.
-    pub desk: Desk<'a>,
-    /// What starts and ends processes.
-    pub care: Care,
-    /// What recognises failures.
-    pub rules: &'a Rules,
     /// The settings, looked at anew for each iteration.
     pub live: Live<'a>,
     /// What makes a plan of them.
     pub planner: &'a Planner<'a>,
+    /// What takes them over.
+    pub take_over: &'a mut TakeOver<'a>,
     /// The plan of this iteration.
     pub plan: Plan,
-    /// What recovers the tests.
-    pub recover: &'a mut dyn Recover,
-    /// Where everything arrives, and how to get there.
-    pub inbox: (Sender<Input>, Receiver<Input>),
+    /// What is kept of recoveries beside the journal.
+    pub records: Records,
+    /// What happens to the loop.
+    pub news: NewsQueue<LoopNews>,
     /// Who is shown what happens.
-    pub face: &'a mut dyn Face,
-    /// Whether somebody is there.
-    pub presence: Presence,
+    pub reporter: &'a mut dyn LoopReporter,
 }

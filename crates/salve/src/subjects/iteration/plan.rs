@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use salve_core::event::LoopTerms;
+use salve_core::event::{LoopId, LoopTerms, SubjectKind};
 use salve_core::scrub::Scrubbed;
 
 use crate::config::WeakenedTests;
 use crate::heal::agents::AgentPlan;
-use crate::heal::run::Errand;
+use crate::heal::run::{CommandPlan, Errand};
+
+use super::RecoveryTerms;
 
 /// What one iteration does.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct Plan {
     pub weakened_tests: WeakenedTests,
     /// How long it is parked where an agent does not say.
     pub park: SignedDuration,
+    /// How tests that could not execute are recovered.
+    pub recovery: RecoveryTerms,
 }
 
 impl Plan {
@@ -71,6 +75,13 @@ pub struct TestsPlan {
 }
 
 impl TestsPlan {
+    /// Returns the command by which a loop is judged.
+    pub fn command_plan(&self, of: &LoopId) -> CommandPlan {
+        let Self { argv, command, dir, env, limit } = self.clone();
+        let (kind, name) = (SubjectKind::Iteration, of.to_string());
+        CommandPlan { kind, name, argv, command, dir, env, limit }
+    }
+
     /// Returns what is to run for a loop.
     pub fn errand(&self, name: &str) -> Errand {
         let Self { argv, dir, env, limit, .. } = self.clone();

@@ -7,14 +7,14 @@ use salve_core::event::{Amounts, Promise, Report, Resource, RoleEnd, Turn};
 use salve_core::iteration::{Brief, Refusal, brief, promised, until};
 use salve_core::scrub::Scrubbed;
 
-use super::driver::Course;
+use super::driver::LoopRun;
 use super::files::Stamps;
 use super::plan::RolePlan;
-use super::{Input, LoopError};
+use super::{LoopError, LoopNews};
 use crate::agent::{AgentEvent, Bounds, End, Ending, Reach, Task};
 use crate::config::WeakenedTests;
 use crate::heal::agents::words;
-use crate::heal::hire::{Hired, NotHired, hire, release};
+use crate::heal::running_agent::{NotStarted, RunningAgent, release, start_agent};
 use crate::heal::{files, millis};
 use crate::store::StoreError;
 use crate::workspace::Name;
@@ -24,10 +24,10 @@ enum Came {
     /// It worked and ended so.
     Ended(Box<Ending>),
     /// It could not be started.
-    NotHired(NotHired),
+    NotStarted(NotStarted),
 }
 
-impl Course<'_, '_> {
+impl LoopRun<'_, '_> {
     /// Lets a role do its part.
     pub(super) fn role(&mut self, name: &Scrubbed, attempt: u32) -> Result<(), LoopError> {
         let role = self.driver.plan.role(name.as_str()).cloned();
@@ -42,12 +42,13 @@ impl Course<'_, '_> {
         let kept = self.keep_work();
         let (Some(role), Some(before), Some(task)) = (role, before, task) else {
             let text = format!("there is no role `{name}` in the settings: add loop.roles.{name}");
-            let end = RoleEnd::Unable { reason: self.driver.desk.scrubber.scrub(&text) };
+            let end = RoleEnd::Unable { reason: self.driver.base.writer.scrubber.scrub(&text) };
             return self.ended(name, end, Amounts::default(), Promise::None);
         };
         let (end, spent) = match self.work((&role, &task), kept)? {
-            Came::NotHired(NotHired { text, is_missing }) => {
-                let reason = self.driver.desk.scrubber.scrub(&format!("{}: {text}", role.name));
+            Came::NotStarted(NotStarted { text, is_missing }) => {
+                let reason =
+                    self.driver.base.writer.scrubber.scrub(&format!("{}: {text}", role.name));
                 let end = match is_missing {
                     true => RoleEnd::Unable { reason },
                     false => RoleEnd::Short { reason },
@@ -108,7 +109,7 @@ impl Course<'_, '_> {
         Ok(Task {
             agent: role.agent.name.clone(),
             prompt,
-            dir: driver.project.root().to_path_buf(),
+            dir: driver.base.project.root().to_path_buf(),
             mcp: role.agent.mcp.clone(),
             model: role.agent.model.clone(),
             env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
@@ -130,10 +131,10 @@ impl Course<'_, '_> {
             Some(Refusal::Weakened) => self.weakenings(),
             Some(Refusal::Red | Refusal::NotExecuted) | None => Vec::new(),
         };
-        let desk = &self.driver.desk;
-        let chronicle = self.files.chronicle(desk.store)?;
+        let writer = &self.driver.base.writer;
+        let chronicle = self.files.chronicle(writer.store)?;
         let answers = chronicle.answers(self.of.iteration()).filter(|answer| answer.is_news());
-        notes.extend(answers.map(|answer| desk.scrubber.scrub(&answer.to_string())));
+        notes.extend(answers.map(|answer| writer.scrubber.scrub(&answer.to_string())));
         Ok(notes)
     }
 
@@ -141,10 +142,10 @@ impl Course<'_, '_> {
     fn keep_work(&mut self) -> Name {
         let attempt = u32::try_from(self.of.last_seq()).unwrap_or(u32::MAX);
         let name = Name::before(self.kept_as(), attempt);
-        let (project, desk) = (&self.driver.project, &self.driver.desk);
+        let (project, writer) = (&self.driver.base.project, &self.driver.base.writer);
         let days = self.driver.live.current().settings.heal.attempt_days;
         let kept = Duration::from_secs(u64::from(days) * 86_400);
-        let report = files::keep(project, name, (desk.now(), kept), &desk.scrubber);
+        let report = files::keep(project, name, (writer.now(), kept), &writer.scrubber);
         if let Report::Failed { reason, .. } = report {
             self.note(&format!("the files could not be kept before this turn: {reason}"));
         }
@@ -154,39 +155,44 @@ impl Course<'_, '_> {
     /// Has an agent work and waits for its end.
     fn work(&mut self, (role, task): (&RolePlan, &Task), kept: Name) -> Result<Came, StoreError> {
         let driver = &mut *self.driver;
-        let post = driver.inbox.0.clone();
+        let news = driver.news.sender();
         let on = Box::new(move |event| {
             // Nobody is left to tell when the run of Salve is over.
-            let _ = post.send(Input::Agent(event));
+            let _ = news.send(LoopNews::Agent(event));
         });
-        let now = driver.desk.now();
-        let held = (&mut driver.live, &driver.project);
+        let now = driver.base.writer.now();
+        let held = (&mut driver.live, &driver.base.project);
         let call = (&role.agent.profile, task, now);
-        let mut hired = match hire(held, &driver.care, call, &driver.desk.scrubber, on)? {
-            Ok(hired) => hired,
-            Err(why) => return Ok(Came::NotHired(why)),
-        };
+        let mut hired =
+            match start_agent(held, &driver.base.care, call, &driver.base.writer.scrubber, on)? {
+                Ok(hired) => hired,
+                Err(why) => return Ok(Came::NotStarted(why)),
+            };
         let ending = self.follow(role, &mut hired)?;
-        let left = release(&mut self.driver.live, hired.guard, self.driver.desk.now())?;
+        let left = release(&mut self.driver.live, hired.guard, self.driver.base.writer.now())?;
         for text in hired.mend_repository(Some(kept)).into_iter().chain(left) {
             self.note(&text);
         }
         Ok(Came::Ended(ending))
     }
 
-    fn follow(&mut self, role: &RolePlan, hired: &mut Hired) -> Result<Box<Ending>, StoreError> {
+    fn follow(
+        &mut self,
+        role: &RolePlan,
+        hired: &mut RunningAgent,
+    ) -> Result<Box<Ending>, StoreError> {
         loop {
             match self.hear() {
-                Input::Agent(AgentEvent::Ended(ending)) => return Ok(ending),
-                Input::Agent(AgentEvent::Spent(spent)) => {
-                    let role = self.driver.desk.scrubber.scrub(&role.name);
+                LoopNews::Agent(AgentEvent::Ended(ending)) => return Ok(ending),
+                LoopNews::Agent(AgentEvent::Spent(spent)) => {
+                    let role = self.driver.base.writer.scrubber.scrub(&role.name);
                     self.say(Turn::Charged { role, spent })?;
                 }
-                other @ (Input::Agent(AgentEvent::Activity(_))
-                | Input::Ran(_)
-                | Input::News
-                | Input::Note(_)
-                | Input::Stop(_)) => self.take(other)?,
+                other @ (LoopNews::Agent(AgentEvent::Activity(_))
+                | LoopNews::Ran(_)
+                | LoopNews::Ordered
+                | LoopNews::Note(_)
+                | LoopNews::Stop(_)) => self.take(other)?,
             }
             if self.is_called_off() {
                 hired.stop();
@@ -196,7 +202,7 @@ impl Course<'_, '_> {
 
     /// Says whether a role did its part.
     fn judge(&self, role: &RolePlan, ending: &Ending, before: &Stamps) -> RoleEnd {
-        let scrubber = &self.driver.desk.scrubber;
+        let scrubber = &self.driver.base.writer.scrubber;
         let reason = || scrubber.scrub(&words(&scrubber.scrub(&role.name), ending));
         match ending.end {
             End::Stopped => RoleEnd::Stopped,

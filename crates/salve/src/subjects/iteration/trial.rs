@@ -7,8 +7,8 @@ use salve_core::event::{Digest, Exit, TestsVerdict, Turn};
 use salve_core::iteration::{Run, seen};
 use salve_core::recovery::{Execution, executed};
 
-use super::driver::Course;
-use super::{Input, LoopError};
+use super::driver::LoopRun;
+use super::{LoopError, LoopNews};
 use crate::heal::cause::Evidence;
 use crate::heal::millis;
 use crate::heal::run::{self, Ran};
@@ -16,24 +16,27 @@ use crate::process::{Capture, Look, Outlet};
 use crate::workspace::Workspace;
 
 /// How many of the last lines of output are kept.
-const LINES: usize = 2_000;
+pub(super) const LINES: usize = 2_000;
 
-impl Course<'_, '_> {
+impl LoopRun<'_, '_> {
     /// Runs the tests and takes in how they came out.
     pub(super) fn tests(&mut self) -> Result<(), LoopError> {
         let tree = self.tree();
-        let post = self.driver.inbox.0.clone();
+        let news = self.driver.news.sender();
         let then = move |ran| {
             // Nobody is left to tell when the run of Salve is over.
-            let _ = post.send(Input::Ran(ran));
+            let _ = news.send(LoopNews::Ran(ran));
         };
         let capture = Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(LINES);
         let errand = self.driver.plan.tests.errand(self.of.id().as_str());
-        let stopper = run::start(&self.driver.care, &errand, Arc::new(capture), then);
+        let stopper = run::start(&self.driver.base.care, &errand, Arc::new(capture), then);
         let ran = loop {
             match self.hear() {
-                Input::Ran(ran) => break ran,
-                other @ (Input::Agent(_) | Input::News | Input::Note(_) | Input::Stop(_)) => {
+                LoopNews::Ran(ran) => break ran,
+                other @ (LoopNews::Agent(_)
+                | LoopNews::Ordered
+                | LoopNews::Note(_)
+                | LoopNews::Stop(_)) => {
                     self.take(other)?;
                 }
             }
@@ -49,16 +52,16 @@ impl Course<'_, '_> {
 
     /// Returns the hash of the tree, if it can be taken.
     pub(super) fn tree(&self) -> Option<Digest> {
-        let workspace = Workspace::open(&self.driver.project);
+        let workspace = Workspace::open(&self.driver.base.project);
         workspace.and_then(|workspace| workspace.tree()).ok()
     }
 
     /// Takes in how the tests came out on a tree.
     pub(super) fn tested(&mut self, ran: Ran, tree: Option<Digest>) -> Result<(), LoopError> {
         let driver = &self.driver;
-        let scrubber = &driver.desk.scrubber;
-        let evidence = Evidence::of(&ran.output, Some(&ran.exit), driver.rules, scrubber);
-        let root = driver.project.root().to_string_lossy();
+        let scrubber = &driver.base.writer.scrubber;
+        let evidence = Evidence::of(&ran.output, Some(&ran.exit), driver.base.rules, scrubber);
+        let root = driver.base.project.root().to_string_lossy();
         let results = check::read(evidence.output.as_str()).relative_to(&root);
         let verdict = match executed(&results, evidence.symptom.class, &ran.exit) {
             _ if ran.exit == Exit::Code(0) => TestsVerdict::Green,

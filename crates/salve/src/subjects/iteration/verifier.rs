@@ -5,11 +5,11 @@ use salve_core::id::IncidentId;
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
-use super::driver::Course;
+use super::driver::LoopRun;
 use crate::heal::verifier::{Kept, examine, said};
 use crate::workspace::{Moment, Snapshot, Workspace, WorkspaceError};
 
-impl Course<'_, '_> {
+impl LoopRun<'_, '_> {
     /// Returns under which id the states of this loop's files are kept.
     pub(super) fn kept_as(&self) -> IncidentId {
         let hash = Digest::of(&[b"loop", self.of.id().as_str().as_bytes()]);
@@ -21,7 +21,7 @@ impl Course<'_, '_> {
     /// Returns how tests, their settings and scripts were weakened since this run of the loop
     /// began; nothing where that cannot be told.
     pub(super) fn weakenings(&self) -> Vec<Scrubbed> {
-        let scrubber = &self.driver.desk.scrubber;
+        let scrubber = &self.driver.base.writer.scrubber;
         match self.examined() {
             Ok(found) => found.iter().map(|text| scrubber.scrub(text)).collect(),
             Err(error) => {
@@ -31,14 +31,14 @@ impl Course<'_, '_> {
     }
 
     fn examined(&self) -> Result<Vec<String>, WorkspaceError> {
-        let workspace = Workspace::open(&self.driver.project)?;
+        let workspace = Workspace::open(&self.driver.base.project)?;
         let Some(first) = self.first_state(&workspace)? else { return Ok(Vec::new()) };
         let was = |path: String| Ok((path.clone(), workspace.content(&first, &path)?));
         let changed = workspace.measure(&first)?.files;
         let files: Result<Vec<Kept>, WorkspaceError> =
             changed.into_iter().map(|file| was(file.path)).collect();
         let argv = self.driver.plan.tests.errand(self.of.id().as_str()).argv;
-        let examined = examine(self.driver.project.root(), &files?, &argv);
+        let examined = examine(self.driver.base.project.root(), &files?, &argv);
         Ok(examined.weakenings.iter().map(said).collect())
     }
 

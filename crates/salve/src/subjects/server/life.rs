@@ -2,42 +2,51 @@
 
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Digest, Event, Exit, IncidentEvent, Mode, Report, ServerEvent, Stage};
-use salve_core::incident::Run as Effecting;
-use salve_core::watch::{Address, Ailment, Answer, Due, Seen, Strictness, Turn, Watch};
+use salve_core::event::{
+    Digest, Event, Exit, IncidentEvent, Mode, Proof, RemedyKind, Report, ServerEvent, Stage,
+};
+use salve_core::incident::{Phase, Run, Trial};
+use salve_core::scrub::Scrubbed;
+use salve_core::watch::{Address, Ailment, Due, Seen, Strictness, Turn, Watch};
 
 use super::address::FIRST_LOOK;
-use super::fleet::Fleet;
-use super::heed::Heed;
-use super::{Ailing, Failing, Input, Life, Remark, Server, ServerPlan, Source, State, Then};
+use super::output_watch::{OutputWatch, found};
+use super::probing::probe;
+use super::servers::Shared;
+use super::{Ailing, Failing, Life, LifeNews, Server, ServerNews, ServerPlan, Source, State, Then};
+use crate::heal::cause::{Evidence, Place};
 use crate::heal::files::with_causes;
-use crate::heal::{millis, spawn_thread};
+use crate::heal::{Case, Remark, RunBase, SeenFailure, SubjectContext, millis, spawn_thread};
 use crate::process::{Ended, Spec};
 use crate::store::StoreError;
 use crate::workspace::Workspace;
 
-impl Fleet<'_> {
-    /// Starts a server's process, to verify an effect if one is given.
-    pub(super) fn start(
-        &mut self,
-        at: usize,
-        verifies: Option<Effecting>,
-    ) -> Result<(), StoreError> {
-        let server = &mut self.servers[at];
+/// One server, and what it may use while it is looked after.
+pub(super) struct ServerCare<'s, 'c, 'a> {
+    pub(super) server: &'s mut Server,
+    pub(super) at: usize,
+    pub(super) shared: &'s Shared,
+    pub(super) context: &'s mut SubjectContext<'c, 'a>,
+}
+
+impl ServerCare<'_, '_, '_> {
+    /// Starts the server's process, to verify an effect if one is given.
+    pub(super) fn start(&mut self, verifies: Option<Run>) -> Result<(), StoreError> {
+        let server = &mut *self.server;
         server.generation += 1;
         server.ended_well = false;
         server.waits = false;
-        let generation = server.generation;
+        let news = self.shared.news_of(self.at, server.generation);
         let spec = spec_of(server);
-        let post = self.post.clone();
-        let then = Box::new(move |ended| {
-            // Nobody is left to tell when the fleet is gone.
-            let _ = post.send(Input::Exited { server: at, generation, ended });
-        });
+        let then = Box::new(move |ended| news(LifeNews::Exited(ended)));
         let since = Instant::now();
-        let running = match self.care.spawn(&spec, then) {
+        let base = &mut *self.context.base;
+        let running = match base.care.spawn(&spec, then) {
             Ok(running) => running,
-            Err(error) => return self.never_started(at, &with_causes(&error), verifies),
+            Err(error) => {
+                self.never_started(&with_causes(&error), verifies);
+                return Ok(());
+            }
         };
         let strictness = match verifies {
             Some(_) => Strictness::Strict,
@@ -46,11 +55,12 @@ impl Fleet<'_> {
         let terms = server.plan.timing.terms(strictness, server.crashed_after);
         let address = server.plan.url.clone();
         let known = if address.is_some() { Address::Known } else { Address::Unknown };
+        let command = server.plan.command.clone();
         let started = Event::Server(ServerEvent::Started {
-            server: self.desk.scrubber.scrub(&server.plan.name),
+            server: base.writer.scrubber.scrub(&server.plan.name),
             process: running.process().clone(),
-            command: server.plan.command.clone(),
-            run: self.run.clone(),
+            command: command.clone(),
+            run: self.shared.run.clone(),
         });
         server.state = State::Up(Box::new(Life {
             running,
@@ -58,38 +68,35 @@ impl Fleet<'_> {
             watch: Watch::new(terms, known),
             look_at: address.is_none().then(|| since + FIRST_LOOK),
             source: Source::Set,
-            heed: Heed::new(since),
+            output: OutputWatch::new(since),
             address,
             fault: None,
             verifies,
         }));
-        let command = server.plan.command.clone();
-        let Some(Effecting { effect, .. }) = verifies else {
-            self.desk.note(vec![started])?;
-            self.remark(at, &Remark::Started { command });
-            return Ok(());
-        };
-        let checked =
-            Event::Incident(IncidentEvent::Progressed { effect, stage: Stage::HealthCheck });
-        self.insist(at, &[started, checked])
+        match verifies {
+            None => {
+                base.writer.note(vec![started])?;
+                self.remark(&Remark::Started { command });
+            }
+            Some(Run { effect, .. }) => {
+                let stage = Stage::HealthCheck;
+                let checked = Event::Incident(IncidentEvent::Progressed { effect, stage });
+                self.context.happened(self.at, vec![started, checked]);
+            }
+        }
+        Ok(())
     }
 
     /// Looks at what is due for a server that runs, and returns when to look again.
-    pub(super) fn look_after(&mut self, at: usize) -> Result<Option<Instant>, StoreError> {
-        let heed = self.heed(at);
-        let until = self.watch_over(at)?;
-        Ok([heed, until].into_iter().flatten().min())
-    }
-
-    fn watch_over(&mut self, at: usize) -> Result<Option<Instant>, StoreError> {
+    pub(super) fn watch_over(&mut self) -> Result<Option<Instant>, StoreError> {
         loop {
-            let State::Up(life) = &mut self.servers[at].state else { return Ok(None) };
+            let State::Up(life) = &mut self.server.state else { return Ok(None) };
             let now = millis(life.since.elapsed());
             match life.watch.due(now) {
-                Due::Probe => self.probe(at),
+                Due::Probe => probe(self),
                 Due::At(time) if time <= now => {
                     let turn = life.watch.hear(now, Seen::Time);
-                    self.turned(at, turn)?;
+                    self.turned(turn)?;
                 }
                 Due::At(time) => {
                     let due = life.since + Duration::from_millis(time);
@@ -100,70 +107,108 @@ impl Fleet<'_> {
         }
     }
 
-    /// Takes in what a probe found.
-    pub(super) fn probed(
-        &mut self,
-        at: usize,
-        answer: Answer,
-        fault: Option<String>,
-    ) -> Result<(), StoreError> {
-        let State::Up(life) = &mut self.servers[at].state else { return Ok(()) };
-        life.fault = fault;
-        let turn = life.watch.hear(millis(life.since.elapsed()), Seen::Answered(answer));
-        self.turned(at, turn)
-    }
-
-    /// Follows a turn that a server's run took.
-    pub(super) fn turned(&mut self, at: usize, turn: Option<Turn>) -> Result<(), StoreError> {
-        match turn {
-            None => Ok(()),
-            // That it is being probed was told when it started.
-            Some(Turn::Checking) => Ok(()),
-            Some(Turn::Soaking) => self.tell_stage(at, Stage::VerifyingFix),
-            Some(Turn::Well) => self.is_well(at),
-            Some(Turn::Unwell(ailment)) => {
-                let State::Up(life) = &self.servers[at].state else { return Ok(()) };
-                let ailing = Ailing { ailment, fault: life.fault.clone() };
-                let (uptime, verifies) = (life.since.elapsed(), life.verifies);
-                self.clear(at, Then::Unwell { ailing, uptime, verifies });
+    /// Takes in what happened to the present run.
+    pub(super) fn hear(&mut self, news: LifeNews) -> Result<(), StoreError> {
+        match news {
+            LifeNews::Exited(ended) => self.exited(ended),
+            LifeNews::Cleared { exit, tree } => self.cleared(exit, tree),
+            LifeNews::Probed { answer, fault } => {
+                let State::Up(life) = &mut self.server.state else { return Ok(()) };
+                life.fault = fault;
+                let turn = life.watch.hear(millis(life.since.elapsed()), Seen::Answered(answer));
+                self.turned(turn)
+            }
+            LifeNews::Read { remedy } => {
+                found(self, remedy);
                 Ok(())
             }
         }
     }
 
-    /// Writes that a server is well, and tells the effect that waited for it.
-    fn is_well(&mut self, at: usize) -> Result<(), StoreError> {
-        let server = &mut self.servers[at];
-        let State::Up(life) = &mut server.state else { return Ok(()) };
-        let url = life.address.as_deref().map(|url| self.desk.scrubber.scrub(url));
-        let verifies = life.verifies.take();
-        let after = life.since.elapsed();
-        life.look_at = None;
-        let name = self.desk.scrubber.scrub(&server.plan.name);
-        self.desk.note(vec![Event::Server(ServerEvent::Up { server: name, url: url.clone() })])?;
-        match verifies {
-            Some(effect) => {
-                let soak = self.servers[at].plan.timing.soak;
-                self.remark(at, &Remark::Verified { url, soak });
-                self.verified(at, effect)
+    /// Follows a turn that the server's run took.
+    pub(super) fn turned(&mut self, turn: Option<Turn>) -> Result<(), StoreError> {
+        let State::Up(life) = &self.server.state else { return Ok(()) };
+        match turn {
+            // That it is being probed was told when it started.
+            None | Some(Turn::Checking) => Ok(()),
+            Some(Turn::Soaking) => {
+                if let Some(Run { effect, .. }) = life.verifies {
+                    let stage = Stage::VerifyingFix;
+                    let soaks = Event::Incident(IncidentEvent::Progressed { effect, stage });
+                    self.context.say(self.at, vec![soaks]);
+                }
+                Ok(())
             }
-            None => {
-                self.remark(at, &Remark::Well { url, after });
-                self.well_by_hand(at)
+            Some(Turn::Well) => self.is_well(),
+            Some(Turn::Unwell(ailment)) => {
+                let ailing = Ailing { ailment, fault: life.fault.clone() };
+                let (uptime, verifies) = (life.since.elapsed(), life.verifies);
+                self.clear(Then::Unwell { ailing, uptime, verifies });
+                Ok(())
             }
         }
     }
 
-    /// Ends whatever is left of a server, then goes on with `then`.
-    pub(super) fn clear(&mut self, at: usize, then: Then) {
-        let server = &mut self.servers[at];
-        let generation = server.generation;
+    /// Writes that the server is well, and tells the effect that waited for it.
+    fn is_well(&mut self) -> Result<(), StoreError> {
+        let State::Up(life) = &mut self.server.state else { return Ok(()) };
+        let writer = &self.context.base.writer;
+        let url = life.address.as_deref().map(|url| writer.scrubber.scrub(url));
+        let verifies = life.verifies.take();
+        let after = life.since.elapsed();
+        life.look_at = None;
+        let server = writer.scrubber.scrub(&self.server.plan.name);
+        writer.note(vec![Event::Server(ServerEvent::Up { server, url: url.clone() })])?;
+        match verifies {
+            Some(effect) => {
+                let soak = self.server.plan.timing.soak;
+                self.remark(&Remark::Verified { url, soak });
+                let proof = self.proof();
+                let report = Report::Verified { proof, symptom: None };
+                self.context.finish(self.at, effect, report);
+            }
+            None => {
+                self.remark(&Remark::Well { url, after });
+                self.well_by_hand();
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what it proves that the server is well.
+    fn proof(&self) -> Proof {
+        let trial = self.context.cases.get(self.at).and_then(Case::trial);
+        let unchanged = |trial: &Trial| {
+            trial.remedy.kind == RemedyKind::Retry
+                || trial.measured.is_some_and(|change| change.files == Some(0))
+        };
+        // Where nothing was changed, it would have passed by itself.
+        if trial.is_none_or(unchanged) { Proof::Transient } else { Proof::Proven }
+    }
+
+    /// Settles an incident that waited for a person, once the server is well without Salve's help.
+    fn well_by_hand(&mut self) {
+        let asks = self.context.incident(self.at).is_some_and(|incident| {
+            matches!(incident.phase(), Phase::Asking { .. } | Phase::CoolingDown { .. })
+        });
+        if let Some(person) = self.server.started_by.clone().filter(|_| asks) {
+            let note = Some(Scrubbed::literal("started by hand, and well"));
+            let resolved = Event::Incident(IncidentEvent::Resolved { note });
+            self.context.say_as(self.at, person, vec![resolved]);
+        }
+    }
+
+    /// Ends whatever is left of the server, then goes on with `then`.
+    pub(super) fn clear(&mut self, then: Then) {
+        let server = &mut *self.server;
         let running = match std::mem::replace(&mut server.state, State::Clearing(then)) {
             State::Up(life) => Some(life.running),
             State::Down | State::Clearing(_) => None,
         };
-        let (post, care, grace) = (self.post.clone(), self.care.clone(), server.plan.timing.stop);
-        let project = (self.repair.mode == Mode::Agent).then(|| self.project.clone());
+        let base = &*self.context.base;
+        let (care, grace) = (base.care.clone(), server.plan.timing.stop);
+        let project = (base.terms.mode == Mode::Agent).then(|| base.project.clone());
+        let news = self.shared.news_of(self.at, server.generation);
         spawn_thread("ending", move || {
             let exit = running.and_then(|running| {
                 care.end(&running, grace);
@@ -171,38 +216,31 @@ impl Fleet<'_> {
             });
             // A tree that cannot be read is unlike any other.
             let tree = project.and_then(|project| Workspace::open(&project).ok()?.tree().ok());
-            let _ = post.send(Input::Cleared { server: at, generation, exit, tree });
+            news(LifeNews::Cleared { exit, tree });
         });
     }
 
-    /// Takes in that a server's process ended by itself.
-    pub(super) fn exited(&mut self, at: usize, ended: Ended) -> Result<(), StoreError> {
-        let server = &mut self.servers[at];
-        let State::Up(life) = &server.state else { return Ok(()) };
-        let verifies = life.verifies;
+    /// Takes in that the server's process ended by itself.
+    fn exited(&mut self, ended: Ended) -> Result<(), StoreError> {
+        let State::Up(life) = &self.server.state else { return Ok(()) };
+        let (verifies, base) = (life.verifies, &*self.context.base);
         // What an agent does about it is judged by the files too, and reading them takes a while.
-        let at_once = self.repair.mode == Mode::Legacy || ended.exit == Exit::Code(0);
-        if at_once && self.care.leftovers(&life.running).is_empty() {
-            server.state = State::Down;
-            return self.gone(at, (ended, None), verifies);
+        let at_once = base.terms.mode == Mode::Legacy || ended.exit == Exit::Code(0);
+        if at_once && base.care.leftovers(&life.running).is_empty() {
+            self.server.state = State::Down;
+            return self.gone(ended, None, verifies);
         }
-        self.clear(at, Then::Gone { ended, verifies });
+        self.clear(Then::Gone { ended, verifies });
         Ok(())
     }
 
-    /// Goes on once nothing of a server is left.
-    pub(super) fn cleared(
-        &mut self,
-        at: usize,
-        exit: Option<Exit>,
-        tree: Option<Digest>,
-    ) -> Result<(), StoreError> {
-        let server = &mut self.servers[at];
-        let State::Clearing(then) = std::mem::replace(&mut server.state, State::Down) else {
+    /// Goes on once nothing of the server is left.
+    fn cleared(&mut self, exit: Option<Exit>, tree: Option<Digest>) -> Result<(), StoreError> {
+        let State::Clearing(then) = std::mem::replace(&mut self.server.state, State::Down) else {
             return Ok(());
         };
         match then {
-            Then::Gone { ended, verifies } => self.gone(at, (ended, tree), verifies),
+            Then::Gone { ended, verifies } => self.gone(ended, tree, verifies),
             Then::Unwell { ailing, uptime, verifies } => {
                 let exit = match ailing.ailment {
                     Ailment::Hung => Some(Exit::Hung),
@@ -211,77 +249,116 @@ impl Fleet<'_> {
                     | Ailment::Unhealthy
                     | Ailment::Impaired => None,
                 };
-                let ailing = Some(ailing);
-                let unstarted = None;
-                self.sickened(at, Failing { exit, uptime, ailing, unstarted, tree, verifies })
+                let (ailing, unstarted) = (Some(ailing), None);
+                self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies });
+                Ok(())
             }
             Then::Stopped => {
-                self.stopped(at, exit)?;
-                self.remark(at, &Remark::Stopped);
+                self.stopped(exit)?;
+                self.remark(&Remark::Stopped);
                 Ok(())
             }
             Then::Restart => {
-                self.stopped(at, exit)?;
-                self.start(at, None)
+                self.stopped(exit)?;
+                self.start(None)
             }
             Then::Verify(effect) => {
-                self.stopped(at, exit)?;
-                self.start(at, Some(effect))
+                self.stopped(exit)?;
+                self.start(Some(effect))
             }
         }
     }
 
-    /// Writes that a server is down because somebody wanted it.
-    fn stopped(&self, at: usize, exit: Option<Exit>) -> Result<(), StoreError> {
+    /// Writes that the server is down because somebody wanted it.
+    fn stopped(&self, exit: Option<Exit>) -> Result<(), StoreError> {
         let Some(exit) = exit else { return Ok(()) };
-        let server = self.desk.scrubber.scrub(&self.servers[at].plan.name);
-        self.desk.note(vec![Event::Server(ServerEvent::Stopped { server, exit })])?;
+        let writer = &self.context.base.writer;
+        let server = writer.scrubber.scrub(&self.server.plan.name);
+        writer.note(vec![Event::Server(ServerEvent::Stopped { server, exit })]).map(drop)
+    }
+
+    /// Takes in that the server has ended and nothing of it is left.
+    fn gone(
+        &mut self,
+        ended: Ended,
+        tree: Option<Digest>,
+        verifies: Option<Run>,
+    ) -> Result<(), StoreError> {
+        let Ended { exit, uptime } = ended;
+        if exit == Exit::Code(0) {
+            self.server.ended_well = true;
+            self.stopped(Some(exit.clone()))?;
+            self.remark(&Remark::Ended { exit });
+            if let Some(effect) = verifies {
+                // A clean stop is no failure, so nothing more is tried; nor was it proven well.
+                self.context.finish(self.at, effect, Report::Done);
+            }
+            return Ok(());
+        }
+        let (exit, ailing, unstarted) = (Some(exit), None, None);
+        self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies });
         Ok(())
     }
 
-    /// Takes in that a server has ended and nothing of it is left.
-    fn gone(
-        &mut self,
-        at: usize,
-        (ended, tree): (Ended, Option<Digest>),
-        verifies: Option<Effecting>,
-    ) -> Result<(), StoreError> {
-        if ended.exit == Exit::Code(0) {
-            self.servers[at].ended_well = true;
-            let name = self.desk.scrubber.scrub(&self.servers[at].plan.name);
-            let stopped =
-                Event::Server(ServerEvent::Stopped { server: name, exit: ended.exit.clone() });
-            self.desk.note(vec![stopped])?;
-            self.remark(at, &Remark::Ended { exit: ended.exit });
-            return match verifies {
-                // A clean stop is no failure, so nothing more is tried; nor was it proven well.
-                Some(effect) => self.finish(at, effect, Report::Done),
-                None => Ok(()),
-            };
-        }
-        let Ended { exit, uptime } = ended;
-        let exit = Some(exit);
-        let (ailing, unstarted) = (None, None);
-        self.sickened(at, Failing { exit, uptime, ailing, unstarted, tree, verifies })
+    /// Takes in that the server could not even be started.
+    fn never_started(&mut self, why: &str, verifies: Option<Run>) {
+        self.server.state = State::Down;
+        let (exit, uptime) = (Some(Exit::Code(127)), Duration::ZERO);
+        let (ailing, unstarted, tree) = (None, Some(why.to_owned()), None);
+        self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies });
     }
 
-    /// Takes in that a server could not even be started.
-    fn never_started(
-        &mut self,
-        at: usize,
-        why: &str,
-        verifies: Option<Effecting>,
-    ) -> Result<(), StoreError> {
-        self.servers[at].state = State::Down;
-        let (exit, uptime) = (Some(Exit::Code(127)), Duration::ZERO);
-        let unstarted = Some(why.to_owned());
-        let (ailing, tree) = (None, None);
-        self.sickened(at, Failing { exit, uptime, ailing, unstarted, tree, verifies })
+    /// Tells how the server failed.
+    fn failed(&mut self, failing: Failing) {
+        let evidence = self.examine(&failing);
+        let Failing { exit, uptime, verifies, .. } = failing;
+        self.server.crashed_after = Some(uptime);
+        let stopped = Event::Server(ServerEvent::Stopped {
+            server: self.context.base.writer.scrubber.scrub(&self.server.plan.name),
+            exit: exit.unwrap_or(Exit::Hung),
+        });
+        let before = vec![stopped];
+        self.context.failed(self.at, SeenFailure { evidence, took: uptime, before, verifies });
+    }
+
+    /// Finds out what a failure is.
+    fn examine(&self, failing: &Failing) -> Evidence {
+        let mut output = match &failing.unstarted {
+            Some(why) => why.clone(),
+            None => self.server.capture.tail(),
+        };
+        if let Some(ailing) = &failing.ailing {
+            output.push_str(&told(ailing));
+        }
+        let base = &*self.context.base;
+        let (exit, scrubber) = (failing.exit.as_ref(), &base.writer.scrubber);
+        let mut found = Evidence::of(&output, exit, base.rules, scrubber);
+        found.symptom.tree = failing.tree.filter(|_| self.is_telling(failing));
+        found
+    }
+
+    /// Returns whether the files in which a failure came up tell something about progress: those
+    /// that an agent did not touch do not.
+    fn is_telling(&self, failing: &Failing) -> bool {
+        let trial = self.context.cases.get(self.at).and_then(Case::trial);
+        let changed = trial.and_then(|trial| trial.measured).map(|change| change.files != Some(0));
+        failing.verifies.is_none() || changed == Some(true)
+    }
+
+    fn remark(&mut self, remark: &Remark) {
+        self.context.base.reporter.remark(&self.server.plan.name, remark);
     }
 }
 
+/// Returns where a server runs, for a thread of its own.
+pub(super) fn place(plan: &ServerPlan, shared: &Shared, base: &RunBase<'_>) -> Place {
+    let (root, sandbox) = (base.project.root(), &base.remedies.sandbox);
+    let place = Place::new(root, &plan.dir, (&plan.argv, &plan.env), sandbox);
+    Place { run: shared.run.as_str().parse().ok(), ..place }
+}
+
 /// Returns what is added to a server's last words when it had not ended by itself.
-pub(super) fn told(ailing: &Ailing) -> String {
+fn told(ailing: &Ailing) -> String {
     let what = match ailing.ailment {
         Ailment::NotListening => "the server never began to listen",
         Ailment::Replaced => "another process answers in the server's place",
@@ -304,5 +381,16 @@ fn spec_of(server: &Server) -> Spec {
         server: name.clone(),
         terminal: *terminal,
         output: server.capture.clone(),
+    }
+}
+
+impl Shared {
+    /// Returns a way to tell what happens to one run of a server.
+    pub(super) fn news_of(&self, server: usize, generation: u64) -> impl Fn(LifeNews) + use<> {
+        let sender = self.news.clone();
+        move |what| {
+            // Nobody is left to tell when the run is over.
+            let _ = sender.send(ServerNews::Of { server, generation, what });
+        }
     }
 }

@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use salve_core::event::{Limits, Mode, OnFailure, Policy, Repeat, Subject, SubjectKind};
-use salve_core::scrub::Scrubbed;
+use salve_core::event::{Limits, Policy, Repeat, Subject, SubjectKind};
+use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::server::Expect;
 use salve_core::watch::{Strictness, Terms};
 
+use crate::heal::{RepairTerms, millis};
 use crate::process::Terminal;
 
 /// One server that is to run.
@@ -62,7 +63,7 @@ pub struct Timing {
 impl Timing {
     /// Returns the terms of one run; a server that crashed before has to outlive that by half.
     pub fn terms(&self, strictness: Strictness, crashed_after: Option<Duration>) -> Terms {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let ms = millis;
         let probes = self.delay.saturating_mul(self.retries);
         let outlive = crashed_after.unwrap_or_default().mul_f32(1.5).min(self.startup);
         Terms {
@@ -83,64 +84,38 @@ impl Timing {
 /// The attempts that there are by default are used up by then; more of them are not wasted.
 const NO_PROGRESS: u32 = 2;
 
-/// How repairs go, the same for all servers of a run.
-#[derive(Clone, Debug)]
-pub struct RepairPlan {
-    /// Who is asked when a person has to decide.
-    pub person: Scrubbed,
-    /// Whether an agent repairs.
-    pub mode: Mode,
+/// What holds for the incidents of all servers of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerTerms {
     /// What may be spent.
     pub limits: Limits,
     /// The first wait before a plain restart.
     pub backoff: Duration,
-    /// How long an agent may take to begin.
-    pub engage: Duration,
-    /// How long an agent may take to finish.
-    pub write: Duration,
     /// How long edits settle.
     pub quiet: Duration,
     /// How long a healed server is watched for a relapse.
     pub watch: Duration,
     /// How long nothing is tried once the budget is used up.
     pub cooldown: Duration,
-    /// The most files a repair may change without a person.
-    pub max_files: u32,
-    /// The most lines a repair may change without a person.
-    pub max_lines: u32,
-    /// What becomes of a change that did not help.
-    pub on_failure: OnFailure,
-    /// How long crash logs are kept.
-    pub logs_kept: Duration,
 }
 
-impl RepairPlan {
+impl ServerTerms {
     /// Returns the terms under which an incident is opened now.
-    pub fn policy(&self) -> Policy {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    pub fn policy(&self, terms: &RepairTerms) -> Policy {
         Policy {
-            person: self.person.clone(),
-            mode: self.mode,
-            limits: self.limits,
-            backoff_ms: ms(self.backoff),
-            engage_ms: ms(self.engage),
-            write_ms: ms(self.write),
-            quiet_ms: ms(self.quiet),
-            watch_ms: ms(self.watch),
-            cooldown_ms: ms(self.cooldown),
-            max_files: self.max_files,
-            max_lines: self.max_lines,
+            backoff_ms: millis(self.backoff),
+            quiet_ms: millis(self.quiet),
+            watch_ms: millis(self.watch),
+            cooldown_ms: millis(self.cooldown),
             no_progress_limit: Some(NO_PROGRESS),
-            catastrophe_after: None,
-            on_failure: self.on_failure,
-            at_a_loss: salve_core::event::AtALoss::Ask,
+            ..terms.policy(self.limits)
         }
     }
 }
 
 impl ServerPlan {
     /// Returns the server as a subject of incidents.
-    pub fn subject(&self, scrubber: &salve_core::scrub::Scrubber) -> Subject {
+    pub fn subject(&self, scrubber: &Scrubber) -> Subject {
         Subject {
             kind: SubjectKind::Server,
             name: scrubber.scrub(&self.name),

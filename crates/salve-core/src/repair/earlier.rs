@@ -1,0 +1,44 @@
+//! What an agent that Salve starts is told, read from the incident's story.
+
+use super::Tale;
+use crate::agent::Earlier;
+use crate::event::{Event, IncidentEvent, Mark, Proof, Report, SubjectKind};
+use crate::scrub::Scrubbed;
+
+/// Returns what the earlier attempts did and what was seen afterwards.
+pub fn earlier(tale: &Tale<'_>) -> impl Iterator<Item = Earlier> {
+    (1..tale.attempt()).filter_map(|attempt| earlier_one(tale, attempt))
+}
+
+/// Returns what an earlier attempt did and what was seen afterwards; nothing if nothing was.
+fn earlier_one(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
+    let events = || tale.lines().iter().filter(|l| l.attempt == attempt).map(|l| &l.entry.event);
+    let seen = events().find_map(|event| match event {
+        Event::Incident(IncidentEvent::Finished {
+            report: Report::Verified { proof: Proof::Failed, symptom: Some(symptom) },
+            ..
+        })
+        | Event::Incident(IncidentEvent::Sickened { symptom }) => Some(symptom.key_line.clone()),
+        _ => None,
+    })?;
+    let chosen = events().find_map(|event| match event {
+        Event::Incident(IncidentEvent::Judged { remedy, .. }) => Some(remedy.text.clone()),
+        _ => None,
+    });
+    let work = tale.work(attempt);
+    let said = events().find_map(|event| match event {
+        Event::Incident(IncidentEvent::Marked { mark: Mark::WroteFiles, message, .. }) => {
+            message.clone()
+        }
+        _ => None,
+    });
+    let idle = work.is_some_and(|work| work.measured.and_then(|change| change.files) == Some(0));
+    let what = match idle {
+        true if tale.subject().kind == SubjectKind::Server => {
+            Scrubbed::literal("nothing was changed, the server was only restarted")
+        }
+        true => Scrubbed::literal("nothing was changed, it was only run again"),
+        false => said.or(chosen)?,
+    };
+    Some(Earlier { attempt, what, seen })
+}

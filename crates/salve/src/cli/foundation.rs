@@ -1,0 +1,237 @@
+//! What every command that heals stands on, made in one place.
+//!
+//! [`Foundation`] owns what has to outlive a run: the store, the notices, the outlet. A
+//! [`RunBase`] is built on it for what the command cares for.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use salve_core::earned::Terms;
+use salve_core::event::{Actor, Mode};
+use salve_core::scrub::Scrubber;
+use uuid::Uuid;
+
+use super::dev::agents;
+use super::listen::{Heard, listen};
+use super::project::{presence, speaker, tell_mended, user_name};
+use super::voice::Voice;
+use super::{CliError, Output};
+use crate::config::Config;
+use crate::dirs;
+use crate::heal::inbox::{Inbox, InboxMessage};
+use crate::heal::remedies::Remedies;
+use crate::heal::right::{Right, RunLock};
+use crate::heal::{IncidentWriter, RepairTerms, RunBase, control};
+use crate::notify::{Notifier, Plan};
+use crate::process::{Care, Outlet, strays};
+use crate::project::Project;
+use crate::sandbox::Sandbox;
+use crate::store::Store;
+
+/// How long what a killed run left may take to end by itself.
+const STRAYS: Duration = Duration::from_secs(2);
+
+/// What a run cares for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Dev servers, which agents that listen may repair.
+    Servers,
+    /// Checks, which only agents of ours repair.
+    Checks,
+    /// The recovery of a loop's tests, in which no agent takes part.
+    Recoveries,
+}
+
+/// What outlives a run.
+pub(super) struct Foundation<'o> {
+    pub(super) project: Project,
+    pub(super) store: Store,
+    pub(super) scrubber: Scrubber,
+    pub(super) outlet: Arc<Outlet>,
+    /// The mark of this run.
+    pub(super) run: Uuid,
+    pub(super) notices: RefCell<Notifier>,
+    out: &'o Output,
+}
+
+impl<'o> Foundation<'o> {
+    /// Opens the project's store and begins to tell those who want to be told.
+    pub(super) fn lay(
+        project: Project,
+        config: &Config,
+        out: &'o Output,
+    ) -> Result<Self, CliError> {
+        let scrubber = scrubber(config)?;
+        for text in crate::workspace::mend_git(&project)? {
+            // An agent of a killed run broke it.
+            out.remark(text);
+        }
+        let store = Store::open(&project)?;
+        tell_mended(&store, out);
+        let notices = Notifier::start(&project, Plan::new(&config.settings), &scrubber)?;
+        let notices = RefCell::new(notices);
+        let (run, outlet) = (Uuid::new_v4(), outlet(out));
+        Ok(Self { project, store, scrubber, outlet, run, notices, out })
+    }
+
+    /// Takes the right to heal checks, and clears away what a run that was killed left.
+    pub(super) fn take_right(&self) -> Result<RunLock, CliError> {
+        let me = crate::process::this(&self.scrubber);
+        let right = RunLock::take_for(&self.project, Right::Checks, &me, self.run);
+        let right = right.map_err(|error| {
+            CliError::failed("the checks of this project are being healed")
+                .because(error)
+                .hint("wait until it is done: salve status")
+        })?;
+        if let Some(before) = right.run_before() {
+            // It must not go on writing while this one heals.
+            strays::end(&[before], &[], STRAYS);
+        }
+        for path in crate::playbook::give_back(self.project.root(), &self.scrubber) {
+            let text = format!("gave back {path}, which an interrupted repair had moved away");
+            self.out.remark(text);
+        }
+        Ok(right)
+    }
+
+    /// Returns who shows what happens.
+    pub(super) fn voice(&self, config: &Config) -> Voice<'_> {
+        Voice {
+            outlet: self.outlet.clone(),
+            out: self.out,
+            store: &self.store,
+            several: false,
+            terms: Terms::from(&config.settings.earned),
+            tales: HashMap::new(),
+            checked: HashMap::new(),
+        }
+    }
+
+    /// Returns what a run stands on.
+    pub(super) fn base<'a>(
+        &'a self,
+        config: &'a Config,
+        purpose: Purpose,
+        voice: &'a mut Voice<'a>,
+    ) -> Result<RunBase<'a>, CliError> {
+        let place = (&self.project, &self.store);
+        let agents = match purpose {
+            Purpose::Servers if !config.settings.agent.autostart => None,
+            Purpose::Servers | Purpose::Checks => {
+                agents::all(place, config, &self.scrubber, self.out)?
+            }
+            Purpose::Recoveries => None,
+        };
+        let has_agent = agents.is_some();
+        Ok(RunBase {
+            project: self.project.clone(),
+            writer: IncidentWriter::new(&self.store, self.scrubber.clone()),
+            care: Care::start(self.run)
+                .map_err(|error| CliError::failed("cannot care for processes").because(error))?,
+            rules: config.fingerprint_rules(),
+            remedies: remedies(&self.project, config, Cow::Borrowed(&config.policy)),
+            terms: repair_terms(config, purpose, has_agent, &self.scrubber),
+            agents,
+            inbox: Inbox::default(),
+            reporter: voice,
+            presence: presence(),
+            by: Some(speaker(&self.scrubber)).filter(|by| matches!(by, Actor::Person { .. })),
+            spent: Default::default(),
+            orphans: 0,
+        })
+    }
+
+    /// Begins to hand on what comes from outside: the journal, signals, CONTROL.md. What another
+    /// signal than one to end means is said by `signal`.
+    pub(super) fn listen(
+        &self,
+        inbox: &Inbox,
+        others: &'static [i32],
+        signal: impl Fn(i32) + Clone + Send + 'static,
+    ) -> Result<(), CliError> {
+        let sender = inbox.sender();
+        let tell = move |heard| match heard {
+            Heard::Journal(entries) => sender.send(InboxMessage::Journal(entries)).is_ok(),
+            Heard::Stop(signal) => sender.send(InboxMessage::Stop(signal)).is_ok(),
+            Heard::Signal(number) => {
+                signal(number);
+                true
+            }
+        };
+        listen(&self.project, &self.store, tell, others)?;
+        let person = self.scrubber.scrub(&user_name());
+        let mut watch = control::Watch::new(&self.project, person, &self.scrubber);
+        let sender = inbox.sender();
+        // Nobody is left to tell when the run is over.
+        let tell = move |text| drop(sender.send(InboxMessage::Note { subject: 0, text }));
+        // What is there already counts at once.
+        watch.look(&self.store).into_iter().for_each(&tell);
+        watch.go_on(tell);
+        Ok(())
+    }
+}
+
+/// Returns how repairs go, as the settings say.
+pub(super) fn repair_terms(
+    config: &Config,
+    purpose: Purpose,
+    has_agent: bool,
+    scrubber: &Scrubber,
+) -> RepairTerms {
+    let (heal, agent, repair) =
+        (&config.settings.heal, &config.settings.agent, &config.settings.repair);
+    let by_agent = match purpose {
+        Purpose::Servers => agent.repair,
+        Purpose::Checks | Purpose::Recoveries => has_agent,
+    };
+    let days = match purpose {
+        Purpose::Servers => config.settings.server.crash_log_days,
+        Purpose::Checks | Purpose::Recoveries => heal.attempt_days,
+    };
+    RepairTerms {
+        person: scrubber.scrub(&user_name()),
+        mode: if by_agent { Mode::Agent } else { Mode::Legacy },
+        engage: agent.engage_timeout,
+        write: agent.write_timeout,
+        max_files: repair.max_files,
+        max_lines: repair.max_loc,
+        on_failure: agent.on_failure.into(),
+        breakers: heal.breakers.clone(),
+        tiers: heal.tiers.clone(),
+        broadcast: heal.broadcast,
+        kept: Duration::from_secs(u64::from(days) * 86_400),
+    }
+}
+
+/// Returns the scrubber that the settings ask for.
+pub(super) fn scrubber(config: &Config) -> Result<Scrubber, CliError> {
+    crate::scrub::scrubber_with(&config.settings.scrub)
+        .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))
+}
+
+/// Returns where the output of subjects goes; with `--json`, stdout is kept free for facts.
+fn outlet(out: &Output) -> Arc<Outlet> {
+    let side = || rustix::stdio::stderr().try_clone_to_owned().ok();
+    Arc::new(if out.json() { Outlet::new(side(), side()) } else { Outlet::standard() })
+}
+
+/// Returns the remedies under settings that need not outlive them.
+pub(super) fn remedies_of_own(project: &Project, config: &Config) -> Remedies<'static> {
+    remedies(project, config, Cow::Owned(config.policy.clone()))
+}
+
+fn remedies<'p>(
+    project: &Project,
+    config: &Config,
+    policy: Cow<'p, salve_core::gate::Policy>,
+) -> Remedies<'p> {
+    let (root, auto) = (project.root().to_path_buf(), config.settings.playbook.auto);
+    let user = dirs::data().filter(|_| config.settings.memory.user);
+    let sandbox = Sandbox::new(&config.settings.recovery.sandbox);
+    let mut remedies = Remedies::new(root, policy, auto, sandbox, user);
+    remedies.terms = Terms::from(&config.settings.earned);
+    remedies
+}

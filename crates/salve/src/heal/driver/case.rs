@@ -1,0 +1,260 @@
+//! What this process knows of one subject's incident besides the journal.
+
+use std::time::Duration;
+
+use salve_core::event::{Actor, Digest, Effect, Event, RemedyKind, Scope, Undo};
+use salve_core::incident::{Incident, Phase, Run, Told, Trial};
+use salve_core::playbook::Diagnosis;
+
+use super::agents::AgentTurns;
+use super::team::TeamCall;
+use crate::heal::Wrote;
+use crate::heal::cause::Evidence;
+use crate::heal::remedies::{Cure, What};
+use crate::heal::run_base::{RunBase, snapshot_name};
+use crate::store::StoreError;
+use crate::workspace::Name;
+
+/// One subject's incident, as far as there is one, and what this process knows besides.
+#[derive(Default)]
+pub struct Case {
+    name: String,
+    incident: Option<Incident>,
+    pub(super) work: Work,
+}
+
+/// What this process knows of an incident besides the journal; it goes with the incident.
+#[derive(Default)]
+pub(super) struct Work {
+    /// The effect that runs in this process.
+    pub(super) effect: Option<Run>,
+    /// The effect that a thread is at.
+    pub(super) busy: Option<Run>,
+    /// What the first failure was found to be.
+    pub(super) first: Option<Evidence>,
+    /// What the last failure was found to be.
+    pub(super) seen: Option<Evidence>,
+    /// The failure that the present remedy is tried against.
+    pub(super) tried: Option<Evidence>,
+    /// How long what failed last had run.
+    pub(super) took: Duration,
+    /// What is known of the cause.
+    pub(super) insight: Insight,
+    /// What each remedy that was put to the gate would do.
+    pub(super) cures: Vec<Cure>,
+    /// The remedies that did not help, as far as this process tried them.
+    pub(super) failed: Vec<Digest>,
+    /// The state that the present repair left.
+    pub(super) tree: Option<Digest>,
+    /// Whether the present remedy changed files that a snapshot holds.
+    pub(super) changed: bool,
+    /// How often the subject was only run again.
+    pub(super) reruns: u32,
+    /// The agents that were called.
+    pub(super) agents: AgentTurns,
+    /// What those who listen were asked.
+    pub(super) team: TeamCall,
+}
+
+/// What is known of the cause of the present failure.
+#[derive(Debug, Default)]
+pub(super) enum Insight {
+    /// Nobody has looked.
+    #[default]
+    None,
+    /// The look of this number goes on.
+    Looking(u64),
+    /// This came of it, and the journal does not know yet.
+    Found(Box<Diagnosis>),
+    /// This came of it, and the journal knows.
+    Told(Box<Diagnosis>),
+}
+
+impl Case {
+    /// Returns a subject without an incident.
+    pub(super) fn new(name: String) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    /// Returns what the subject is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the incident, if there is one.
+    pub fn incident(&self) -> Option<&Incident> {
+        self.incident.as_ref()
+    }
+
+    /// Returns the remedy in question, if there is one.
+    pub fn trial(&self) -> Option<&Trial> {
+        self.incident.as_ref().and_then(Incident::trial)
+    }
+
+    /// Returns the effect that runs in this process.
+    pub fn effect(&self) -> Option<Run> {
+        self.work.effect
+    }
+
+    /// Returns what the first failure was found to be.
+    pub fn first(&self) -> Option<&Evidence> {
+        self.work.first.as_ref()
+    }
+
+    /// Returns what the last failure was found to be.
+    pub fn seen(&self) -> Option<&Evidence> {
+        self.work.seen.as_ref()
+    }
+
+    /// Returns what is known of the cause of the present failure.
+    pub fn diagnosis(&self) -> Option<&Diagnosis> {
+        match &self.work.insight {
+            Insight::Found(diagnosis) | Insight::Told(diagnosis) => Some(diagnosis),
+            Insight::None | Insight::Looking(_) => None,
+        }
+    }
+
+    /// Returns the remedies that did not help, as far as this process tried them.
+    pub fn failed(&self) -> &[Digest] {
+        &self.work.failed
+    }
+
+    /// Returns the state that the present repair left, if it was measured.
+    pub fn tree(&self) -> Option<Digest> {
+        self.work.tree
+    }
+
+    /// Tells whether the present remedy changed files that a snapshot holds.
+    pub fn has_changed_files(&self) -> bool {
+        self.work.changed
+    }
+
+    /// Returns how often the subject was only run again.
+    pub fn reruns(&self) -> u32 {
+        self.work.reruns
+    }
+
+    /// Tells whether anything was put to the gate by this process.
+    pub fn has_chosen(&self) -> bool {
+        !self.work.cures.is_empty()
+    }
+
+    /// Returns since when no installed package was edited, if those that were are put back.
+    pub fn packages_since(&self) -> Option<jiff::Timestamp> {
+        self.work.agents.packages_since()
+    }
+
+    /// Returns what the present remedy does, as far as this process knows.
+    pub(super) fn cure(&self) -> Option<&Cure> {
+        let digest = self.trial()?.remedy.digest;
+        self.work.cures.iter().find(|cure| cure.digest == digest)
+    }
+
+    /// Tells whether this process knows what a remedy would do.
+    pub fn knows(&self, digest: Digest) -> bool {
+        self.work.cures.iter().any(|cure| cure.digest == digest)
+    }
+
+    /// Returns what a remedy would do, as far as this process knows.
+    pub(super) fn what(&self, digest: Digest) -> Option<What> {
+        let cure = self.work.cures.iter().find(|cure| cure.digest == digest);
+        cure.map(|cure| cure.what.clone())
+    }
+
+    /// Takes in what a remedy would do.
+    pub(super) fn learn_cure(&mut self, digest: Digest, what: What) {
+        self.work.cures.retain(|old| old.digest != digest);
+        self.work.cures.push(Cure { digest, what });
+    }
+
+    /// Returns the name of the snapshot that is taken before the present attempt.
+    pub fn snapshot(&self, scope: Scope) -> Option<Name> {
+        self.incident.as_ref().map(|incident| snapshot_name(incident, scope))
+    }
+
+    /// Returns the snapshot from before a command that changes files and is not measured later.
+    pub(super) fn changed_by(&self, effect: Run) -> Option<Name> {
+        let trial = self.trial()?;
+        let applies = matches!(effect.what, Effect::Apply { .. });
+        let is_command = trial.remedy.kind == RemedyKind::Command;
+        let is_kept = trial.remedy.undo == Undo::Snapshot;
+        (applies && is_command && is_kept).then(|| self.snapshot(Scope::Attempt))?
+    }
+
+    /// Takes in that what was tried did not help, so that it is not tried again, and that the
+    /// cause has to be looked into anew.
+    pub(super) fn did_not_help(&mut self) {
+        self.work.insight = Insight::None;
+        let digest = self.trial().map(|trial| trial.remedy.digest);
+        self.work.failed.extend(digest);
+    }
+
+    /// Takes in what was seen last.
+    pub(super) fn saw(&mut self, evidence: Evidence, took: Duration) {
+        self.work.first.get_or_insert_with(|| evidence.clone());
+        self.work.seen = Some(evidence);
+        self.work.took = took;
+    }
+
+    /// Begins with an incident; what is known of an earlier one goes.
+    pub(super) fn begin(&mut self, incident: Incident) {
+        self.incident = Some(incident);
+        self.forget();
+    }
+
+    /// Lets an incident that is over go.
+    pub(super) fn close(&mut self) -> Option<Incident> {
+        self.forget();
+        self.incident.take()
+    }
+
+    /// Forgets what is known of an incident; an agent that still works has to be waited for.
+    fn forget(&mut self) {
+        let agents = std::mem::take(&mut self.work.agents).only_running();
+        self.work = Work { agents, ..Work::default() };
+    }
+
+    /// Tells whether nothing goes on until a person answers, and knows of it.
+    pub fn asks(&self) -> bool {
+        let phase = self.incident.as_ref().map(Incident::phase);
+        matches!(phase, Some(Phase::Asking { told: Told::Yes, .. }))
+    }
+
+    /// Writes to the incident, unless others were faster.
+    pub(super) fn write(
+        &mut self,
+        base: &mut RunBase<'_>,
+        by: &Actor,
+        events: Vec<Event>,
+    ) -> Result<Wrote, StoreError> {
+        let Some(incident) = &mut self.incident else { return Ok(Wrote::Done(None)) };
+        let (reporter, name) = (&mut *base.reporter, &self.name);
+        let mut show = |incident: &Incident, entry: &_| reporter.entry(name, incident, entry);
+        base.writer.write(incident, by, events, &mut show)
+    }
+
+    /// Writes what is on record with the incident while a remedy is chosen, however often others
+    /// write meanwhile.
+    pub(super) fn write_while_choosing(
+        &mut self,
+        base: &mut RunBase<'_>,
+        event: &Event,
+    ) -> Result<(), StoreError> {
+        let by = base.writer.salve();
+        while self.incident.as_ref().is_some_and(|one| one.phase() == Phase::Choosing) {
+            match self.write(base, &by, vec![event.clone()])? {
+                Wrote::Done(_) => break,
+                Wrote::Overtaken => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what others wrote.
+    pub(super) fn catch_up(&mut self, base: &mut RunBase<'_>) -> Result<(), StoreError> {
+        let Some(incident) = &mut self.incident else { return Ok(()) };
+        let (reporter, name) = (&mut *base.reporter, &self.name);
+        let mut show = |incident: &Incident, entry: &_| reporter.entry(name, incident, entry);
+        base.writer.catch_up(incident, &mut show)
+    }
+}

@@ -1,0 +1,121 @@
+//! What an incident asks for, done in the world on a thread of its own.
+//!
+//! Each effect answers by the inbox with what the incident is told, and with the state that it
+//! left where a repair may have changed files.
+
+use std::time::Duration;
+
+use salve_core::event::{Authority, Report, Scope};
+use salve_core::incident::Run;
+
+use super::case::Case;
+use crate::heal::agents::see_off;
+use crate::heal::cause::{self, Known, Place, run_known};
+use crate::heal::files::{self, failed};
+use crate::heal::inbox::{InboxMessage, StateLeft};
+use crate::heal::remedies::What;
+use crate::heal::run_base::RunBase;
+use crate::heal::{patches, spawn_thread};
+use crate::workspace::Measured;
+
+/// Runs the effects of one incident.
+pub(super) struct EffectRunner<'r, 'a> {
+    pub(super) base: &'r RunBase<'a>,
+    pub(super) case: &'r mut Case,
+    pub(super) effect: Run,
+}
+
+impl EffectRunner<'_, '_> {
+    /// Keeps the files as they are before the attempt.
+    pub(super) fn snapshot(&mut self) {
+        let (project, scrubber) = self.own();
+        let name = self.case.snapshot(Scope::Attempt);
+        let (now, kept) = (self.base.writer.now(), self.base.terms.kept);
+        self.aside(move || match name {
+            Some(name) => files::keep(&project, name, (now, kept), &scrubber),
+            None => files::nothing_there(),
+        });
+    }
+
+    /// Measures what the attempt changed, once its agent has ended.
+    pub(super) fn measure(&mut self) {
+        let (project, scrubber) = self.own();
+        let name = self.case.snapshot(Scope::Attempt);
+        let agent = self.case.work.agents.running().map(|running| running.agent());
+        self.spawn(move || {
+            let Some(name) = name else { return (files::nothing_there(), None) };
+            if let Some(agent) = agent {
+                // It said that it has finished, and may still be writing.
+                see_off(&agent);
+            }
+            match files::look(&project, name) {
+                Ok(Some(measured)) => (Report::Measured(measured.change), Some(left_by(measured))),
+                Ok(None) => (files::nothing_there(), None),
+                Err(error) => (failed(&scrubber, &error), None),
+            }
+        });
+    }
+
+    /// Gives the files back as they were.
+    pub(super) fn roll_back(&mut self, scope: Scope) {
+        let (project, scrubber) = self.own();
+        let name = self.case.snapshot(scope);
+        self.aside(move || match name {
+            Some(name) => files::restore(&project, name, &scrubber),
+            None => files::nothing_there(),
+        });
+    }
+
+    /// Applies a remedy that is a command, a prescription or a patch.
+    pub(super) fn apply(&mut self, what: What, on: Authority, place: Place) {
+        let (project, scrubber) = self.own();
+        let care = self.base.care.clone();
+        match what {
+            What::Known { command, seconds, dir } => {
+                let (root, name) = (self.base.project.root().into(), self.case.name().to_owned());
+                let limit = Duration::from_secs(seconds);
+                let sandbox = self.base.remedies.sandbox.clone();
+                let known = Known { command, root, dir, name, limit, sandbox, on };
+                self.aside(move || run_known(&care, &known, &scrubber).report);
+            }
+            What::Playbook(action) => {
+                self.aside(move || cause::carry_out((&action, on), &place, &care, &scrubber));
+            }
+            What::Patch(patch) => self.aside(move || patches::apply(&project, &patch, &scrubber)),
+            // These are no effects of a thread of its own.
+            What::Again | What::Agent | What::Instruction(_) => self.aside(|| Report::Done),
+        }
+    }
+
+    /// Runs something that takes time on a thread of its own.
+    pub(super) fn aside(&mut self, work: impl FnOnce() -> Report + Send + 'static) {
+        let project = self.base.project.clone();
+        let changes = self.case.changed_by(self.effect);
+        self.spawn(move || {
+            let report = work();
+            // With the state it left kept, undoing it spares what others edit from here on;
+            // without, all goes back.
+            let found = changes.and_then(|name| files::look(&project, name).ok().flatten());
+            (report, found.map(left_by))
+        });
+    }
+
+    fn spawn(&mut self, work: impl FnOnce() -> (Report, Option<StateLeft>) + Send + 'static) {
+        let Some(incident) = self.case.incident().map(|incident| incident.id()) else { return };
+        let (sender, effect) = (self.base.inbox.sender(), self.effect);
+        self.case.work.busy = Some(effect);
+        spawn_thread("effect", move || {
+            let (report, left) = work();
+            // Nobody is left to tell when the run is over; the journal says what was begun.
+            let _ = sender.send(InboxMessage::Done { incident, effect, report, left });
+        });
+    }
+
+    fn own(&self) -> (crate::project::Project, salve_core::scrub::Scrubber) {
+        (self.base.project.clone(), self.base.writer.scrubber.clone())
+    }
+}
+
+fn left_by(measured: Measured) -> StateLeft {
+    StateLeft { tree: measured.after.tree(), files: measured.files }
+}

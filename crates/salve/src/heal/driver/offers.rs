@@ -1,0 +1,141 @@
+//! Which remedy is put to the gate next.
+//!
+//! What the playbook prescribes, what the team proposes, what memory knows, the subject's own
+//! resorts and an agent's turn are offered to the incident; core says which of them comes first.
+
+use salve_core::event::{Digest, Event, IncidentEvent, Mode, Verdict};
+use salve_core::incident::{Incident, choose};
+use salve_core::playbook::{Diagnosis, Nature};
+
+use super::agents::is_of_use;
+use super::case::Case;
+use super::team;
+use crate::heal::cause::has_safe;
+use crate::heal::proposals;
+use crate::heal::remedies::{self, Offer, What};
+use crate::heal::run_base::RunBase;
+use crate::heal::subject::{Resorts, Subjects};
+use crate::store::StoreError;
+
+/// Chooses remedies for the incident of one subject.
+pub(super) struct Chooser<'r, 'a> {
+    pub(super) base: &'r mut RunBase<'a>,
+    pub(super) case: &'r mut Case,
+    pub(super) subjects: &'r mut dyn Subjects,
+    pub(super) at: usize,
+}
+
+impl Chooser<'_, '_> {
+    /// Chooses the next remedy for an incident that stands like this.
+    pub(super) fn choose(&mut self, incident: &Incident) -> Result<Event, StoreError> {
+        let Some(Offer { candidate, judgement, what }) = self.next(incident)? else {
+            return Ok(Event::Incident(self.subjects.nothing_left(incident, self.base)));
+        };
+        self.case.work.tried = self.case.work.seen.clone();
+        self.case.learn_cure(candidate.remedy.digest, what);
+        let remedy = Box::new(candidate.remedy);
+        Ok(Event::Incident(IncidentEvent::Judged { remedy, judgement }))
+    }
+
+    /// Returns what would be put to the gate next.
+    fn next(&mut self, incident: &Incident) -> Result<Option<Offer>, StoreError> {
+        if let Some(own) = self.subjects.offers(self.at, self.base, self.case)? {
+            return Ok(first_open(incident, &own).cloned());
+        }
+        let offers = self.offers(incident)?;
+        Ok(remedies::pick(incident, &offers).cloned())
+    }
+
+    /// Returns whether something other than an agent's turn is left to try.
+    pub(super) fn has_cheap(&mut self, incident: &Incident) -> Result<bool, StoreError> {
+        let next = self.next(incident)?;
+        Ok(next.is_some_and(|offer| !matches!(offer.what, What::Agent)))
+    }
+
+    /// Finds out what a remedy that an earlier run of Salve chose would do.
+    pub(super) fn recall(&mut self, digest: Digest) -> Result<(), StoreError> {
+        let Some(incident) = self.case.incident().cloned() else { return Ok(()) };
+        let offers = match self.subjects.offers(self.at, self.base, self.case)? {
+            Some(own) => own,
+            None => self.offers(&incident)?,
+        };
+        let known = offers.into_iter().find(|offer| offer.candidate.remedy.digest == digest);
+        let what = match known.map(|offer| offer.what) {
+            Some(what) => Some(what),
+            None => recalled(self.base, &incident, digest)?,
+        };
+        if let Some(what) = what {
+            self.case.learn_cure(digest, what);
+        }
+        Ok(())
+    }
+
+    /// Finds out what a remedy of an earlier run was, where the team proposed it.
+    pub(super) fn recall_proposed(&mut self, digest: Digest) -> Result<(), StoreError> {
+        let Some(incident) = self.case.incident() else { return Ok(()) };
+        if let Some(what) = recalled(self.base, incident, digest)? {
+            self.case.learn_cure(digest, what);
+        }
+        Ok(())
+    }
+
+    /// Returns everything that fits the present failure, as far as its cause is known.
+    fn offers(&mut self, incident: &Incident) -> Result<Vec<Offer>, StoreError> {
+        let diagnosis = self.case.diagnosis().cloned().unwrap_or_else(Diagnosis::unknown);
+        let mode = self.base.terms.mode;
+        let proposed = team::proposed(self.base, self.case)?;
+        let base = &*self.base;
+        let (remedies, scrubber) = (&base.remedies, &base.writer.scrubber);
+        let mut offers = remedies.prescribed(&diagnosis, self.case.failed(), mode, scrubber);
+        let Resorts { again, own } = self.subjects.resorts(self.at, self.case, &diagnosis, base);
+        offers.extend(own.into_iter().map(|what| remedies::resort(what, again)));
+        offers.extend(proposed);
+        if diagnosis.nature != Nature::Transient {
+            if let Some(seen) = self.case.seen() {
+                let (place, signature) =
+                    ((&base.project, base.writer.store), seen.symptom.signature);
+                let known = remedies.known(place, signature, scrubber)?;
+                offers.extend(remedies::beside(known, &diagnosis));
+            }
+            if mode == Mode::Agent
+                && needs_thought(&diagnosis)
+                && is_of_use(base, self.case, self.subjects.agent_manner())?
+            {
+                offers.push(remedies::resort(What::Agent, again));
+            }
+        }
+        let signature = Some(incident.symptom().signature);
+        remedies.earn(offers, base.writer.store, signature, scrubber)
+    }
+}
+
+/// Returns what a remedy of an earlier run was, from what the team proposed.
+fn recalled(
+    base: &RunBase<'_>,
+    incident: &Incident,
+    digest: Digest,
+) -> Result<Option<What>, StoreError> {
+    let remedy = incident.trial().map(|trial| &trial.remedy).filter(|one| one.digest == digest);
+    let Some(remedy) = remedy else { return Ok(None) };
+    let team = crate::team::read(base.writer.store)?;
+    Ok(proposals::recall(remedy, &team.proposals))
+}
+
+/// Returns the first offer of a list in its own order that the incident would take: what must not
+/// run goes on record first, and what needs a person comes last.
+fn first_open<'o>(incident: &Incident, offers: &'o [Offer]) -> Option<&'o Offer> {
+    let open = |offer: &&Offer| choose(incident, vec![offer.candidate.clone()]).is_some();
+    [Verdict::Deny, Verdict::Allow, Verdict::Ask].into_iter().find_map(|verdict| {
+        offers.iter().filter(|offer| offer.judgement.verdict == verdict).find(open)
+    })
+}
+
+/// Returns whether an agent may help, given the cause.
+fn needs_thought(diagnosis: &Diagnosis) -> bool {
+    match diagnosis.nature {
+        Nature::Unknown | Nature::Code => true,
+        Nature::Transient => false,
+        // What was prescribed did not help: an agent may find out why.
+        Nature::Infrastructure => has_safe(diagnosis),
+    }
+}

@@ -1,0 +1,108 @@
+//! Going on with what an earlier run of Salve left.
+
+use salve_core::event::{Event, IncidentEvent, Report, Symptom};
+use salve_core::id::IncidentId;
+use salve_core::incident::{Holder, Incident, Move, Phase};
+use salve_core::repair::evidence_path;
+use salve_core::scrub::Scrubbed;
+
+use super::case::Case;
+use super::table::IncidentTable;
+use crate::files::{FileKind, read_text};
+use crate::heal::cause::Evidence;
+use crate::heal::failure_log;
+use crate::heal::run_base::RunBase;
+use crate::process;
+use crate::store::StoreError;
+
+impl IncidentTable<'_, '_> {
+    /// Takes over an incident that an earlier run of Salve left.
+    pub(super) fn resume(&mut self, at: usize) -> Result<(), StoreError> {
+        let subject = self.subjects.opening(at, self.base).subject;
+        let Some(mut incident) = self.base.writer.unfinished(&subject)?.pop() else {
+            return Ok(());
+        };
+        let holder = match incident.owner() {
+            Some(owner) if !process::is_gone(owner, &self.base.writer.scrubber) => Holder::Unknown,
+            Some(_) | None => Holder::Gone,
+        };
+        let claim = match incident.claim(&self.base.writer.me, holder) {
+            Ok(claim) => claim,
+            Err(error) => {
+                let text = format!("incident {} is left alone: {error}", incident.id().short());
+                self.base.note(self.cases[at].name(), &text);
+                return Ok(());
+            }
+        };
+        self.base.writer.catch_up(&mut incident, &mut |_, _| {})?;
+        self.base.writer.go_on_from(incident.clock());
+        let case = &mut self.cases[at];
+        case.begin(incident);
+        recall(self.base, case)?;
+        self.say(at, vec![claim])?;
+        let (subjects, mut context) = self.split();
+        subjects.resumed(at, &mut context)?;
+        self.settle()?;
+        let now = self.base.writer.now();
+        let next = self.cases[at].incident().map(|one| one.next(&self.base.writer.me, now));
+        if let Some(Move::Write(over @ Event::Incident(IncidentEvent::CooledDown {}))) = next {
+            // Its cooldown ended while nobody was there to say so.
+            self.say(at, vec![over])?;
+        }
+        let phase = self.cases[at].incident().map(Incident::phase);
+        let asks = matches!(phase, Some(Phase::Asking { .. }));
+        // What a person was asked about may be settled: the subject itself tells.
+        if let Some((person, note)) = self.subjects.restarted_by(at, self.base).filter(|_| asks) {
+            let note = Some(Scrubbed::literal(note));
+            let resolved = Event::Incident(IncidentEvent::Resolved { note });
+            self.say_as(at, &person, vec![resolved])?;
+        }
+        self.settle().map(drop)
+    }
+}
+
+/// Finds out what an earlier run of Salve saw, from the journal and the evidence it kept.
+fn recall(base: &RunBase<'_>, case: &mut Case) -> Result<(), StoreError> {
+    let Some(incident) = case.incident() else { return Ok(()) };
+    let told = base.writer.entries(incident.id())?;
+    let Some(Event::Incident(IncidentEvent::Opened { symptom, .. })) =
+        told.first().map(|one| &one.event)
+    else {
+        return Ok(());
+    };
+    let first = recalled(base, incident, symptom);
+    // What the present remedy is tried against may be a later failure.
+    let signature = incident.trial().map(|trial| trial.signature);
+    let seen = told.iter().rev().find_map(|entry| match &entry.event {
+        Event::Incident(IncidentEvent::Finished {
+            report: Report::Verified { symptom: Some(symptom), .. },
+            ..
+        })
+        | Event::Incident(IncidentEvent::Sickened { symptom })
+            if Some(symptom.signature) == signature =>
+        {
+            Some(symptom)
+        }
+        _ => None,
+    });
+    let tried = seen.map(|symptom| recalled(base, incident, symptom));
+    (case.work.first, case.work.tried) = (Some(first), tried);
+    Ok(())
+}
+
+/// Finds out what a failure of an earlier run was.
+fn recalled(base: &RunBase<'_>, incident: &Incident, symptom: &Symptom) -> Evidence {
+    let id: IncidentId = incident.id();
+    let path = base.project.root().join(evidence_path(incident.subject().kind, id));
+    let kept = read_text(&path, FileKind::Document);
+    let output = kept.as_deref().map(failure_log::evidence).unwrap_or_default();
+    let (rules, scrubber) = (base.rules, &base.writer.scrubber);
+    let of = |output: &str| Evidence::of(output, symptom.exit.as_ref(), rules, scrubber);
+    let mut evidence = of(output);
+    if evidence.symptom.signature != symptom.signature {
+        // What was kept is of a later failure, or was touched since: only the journal tells.
+        evidence = of(symptom.key_line.as_str());
+    }
+    evidence.symptom = symptom.clone();
+    evidence
+}

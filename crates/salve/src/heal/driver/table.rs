@@ -1,0 +1,552 @@
+//! The incidents of one run: what is written to them, and what follows from it.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use salve_core::event::{
+    Actor, Authority, ChangedFile, Digest, Effect, Event, IncidentEvent, Order, Outcome, Proof,
+    RemedyKind, Report,
+};
+use salve_core::id::IncidentId;
+use salve_core::incident::{Incident, Move, Phase, Run};
+use salve_core::scrub::Scrubbed;
+use uuid::Uuid;
+
+use super::agents::{AgentRunner, AgentStep};
+use super::case::Case;
+use super::effects::EffectRunner;
+use super::offers::Chooser;
+use super::{breakers, diagnosis, lessons, team};
+use crate::heal::failure_log::FailureLog;
+use crate::heal::files::failed;
+use crate::heal::inbox::StateLeft;
+use crate::heal::remedies::What;
+use crate::heal::run_base::RunBase;
+use crate::heal::subject::{AgentManner, Fact, SeenFailure, SubjectContext, Subjects, Told};
+use crate::heal::{Opening, WriterError, Wrote};
+use crate::store::StoreError;
+
+/// The incidents of all subjects of one run, by the subjects' places.
+pub(super) struct IncidentTable<'d, 'a> {
+    pub(super) base: &'d mut RunBase<'a>,
+    pub(super) subjects: &'d mut dyn Subjects,
+    pub(super) cases: Vec<Case>,
+    facts: VecDeque<Told>,
+    /// Whether everything ends, so that nothing new is begun.
+    pub(super) is_ending: bool,
+    /// Who paused healing at this terminal.
+    pub(super) paused: Option<Actor>,
+}
+
+/// What came of choosing a remedy.
+enum Chosen {
+    /// The journal has it.
+    Said,
+    /// It has to wait, until then at most.
+    Later(Option<Instant>),
+}
+
+impl<'d, 'a> IncidentTable<'d, 'a> {
+    /// Returns a table without incidents.
+    pub(super) fn new(base: &'d mut RunBase<'a>, subjects: &'d mut dyn Subjects) -> Self {
+        let cases = subjects.names().into_iter().map(Case::new).collect();
+        let (facts, is_ending, paused) = (VecDeque::new(), false, None);
+        Self { base, subjects, cases, facts, is_ending, paused }
+    }
+
+    /// Returns the subjects, and what they may use meanwhile.
+    pub(super) fn split(&mut self) -> (&mut dyn Subjects, SubjectContext<'_, 'a>) {
+        let context =
+            SubjectContext { base: self.base, cases: &self.cases, facts: &mut self.facts };
+        (self.subjects, context)
+    }
+
+    /// Acts on what the subjects told, in its order; tells whether there was anything.
+    pub(super) fn settle(&mut self) -> Result<bool, StoreError> {
+        let mut any = false;
+        while let Some(Told { at, fact }) = self.facts.pop_front() {
+            any = true;
+            match fact {
+                Fact::Failed(failure) => self.failed(at, *failure)?,
+                Fact::Saw(evidence, took) => self.cases[at].saw(*evidence, took),
+                Fact::Finished(effect, report) => self.finish(at, effect, report)?,
+                Fact::Said(by, events) => self.say_as(at, &by, events).map(drop)?,
+                Fact::Happened(events) => self.insist(at, &events)?,
+                Fact::Added(incident, event) => {
+                    self.base.writer.add(incident, event)?;
+                    self.cases[at].catch_up(self.base)?;
+                }
+                Fact::Orphans(count) => {
+                    breakers::count_orphans(self.base, &mut self.cases[at], count)?;
+                }
+                Fact::OtherRemedies => self.cases[at].work.cures.clear(),
+                Fact::Due(effect) => self.run_effect(at, effect)?,
+            }
+        }
+        Ok(any)
+    }
+
+    /// Returns whose incident it is.
+    pub(super) fn place_of(&self, incident: IncidentId) -> Option<usize> {
+        self.cases.iter().position(|case| case.incident().is_some_and(|one| one.id() == incident))
+    }
+
+    /// Does what the incident wants done, and returns when to look again.
+    pub(super) fn advance(&mut self, at: usize) -> Result<Option<Instant>, StoreError> {
+        loop {
+            let case = &self.cases[at];
+            let Some(incident) = case.incident().filter(|_| !self.subjects.is_held(at, case))
+            else {
+                return Ok(None);
+            };
+            let now = self.base.writer.now();
+            match incident.next(&self.base.writer.me, now) {
+                Move::Over => {
+                    self.closed(at);
+                    return Ok(None);
+                }
+                Move::NotMine => {
+                    self.subjects.taken_away(at);
+                    return Ok(None);
+                }
+                Move::Wait { until, .. } => {
+                    return Ok(until.map(|until| self.base.writer.instant(until)));
+                }
+                Move::Choose => match self.choose(at)? {
+                    Chosen::Said => {}
+                    Chosen::Later(until) => return Ok(until),
+                },
+                Move::Write(event) => {
+                    let back = self.base.remedies.taken_back(incident, case.cure());
+                    self.say(at, vec![back.unwrap_or(event)])?;
+                }
+            }
+            if !self.facts.is_empty() {
+                // An effect is due, or the subject told something: that comes first.
+                self.settle()?;
+            }
+        }
+    }
+
+    /// Lets an incident that is over go.
+    fn closed(&mut self, at: usize) {
+        let Some(over) = self.cases[at].close() else { return };
+        self.base.spent = self.base.spent.plus(over.ledger().spent());
+        let (subjects, mut context) = self.split();
+        subjects.closed(at, &over, &mut context);
+    }
+
+    /// Chooses a remedy and puts it to the gate, once it is known what there is to choose from.
+    fn choose(&mut self, at: usize) -> Result<Chosen, StoreError> {
+        if self.cases[at].seen().is_none() {
+            // An earlier run of Salve saw the failure.
+            let (subjects, mut context) = self.split();
+            if subjects.shows_again(at, &mut context)? {
+                return Ok(Chosen::Later(None));
+            }
+            let recalled = self.cases[at].work.tried.clone();
+            let case = &mut self.cases[at];
+            case.work.seen = recalled.or_else(|| case.work.first.clone());
+        }
+        if !self.is_diagnosed(at) {
+            // What comes of the look wakes us.
+            return Ok(Chosen::Later(None));
+        }
+        let case = &mut self.cases[at];
+        diagnosis::tell(self.base, case)?;
+        lessons::read_files(self.base, case.name());
+        let Some(incident) = case.incident().cloned() else { return Ok(Chosen::Later(None)) };
+        if self.subjects.agent_manner() == AgentManner::AtOnce && self.subjects.has_breakers() {
+            let (subjects, base) = (&mut *self.subjects, &mut *self.base);
+            let until = team::await_proposals(base, case, |base, case| {
+                Chooser { base, case, subjects, at }.has_cheap(&incident)
+            })?;
+            if let Some(until) = until {
+                return Ok(Chosen::Later(Some(self.base.writer.instant(until))));
+            }
+        }
+        let event = self.chooser(at).choose(&incident)?;
+        if self.has_to_queue(at, &event) {
+            // The other agent's end wakes us.
+            return Ok(Chosen::Later(None));
+        }
+        self.say(at, vec![event])?;
+        Ok(Chosen::Said)
+    }
+
+    fn is_diagnosed(&mut self, at: usize) -> bool {
+        let (subjects, base) = (&*self.subjects, &*self.base);
+        diagnosis::is_known(base, &mut self.cases[at], || subjects.place(at, base))
+    }
+
+    fn chooser(&mut self, at: usize) -> Chooser<'_, 'a> {
+        Chooser { base: self.base, case: &mut self.cases[at], subjects: self.subjects, at }
+    }
+
+    pub(super) fn agent_runner(&mut self, at: usize) -> AgentRunner<'_, 'a> {
+        AgentRunner { base: self.base, case: &mut self.cases[at], subjects: self.subjects, at }
+    }
+
+    /// Returns whether what was chosen is an agent's turn while one of ours works for another
+    /// subject: both would edit the same files, and neither's edits could be told apart.
+    fn has_to_queue(&self, at: usize, chosen: &Event) -> bool {
+        let Event::Incident(IncidentEvent::Judged { remedy, .. }) = chosen else { return false };
+        remedy.kind == RemedyKind::Agent && self.has_other_agent(at)
+    }
+
+    fn has_other_agent(&self, at: usize) -> bool {
+        let mut others = self.cases.iter().enumerate().filter(|(other, _)| *other != at);
+        others.any(|(_, case)| case.work.agents.running().is_some())
+    }
+
+    /// Does what is due about a subject's agent, and returns when to look again.
+    pub(super) fn tend_agent(&mut self, at: usize) -> Result<Option<Instant>, StoreError> {
+        let others = self.has_other_agent(at);
+        match self.agent_runner(at).tend(others)? {
+            AgentStep::Wait(until) => Ok(until),
+            AgentStep::Finish(effect, report) => {
+                self.finish(at, effect, report)?;
+                Ok(Some(Instant::now()))
+            }
+        }
+    }
+
+    /// Takes in that a subject failed.
+    fn failed(&mut self, at: usize, failure: SeenFailure) -> Result<(), StoreError> {
+        let SeenFailure { evidence, took, before, verifies } = failure;
+        let symptom = Box::new(evidence.symptom.clone());
+        let case = &mut self.cases[at];
+        if let Some(effect) = verifies {
+            lessons::did_not_help(self.base, case)?;
+            case.did_not_help();
+            case.saw(evidence, took);
+            self.keep_evidence(at);
+            if self.subjects.has_breakers() {
+                let (subjects, case) = (&*self.subjects, &mut self.cases[at]);
+                let results = |output: &str, base: &RunBase<'_>| subjects.results(at, output, base);
+                breakers::stop_if_worse(self.base, case, results)?;
+            }
+            self.cases[at].work.effect = None;
+            let report = Report::Verified { proof: Proof::Failed, symptom: Some(symptom) };
+            let finished = IncidentEvent::Finished { effect: effect.effect, report };
+            self.insist(at, &[before, vec![Event::Incident(finished)]].concat())?;
+            return self.recorded(at);
+        }
+        let relapsed = case.incident().is_some_and(|incident| {
+            matches!(incident.phase(), Phase::Ending { outcome: Outcome::Recovered(_), .. })
+        });
+        let case = &mut self.cases[at];
+        if relapsed {
+            case.did_not_help();
+            case.saw(evidence, took);
+            self.keep_evidence(at);
+            let sickened = Event::Incident(IncidentEvent::Sickened { symptom });
+            return self.insist(at, &[before, vec![sickened]].concat());
+        }
+        let failure = SeenFailure { evidence, took, before, verifies };
+        let id = IncidentId(Uuid::new_v4());
+        if case.incident().is_some() || !self.subjects.may_repair(at, id, self.base) {
+            return self.skip(at, id, failure);
+        }
+        self.open(at, id, failure)
+    }
+
+    /// Opens an incident.
+    fn open(&mut self, at: usize, id: IncidentId, failure: SeenFailure) -> Result<(), StoreError> {
+        let opening = self.opening(at, &failure);
+        let opened = self.base.writer.open(id, opening, failure.before);
+        let Some((incident, entries)) = self.begun(at, opened)? else { return Ok(()) };
+        let case = &mut self.cases[at];
+        for entry in &entries {
+            self.base.reporter.entry(case.name(), &incident, entry);
+        }
+        case.begin(incident);
+        case.saw(failure.evidence, failure.took);
+        self.keep_evidence(at);
+        if let Some(person) = self.paused.clone() {
+            let order = Event::Incident(IncidentEvent::Ordered { order: Order::Pause });
+            self.say_as(at, &person, vec![order])?;
+        }
+        let (subjects, mut context) = self.split();
+        subjects.opened(at, &mut context)?;
+        if self.subjects.has_breakers() {
+            breakers::halt_if_systemic(self.base, &mut self.cases[at])?;
+        }
+        breakers::count_orphans(self.base, &mut self.cases[at], 0)?;
+        self.settle()?;
+        self.recorded(at)
+    }
+
+    /// Puts a failure on record that is not repaired: a repair goes on, or it is a time to wait.
+    fn skip(&mut self, at: usize, id: IncidentId, failure: SeenFailure) -> Result<(), StoreError> {
+        let opening = self.opening(at, &failure);
+        let skipped = self.base.writer.call_off(id, opening, failure.before.clone());
+        let Some((incident, entries)) = self.begun(at, skipped)? else { return Ok(()) };
+        for entry in &entries {
+            self.base.reporter.entry(self.cases[at].name(), &incident, entry);
+        }
+        self.subjects.skipped(at);
+        let log = self.failure_log(at, &incident, &failure);
+        let (subjects, mut context) = self.split();
+        subjects.keep_evidence(at, log, &mut context);
+        Ok(())
+    }
+
+    fn opening(&self, at: usize, failure: &SeenFailure) -> Opening {
+        let terms = self.subjects.opening(at, self.base);
+        let symptom = failure.evidence.symptom.clone();
+        Opening { subject: terms.subject, policy: terms.policy, left: terms.left, symptom }
+    }
+
+    /// Returns an incident that begins, or says why it cannot.
+    fn begun<T>(
+        &mut self,
+        at: usize,
+        opened: Result<T, WriterError>,
+    ) -> Result<Option<T>, StoreError> {
+        match opened {
+            Ok(begun) => Ok(Some(begun)),
+            Err(WriterError::Store(error)) => Err(error),
+            Err(WriterError::NotOpened(error)) => {
+                self.base.note(self.cases[at].name(), &error.to_string());
+                self.subjects.taken_away(at);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Keeps what the last failure left behind, for people and agents.
+    pub(super) fn keep_evidence(&mut self, at: usize) {
+        let case = &self.cases[at];
+        let (Some(incident), Some(seen)) = (case.incident(), case.seen()) else { return };
+        let (evidence, took) = (seen.clone(), case.work.took);
+        let failure = SeenFailure { evidence, took, before: Vec::new(), verifies: None };
+        let log = self.failure_log(at, incident, &failure);
+        let (subjects, mut context) = self.split();
+        subjects.keep_evidence(at, log, &mut context);
+    }
+
+    fn failure_log(&self, at: usize, incident: &Incident, failure: &SeenFailure) -> FailureLog {
+        let findings = self.cases[at].diagnosis().map(|found| found.findings.clone());
+        FailureLog {
+            incident: incident.id(),
+            at: self.base.writer.now(),
+            kind: incident.subject().kind,
+            name: incident.subject().name.clone(),
+            command: self.subjects.command(at),
+            took: failure.took,
+            symptom: failure.evidence.symptom.clone(),
+            findings: findings.unwrap_or_default(),
+            evidence: failure.evidence.output.clone(),
+        }
+    }
+
+    /// Writes to the incident; does nothing if others were faster.
+    pub(super) fn say(&mut self, at: usize, events: Vec<Event>) -> Result<(), StoreError> {
+        let by = self.base.writer.salve();
+        self.say_as(at, &by, events).map(drop)
+    }
+
+    /// Writes what somebody said about the incident; the effect that follows is due.
+    pub(super) fn say_as(
+        &mut self,
+        at: usize,
+        by: &Actor,
+        events: Vec<Event>,
+    ) -> Result<Wrote, StoreError> {
+        let wrote = self.cases[at].write(self.base, by, events)?;
+        if let Wrote::Done(Some(effect)) = wrote {
+            // What was told before is acted on after it: the journal already has this.
+            self.facts.push_front(Told { at, fact: Fact::Due(effect) });
+        }
+        Ok(wrote)
+    }
+
+    /// Writes what happened, however often others write meanwhile.
+    ///
+    /// The remedy that follows is written along with it where it can be chosen at once: every
+    /// write is a wait, and a server that crashed is down for as long.
+    fn insist(&mut self, at: usize, events: &[Event]) -> Result<(), StoreError> {
+        let by = self.base.writer.salve();
+        loop {
+            let mut all = events.to_vec();
+            all.extend(self.foresee(at, events)?);
+            match self.say_as(at, &by, all)? {
+                Wrote::Done(_) => return Ok(()),
+                Wrote::Overtaken => {}
+            }
+        }
+    }
+
+    /// Returns the choice that comes after `events`, if one does and it needs no look at the cause.
+    fn foresee(&mut self, at: usize, events: &[Event]) -> Result<Option<Event>, StoreError> {
+        let Some(incident) = self.cases[at].incident() else { return Ok(None) };
+        if self.is_ending || self.subjects.agent_manner() == AgentManner::AtOnce {
+            return Ok(None);
+        }
+        let Some(ahead) = self.base.writer.will_choose(incident, events) else { return Ok(None) };
+        if !self.is_diagnosed(at) || !diagnosis::is_told(&self.cases[at]) {
+            return Ok(None);
+        }
+        lessons::read_files(self.base, self.cases[at].name());
+        let event = self.chooser(at).choose(&ahead)?;
+        Ok(Some(event).filter(|event| !self.has_to_queue(at, event)))
+    }
+
+    /// Tells what an effect reports, however often others write meanwhile.
+    fn finish(&mut self, at: usize, effect: Run, report: Report) -> Result<(), StoreError> {
+        let case = &mut self.cases[at];
+        case.work.effect = None;
+        if let Report::Failed { .. } | Report::TimedOut = report {
+            case.did_not_help();
+        }
+        let finished = IncidentEvent::Finished { effect: effect.effect, report };
+        self.insist(at, &[Event::Incident(finished)])?;
+        self.recorded(at)
+    }
+
+    /// Has the subject keep what the journal tells by now.
+    fn recorded(&mut self, at: usize) -> Result<(), StoreError> {
+        let (subjects, mut context) = self.split();
+        subjects.recorded(at, &mut context)
+    }
+
+    /// Takes in what an effect on a thread of its own reports.
+    pub(super) fn done(
+        &mut self,
+        at: usize,
+        effect: Run,
+        report: Report,
+        left: Option<StateLeft>,
+    ) -> Result<(), StoreError> {
+        let case = &mut self.cases[at];
+        case.work.busy = case.work.busy.filter(|busy| *busy != effect);
+        let undoes = matches!(effect.what, Effect::RollBack(_))
+            || matches!(report, Report::Failed { .. } | Report::TimedOut);
+        // When everything ends nothing new is begun, only undone.
+        if case.effect() != Some(effect) || (self.is_ending && !undoes) {
+            return Ok(());
+        }
+        if let Some(left) = left {
+            self.measured(at, effect, &left)?;
+        }
+        self.finish(at, effect, report)
+    }
+
+    /// Takes in what a repair changed.
+    fn measured(&mut self, at: usize, effect: Run, left: &StateLeft) -> Result<(), StoreError> {
+        let case = &mut self.cases[at];
+        case.work.tree = Some(left.tree);
+        let Some(incident) = case.incident().map(Incident::id) else { return Ok(()) };
+        if left.files.is_empty() {
+            return Ok(());
+        }
+        case.work.changed = true;
+        case.work.agents.has_worked();
+        let scrubber = &self.base.writer.scrubber;
+        let named = left
+            .files
+            .iter()
+            .map(|file| ChangedFile { path: scrubber.scrub(&file.path), lines: file.lines });
+        let (files, more) = ChangedFile::some(named.collect());
+        let changed =
+            IncidentEvent::FilesChanged { effect: effect.effect, files: files.clone(), more };
+        self.base.writer.add(incident, Event::Incident(changed))?;
+        case.catch_up(self.base)?;
+        breakers::stop_if_churned(self.base, case, &files)
+    }
+
+    /// Does what an incident asks for.
+    fn run_effect(&mut self, at: usize, effect: Run) -> Result<(), StoreError> {
+        self.cases[at].work.effect = Some(effect);
+        let report = match effect.what {
+            Effect::Apply { remedy, on } => return self.apply(at, effect, remedy, on),
+            Effect::Verify => {
+                let case = &mut self.cases[at];
+                let is_again =
+                    case.trial().is_some_and(|trial| trial.remedy.kind == RemedyKind::Retry);
+                case.work.reruns += u32::from(is_again);
+                let (subjects, mut context) = self.split();
+                return subjects.verify(at, effect, &mut context);
+            }
+            Effect::Ask => Report::Done,
+            Effect::Record => self.record(at)?,
+            Effect::Release => {
+                let (subjects, mut context) = self.split();
+                subjects.release(at, &mut context)
+            }
+            Effect::Snapshot => {
+                self.effect_runner(at, effect).snapshot();
+                return Ok(());
+            }
+            Effect::Measure => {
+                self.effect_runner(at, effect).measure();
+                return Ok(());
+            }
+            Effect::RollBack(scope) => {
+                self.effect_runner(at, effect).roll_back(scope);
+                return Ok(());
+            }
+        };
+        self.finish(at, effect, report)
+    }
+
+    fn effect_runner(&mut self, at: usize, effect: Run) -> EffectRunner<'_, 'a> {
+        EffectRunner { base: self.base, case: &mut self.cases[at], effect }
+    }
+
+    /// Tells memory how the incident came out.
+    fn record(&mut self, at: usize) -> Result<Report, StoreError> {
+        let credited = self.cases[at].incident().and_then(Incident::credit);
+        let digest = credited.map(|(remedy, _)| remedy.digest);
+        if let Some(digest) = digest.filter(|digest| self.cases[at].what(*digest).is_none()) {
+            self.chooser(at).recall_proposed(digest)?;
+        }
+        Ok(match lessons::record(self.base, &self.cases[at]) {
+            Ok(()) => Report::Done,
+            Err(error) => failed(&self.base.writer.scrubber, &error),
+        })
+    }
+
+    /// Applies the remedy that hashes to `digest`, on somebody's word.
+    fn apply(
+        &mut self,
+        at: usize,
+        effect: Run,
+        digest: Digest,
+        on: Authority,
+    ) -> Result<(), StoreError> {
+        let (subjects, mut context) = self.split();
+        let withdrawn = subjects.withdrawn(at, digest, &mut context)?;
+        self.settle()?;
+        if let Some(reason) = withdrawn {
+            return self.finish(at, effect, Report::failed(Scrubbed::literal(reason)));
+        }
+        if self.cases[at].what(digest).is_none() {
+            // An earlier run of Salve chose it: looking again finds out what it would do.
+            self.chooser(at).recall(digest)?;
+        }
+        let case = &mut self.cases[at];
+        case.work.changed = false;
+        match case.what(digest) {
+            // An agent that listens is waited for, its marks come by the journal; where there is
+            // none, one is started.
+            Some(What::Agent) => case.work.agents.instruct(None),
+            Some(What::Instruction(words)) => case.work.agents.instruct(Some(words)),
+            Some(What::Again) => return self.finish(at, effect, Report::Done),
+            Some(what @ (What::Known { .. } | What::Playbook(_) | What::Patch(_))) => {
+                if let What::Known { .. } = what {
+                    self.base.remedies.count_auto();
+                }
+                let place = self.subjects.place(at, self.base);
+                self.effect_runner(at, effect).apply(what, on, place);
+                return Ok(());
+            }
+            None => {
+                let reason = Scrubbed::literal("what it would do is no longer known");
+                return self.finish(at, effect, Report::failed(reason));
+            }
+        }
+        self.tend_agent(at).map(drop)
+    }
+}

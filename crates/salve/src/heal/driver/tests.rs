@@ -1,0 +1,1 @@
+//! The driver with a scripted subject.

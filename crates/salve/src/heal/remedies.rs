@@ -1,0 +1,399 @@
+//! Which remedies fit a failure, and what the gate says about each.
+//!
+//! What memory knows comes first where the gate allows it, then the playbook, then Salve's own
+//! resorts. What would need a person is offered last, when nothing else is left to try.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use jiff::Timestamp;
+use salve_core::earned::Terms;
+use salve_core::event::{
+    Authority, Digest, Effect, Event, IncidentEvent, Judgement, Mode, Origin, Remedy, RemedyKind,
+    Repeat, Undo, Verdict,
+};
+use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, Policy, Request, State};
+use salve_core::id::Signature;
+use salve_core::incident::{Candidate, Incident, Phase, choose};
+use salve_core::memory::{Choice, Kind, Ranked, rank};
+use salve_core::playbook::{Action, Diagnosis, Nature, Prescription};
+use salve_core::scrub::{Scrubbed, Scrubber};
+
+use super::patches;
+use crate::config::PlaybookAuto;
+use crate::gate::WorkingDir;
+use crate::project::Project;
+use crate::sandbox::Sandbox;
+use crate::store::{Store, StoreError};
+
+/// How sure the first of several prescriptions is, in thousandths; each next one is less so.
+pub(super) const SURE: u16 = 999;
+
+/// What a remedy would do.
+#[derive(Clone, Debug)]
+pub struct Cure {
+    /// The remedy's hash.
+    pub digest: Digest,
+    /// What it would do.
+    pub what: What,
+}
+
+/// The ways in which a remedy acts.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// It only runs the subject again.
+    Again,
+    /// A command that memory knows.
+    Known {
+        /// The command, as the gate approved it.
+        command: String,
+        /// How long it may take.
+        seconds: u64,
+        /// Where it runs, held open since the gate judged it; without one, the project's root.
+        dir: Option<Arc<WorkingDir>>,
+    },
+    /// A patch that memory knows.
+    Patch(Vec<u8>),
+    /// What the playbook prescribes.
+    Playbook(Action),
+    /// An agent's turn.
+    Agent,
+    /// An agent's turn, with what somebody wants it to do.
+    Instruction(Scrubbed),
+}
+
+impl What {
+    /// Returns whether it is a remedy for another day too: a process or a lock that was in the way
+    /// once is none.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            What::Known { .. } | What::Patch(_) => true,
+            What::Playbook(action) => action.is_lasting(),
+            What::Again | What::Agent | What::Instruction(_) => false,
+        }
+    }
+}
+
+/// A remedy with what the gate says about it.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// The remedy.
+    pub candidate: Candidate,
+    /// What the gate says.
+    pub judgement: Judgement,
+    /// What it would do.
+    pub what: What,
+}
+
+/// What has run unattended so far.
+#[derive(Debug, Default)]
+pub struct Auto {
+    count: u64,
+    last: Option<Instant>,
+}
+
+/// Where remedies are taken from.
+#[derive(Debug)]
+pub struct Remedies<'a> {
+    /// The project's root.
+    pub root: PathBuf,
+    /// What may run unattended.
+    pub policy: Cow<'a, Policy>,
+    /// Which shipped remedies run without asking.
+    pub playbook: PlaybookAuto,
+    /// What keeps commands within bounds.
+    pub sandbox: Sandbox,
+    /// How commands earn their approval.
+    pub terms: Terms,
+    /// The user's own memory, where it is used and there is one.
+    user: OnceCell<Option<Store>>,
+    /// Where that is, or would be.
+    user_dir: Option<PathBuf>,
+    auto: Auto,
+    /// When memory's files were last changed, as far as they were read.
+    files_read: Option<SystemTime>,
+}
+
+impl<'a> Remedies<'a> {
+    /// Sets up remedies of which nothing ran yet.
+    pub fn new(
+        root: PathBuf,
+        policy: Cow<'a, Policy>,
+        playbook: PlaybookAuto,
+        sandbox: Sandbox,
+        user_dir: Option<PathBuf>,
+    ) -> Self {
+        // Nothing is earned unless the settings say how.
+        let (terms, auto) = (Terms { after: 0, days: 0 }, Auto::default());
+        let (user, files_read) = (OnceCell::new(), None);
+        Self { root, policy, playbook, sandbox, terms, user, user_dir, auto, files_read }
+    }
+
+    /// Tells whether memory's files may say something else than when they were last read.
+    pub fn have_files_changed(&mut self, dir: &Path) -> bool {
+        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let changed = files.filter_map(|file| file.metadata().ok()?.modified().ok()).max();
+        let is_new = changed.is_some() && changed != self.files_read;
+        self.files_read = changed;
+        is_new
+    }
+
+    /// Returns the user's own memory, opened when it is first asked.
+    fn user(&self) -> Option<&Store> {
+        let open = || {
+            let there = Project::of_user(self.user_dir.clone()?);
+            Store::open_existing(&there).ok().flatten()
+        };
+        self.user.get_or_init(open).as_ref()
+    }
+
+    /// Opens the user's own memory to tell it something, making it if there is none.
+    pub fn user_to_tell(&self) -> Option<Store> {
+        // Without it, the project's own still serves.
+        Store::open(&Project::of_user(self.user_dir.clone()?)).ok()
+    }
+
+    /// Takes in that a known command runs unattended now.
+    pub fn count_auto(&mut self) {
+        self.auto.count += 1;
+        self.auto.last = Some(Instant::now());
+    }
+
+    /// Takes in what has run unattended so far, as the journal has it.
+    pub fn set_auto(&mut self, state: &State) {
+        let ago =
+            state.seconds_since_last_auto.and_then(|ago| Duration::try_from_secs_f64(ago).ok());
+        let last = ago.and_then(|ago| Instant::now().checked_sub(ago));
+        self.auto = Auto { count: state.auto_recoveries_this_run, last };
+    }
+
+    /// Returns what has run unattended so far, for the gate.
+    pub(super) fn auto_state(&self) -> State {
+        State {
+            auto_recoveries_this_run: self.auto.count,
+            seconds_since_last_auto: self.auto.last.map(|last| last.elapsed().as_secs_f64()),
+        }
+    }
+
+    /// Returns what memory knows about a failure.
+    pub fn recall(&self, store: &Store, signature: Signature) -> Result<Choice, StoreError> {
+        let here = store.memory().recall(signature)?;
+        let elsewhere = match self.user() {
+            Some(user) => user.memory().recall(signature)?,
+            None => None,
+        };
+        Ok(rank(here.as_ref(), elsewhere.as_ref(), Timestamp::now()))
+    }
+
+    /// Returns what memory knows to help against a failure: commands, and patches that fit.
+    pub fn known(
+        &self,
+        (project, store): (&Project, &Store),
+        signature: Signature,
+        scrubber: &Scrubber,
+    ) -> Result<Vec<Offer>, StoreError> {
+        let known = self.recall(store, signature)?.remedies;
+        let commands = known.iter().filter(|known| known.remedy.kind == Kind::Command);
+        let mut offers: Vec<Offer> =
+            commands.filter_map(|known| self.offer_known(known, scrubber)).collect();
+        offers.extend(patches::offers(project, &known, scrubber));
+        Ok(offers)
+    }
+
+    fn offer_known(&self, known: &Ranked, scrubber: &Scrubber) -> Option<Offer> {
+        let confidence = (known.confidence.share() * 1_000.0).round() as u16;
+        self.offer_command(&known.remedy.text, (known.origin, confidence), scrubber)
+    }
+
+    /// Returns a command with what the gate says about it; one that cannot even be asked about is
+    /// none.
+    pub fn offer_command(
+        &self,
+        text: &Scrubbed,
+        (origin, confidence): (Origin, u16),
+        scrubber: &Scrubber,
+    ) -> Option<Offer> {
+        let request = Request::new(text.as_str(), ".", DEFAULT_TIMEOUT_SECONDS).ok()?;
+        let state = self.auto_state();
+        let mut offer = self.offer_request(&request, (origin, confidence), &state, scrubber);
+        offer.candidate.remedy.text = text.clone();
+        Some(offer)
+    }
+
+    /// Returns a command, with its directory and time-out, and what the gate says about it.
+    pub fn offer_request(
+        &self,
+        request: &Request,
+        (origin, confidence): (Origin, u16),
+        state: &State,
+        scrubber: &Scrubber,
+    ) -> Offer {
+        let judged = crate::gate::judge(&self.root, &self.policy, request, state, scrubber);
+        let (seconds, asked) = (request.timeout_seconds(), request.working_dir());
+        let (verdict, command) = match &judged.verdict {
+            gate::Verdict::Auto(approval) => (Verdict::Allow, approval.command().to_owned()),
+            gate::Verdict::Human { .. } => (Verdict::Ask, request.command().to_owned()),
+            gate::Verdict::Deny { .. } => (Verdict::Deny, request.command().to_owned()),
+        };
+        let remedy = Remedy {
+            kind: RemedyKind::Command,
+            origin,
+            text: scrubber.scrub(request.command()),
+            digest: Digest::of_command(&command, asked, seconds.saturating_mul(1_000)),
+            undo: Undo::Snapshot,
+            repeat: Repeat::Unsafe,
+        };
+        let judgement = Judgement {
+            verdict,
+            rule: scrubber.scrub(&judged.verdict.rule().to_string()),
+            reason: scrubber.scrub(judged.verdict.reason()),
+        };
+        let judgement = self.unless_held(judgement, [command.as_str()]);
+        let what = What::Known { command, seconds, dir: judged.dir.map(Arc::new) };
+        Offer { candidate: Candidate { remedy, confidence }, judgement, what }
+    }
+
+    /// Returns what the playbook prescribes and has not been tried in vain.
+    pub fn prescribed(
+        &self,
+        diagnosis: &Diagnosis,
+        failed: &[Digest],
+        mode: Mode,
+        scrubber: &Scrubber,
+    ) -> Vec<Offer> {
+        if (diagnosis.nature, mode) == (Nature::Code, Mode::Agent) {
+            // An agent reads it before it is only run again.
+            return Vec::new();
+        }
+        let passes = diagnosis.nature == Nature::Transient;
+        let open = diagnosis.remedies.iter().enumerate().filter(|(_, prescription)| {
+            let again = passes && prescription.action.is_restart();
+            again || !failed.contains(&prescription.remedy.digest)
+        });
+        open.map(|(place, one)| self.offer(one, place, scrubber)).collect()
+    }
+
+    /// Returns a prescription with what the settings say about it.
+    fn offer(&self, prescription: &Prescription, place: usize, scrubber: &Scrubber) -> Offer {
+        let Prescription { rule, action, remedy, why, .. } = prescription;
+        let verdict = match (self.playbook, prescription.is_safe()) {
+            // Running it again changes nothing, so nobody has to be asked.
+            _ if action.is_restart() => Verdict::Allow,
+            (PlaybookAuto::Safe, true) => Verdict::Allow,
+            (PlaybookAuto::Safe, false) | (PlaybookAuto::None, _) => Verdict::Ask,
+        };
+        let judgement = Judgement { verdict, rule: scrubber.scrub(rule), reason: why.clone() };
+        let commands: Vec<String> = action.commands().collect();
+        let judgement = self.unless_held(judgement, commands.iter().map(String::as_str));
+        let what = match action.is_restart() {
+            true => What::Again,
+            false => What::Playbook(action.clone()),
+        };
+        let confidence = SURE.saturating_sub(u16::try_from(place).unwrap_or(SURE));
+        Offer { candidate: Candidate { remedy: remedy.clone(), confidence }, judgement, what }
+    }
+
+    /// Returns the judgement that takes an allowed remedy back, which is due: where nothing can
+    /// hold its commands any more, a person is asked after all.
+    ///
+    /// What is not known by its `cure`, an earlier run of Salve chose, maybe on another machine.
+    pub fn taken_back(&self, incident: &Incident, cure: Option<&Cure>) -> Option<Event> {
+        let Phase::Due { what: Effect::Snapshot | Effect::Apply { .. }, .. } = incident.phase()
+        else {
+            return None;
+        };
+        let trial = incident.trial().filter(|trial| trial.authority == Some(Authority::Gate))?;
+        let remedy = &trial.remedy;
+        let commands = match cure.map(|cure| &cure.what) {
+            Some(What::Known { command, .. }) => vec![command.clone()],
+            Some(What::Playbook(action)) => action.commands().collect(),
+            None if remedy.kind == RemedyKind::Command => vec![remedy.text.to_string()],
+            Some(What::Again | What::Patch(_) | What::Agent | What::Instruction(_)) | None => {
+                return None;
+            }
+        };
+        let allowed = Judgement {
+            verdict: Verdict::Allow,
+            rule: Scrubbed::literal(""),
+            reason: Scrubbed::literal(""),
+        };
+        let judgement = self.unless_held(allowed, commands.iter().map(String::as_str));
+        let is_back = judgement.verdict != Verdict::Allow;
+        is_back.then(|| {
+            Event::Incident(IncidentEvent::Judged { remedy: Box::new(remedy.clone()), judgement })
+        })
+    }
+
+    /// Returns a judgement as it is where the sandbox can hold these commands; where it cannot, a
+    /// person is asked.
+    fn unless_held<'c>(
+        &self,
+        judgement: Judgement,
+        commands: impl IntoIterator<Item = &'c str>,
+    ) -> Judgement {
+        let lack = || commands.into_iter().find_map(|command| self.sandbox.lack(command));
+        match judgement.verdict {
+            Verdict::Ask | Verdict::Deny => judgement,
+            Verdict::Allow => match lack() {
+                None => judgement,
+                Some(lack) => Judgement {
+                    verdict: Verdict::Ask,
+                    rule: Scrubbed::literal("recovery.sandbox.mode"),
+                    reason: Scrubbed::literal(lack.as_str()),
+                },
+            },
+        }
+    }
+}
+
+/// Returns the offer to put to the incident next: what needs a person comes last.
+pub fn pick<'o>(incident: &Incident, offers: &'o [Offer]) -> Option<&'o Offer> {
+    [Verdict::Allow, Verdict::Ask].into_iter().find_map(|verdict| {
+        let fitting = offers.iter().filter(|offer| offer.judgement.verdict == verdict);
+        let chosen = choose(incident, fitting.map(|offer| offer.candidate.clone()).collect())?;
+        offers.iter().find(|offer| offer.candidate == chosen)
+    })
+}
+
+/// Returns what memory knows and the playbook does not prescribe in the same words: what the
+/// playbook prescribes runs with the state it was judged in, so it goes first.
+pub fn beside(known: Vec<Offer>, diagnosis: &Diagnosis) -> impl Iterator<Item = Offer> {
+    let is_new = |known: &Offer| {
+        let text = &known.candidate.remedy.text;
+        !diagnosis.remedies.iter().any(|one| one.remedy.text == *text)
+    };
+    known.into_iter().filter(is_new)
+}
+
+/// Returns one of Salve's own resorts; `again` is what running the subject again is called.
+pub fn resort(what: What, again: &'static str) -> Offer {
+    let (kind, text, rule, reason, undo) = match what {
+        What::Agent | What::Instruction(_) => (
+            RemedyKind::Agent,
+            "repair by an agent",
+            "agent.repair",
+            "an agent may repair this project",
+            Undo::Snapshot,
+        ),
+        What::Again | What::Known { .. } | What::Patch(_) | What::Playbook(_) => {
+            (RemedyKind::Retry, again, again, "running it again changes nothing", Undo::Nothing)
+        }
+    };
+    let remedy = Remedy {
+        kind,
+        origin: Origin::Builtin,
+        text: Scrubbed::literal(text),
+        digest: Digest::of(&[text.as_bytes()]),
+        undo,
+        repeat: Repeat::Safe,
+    };
+    let judgement = Judgement {
+        verdict: Verdict::Allow,
+        rule: Scrubbed::literal(rule),
+        reason: Scrubbed::literal(reason),
+    };
+    Offer { candidate: Candidate { remedy, confidence: 0 }, judgement, what }
+}

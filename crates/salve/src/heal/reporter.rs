@@ -1,0 +1,71 @@
+//! What is shown to whoever started a run.
+
+use std::time::Duration;
+
+use salve_core::event::{Entry, Exit, Proof};
+use salve_core::id::IncidentId;
+use salve_core::incident::Incident;
+use salve_core::scrub::Scrubbed;
+
+/// Shows what happens to the subjects of a run.
+pub trait Reporter {
+    /// A subject's incident took in an entry.
+    fn entry(&mut self, subject: &str, incident: &Incident, entry: &Entry);
+    /// Something about a subject that is no part of an incident.
+    fn remark(&mut self, subject: &str, remark: &Remark);
+}
+
+/// Something about a subject that is no part of an incident.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// A server was started.
+    Started {
+        /// What runs.
+        command: Scrubbed,
+    },
+    /// A server was found well.
+    Well {
+        /// Where it answers.
+        url: Option<Scrubbed>,
+        /// How long that took.
+        after: Duration,
+    },
+    /// A server was found well after a remedy; the incident tells the rest.
+    Verified {
+        /// Where it answers.
+        url: Option<Scrubbed>,
+        /// How long it stayed so.
+        soak: Duration,
+    },
+    /// A server ended by itself, as it should.
+    Ended {
+        /// How.
+        exit: Exit,
+    },
+    /// A server was stopped because somebody wanted it.
+    Stopped,
+    /// A check is about to run.
+    Running {
+        /// What runs.
+        command: Scrubbed,
+    },
+    /// A check is green.
+    Green {
+        /// How long it took.
+        took: Duration,
+    },
+    /// What a green check was found to prove.
+    Judged {
+        /// The proof.
+        proof: Proof,
+        /// Why.
+        why: Scrubbed,
+    },
+    /// An earlier run of Salve asked, and nobody has answered yet.
+    Asks {
+        /// The incident that asks.
+        incident: IncidentId,
+    },
+    /// Something that a person should know.
+    Note(Scrubbed),
+}

@@ -1,0 +1,157 @@
+//! Having an agent work: what it could spoil is held while it does, and given back afterwards.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use salve_core::event::Process;
+use salve_core::scrub::Scrubber;
+
+use super::files::with_causes;
+use crate::agent::{self, Agent, AgentEvent, Profile, Task};
+use crate::config::{Live, Reload};
+use crate::process::Care;
+use crate::project::Project;
+use crate::store::StoreError;
+use crate::workspace::{GitGuard, GitPart, Name, RestoreError, Workspace};
+
+/// An agent of ours at work, and what is held for it.
+#[derive(Debug)]
+pub struct RunningAgent {
+    /// What it is called.
+    pub name: String,
+    agent: Arc<Agent>,
+    /// The entry by which the settings are held.
+    pub guard: u64,
+    /// Whether it was told to stop.
+    stopped: bool,
+    /// The user's repository as it was.
+    repository: Option<GitGuard>,
+    /// The commit that was checked out.
+    commit: Option<String>,
+    project: Project,
+}
+
+/// Why an agent does not work.
+#[derive(Clone, Debug)]
+pub struct NotStarted {
+    /// Why, and what to do.
+    pub text: String,
+    /// Whether its program is not there.
+    pub is_missing: bool,
+}
+
+/// Starts an agent; the settings and the user's repository are held until it has ended.
+pub fn start_agent(
+    (live, project): (&mut Live<'_>, &Project),
+    care: &Care,
+    (profile, task, now): (&Profile, &Task, Timestamp),
+    scrubber: &Scrubber,
+    on: Box<dyn FnMut(AgentEvent) + Send>,
+) -> Result<Result<RunningAgent, NotStarted>, StoreError> {
+    let guard = live.agent_starts(now)?;
+    // Without a repository, or where it cannot be kept, the files are kept all the same.
+    let workspace = Workspace::open(project).ok();
+    let repository = workspace.as_ref().and_then(|there| there.guard_git().ok().flatten());
+    let commit = workspace.as_ref().and_then(|there| there.commit().ok().flatten());
+    match agent::start(care, profile, task, scrubber, on) {
+        Ok(agent) => {
+            let (agent, project) = (Arc::new(agent), project.clone());
+            let name = task.agent.clone();
+            Ok(Ok(RunningAgent { name, agent, guard, stopped: false, repository, commit, project }))
+        }
+        Err(error) => {
+            let left = release(live, guard, now)?;
+            let is_missing = error.is_missing();
+            let text = match is_missing {
+                true => format!("{error}: it is not installed; install it, or set agent.runtime"),
+                false => format!("{error}: {}", error.source),
+            };
+            let text = left.map_or(text.clone(), |left| format!("{text}\n{left}"));
+            Ok(Err(NotStarted { text, is_missing }))
+        }
+    }
+}
+
+/// Lets go of the settings that were held for an agent; returns what a person should know.
+pub fn release(
+    live: &mut Live<'_>,
+    guard: u64,
+    now: Timestamp,
+) -> Result<Option<String>, StoreError> {
+    Ok(match live.agent_ended(guard, now)? {
+        Reload::Unchanged | Reload::Changed(_) => None,
+        Reload::Waiting { digest, .. } => {
+            let digest: String = digest.to_string().chars().take(12).collect();
+            Some(format!("the settings were changed meanwhile: salve config accept {digest}"))
+        }
+        Reload::Rejected(error) => Some(format!("the settings are wrong now: {error}")),
+    })
+}
+
+impl RunningAgent {
+    /// Gives back what the agent broke in the user's repository, what makes git run programs, and
+    /// what it threw away of the user's work since the state `before`; returns what a person should
+    /// know.
+    pub fn mend_repository(&self, before: Option<Name>) -> Vec<String> {
+        let Some(kept) = &self.repository else { return Vec::new() };
+        let mended = || -> Result<Vec<String>, RestoreError> {
+            let mut told = kept.mend()?;
+            let files = self.give_back_discarded(before)?;
+            let (wrong, rest): (Vec<_>, Vec<_>) = kept.changes()?.into_iter().partition(|change| {
+                let is_given_back = change.part == GitPart::Stash && !files.is_empty();
+                runs_programs(change.part) || is_given_back
+            });
+            kept.put_back(&wrong)?;
+            if !files.is_empty() {
+                let files = files.join(", ");
+                told.push(format!("it threw away what was not committed; {files} is given back"));
+            }
+            told.extend(wrong.iter().map(|change| format!("{}; it was put back", change.text)));
+            told.extend(rest.into_iter().map(|change| change.text));
+            Ok(told)
+        };
+        mended().unwrap_or_else(|error| {
+            vec![format!("the repository could not be looked at: {}", with_causes(&error))]
+        })
+    }
+
+    fn give_back_discarded(&self, before: Option<Name>) -> Result<Vec<String>, RestoreError> {
+        let (Some(before), Some(commit)) = (before, &self.commit) else { return Ok(Vec::new()) };
+        let workspace = Workspace::open(&self.project)?;
+        match workspace.load(before)? {
+            Some(before) => workspace.give_back_discarded(&before, commit),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the agent's process.
+    pub fn process(&self) -> &Process {
+        self.agent.process()
+    }
+
+    /// Returns the agent, for those who have to wait for its end.
+    pub fn agent(&self) -> Arc<Agent> {
+        Arc::clone(&self.agent)
+    }
+
+    /// Tells it to stop, once.
+    pub fn stop(&mut self) {
+        if !std::mem::replace(&mut self.stopped, true) {
+            self.agent.stop();
+        }
+    }
+}
+
+/// Returns whether a part of a repository makes git run programs.
+fn runs_programs(part: GitPart) -> bool {
+    match part {
+        GitPart::Settings | GitPart::Hooks => true,
+        GitPart::Repository
+        | GitPart::Head
+        | GitPart::Refs
+        | GitPart::Stash
+        | GitPart::Index
+        | GitPart::Operation
+        | GitPart::Lock => false,
+    }
+}

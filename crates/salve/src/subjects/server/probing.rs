@@ -1,0 +1,106 @@
+//! Asks a server whether it is well.
+
+use std::net::ToSocketAddrs as _;
+
+use salve_core::server::health::Fault;
+use salve_core::server::{Expect, LocalUrl, StatusRange};
+use salve_core::watch::Answer;
+
+use super::life::ServerCare;
+use super::{LifeNews, Source, State};
+use crate::heal::spawn_thread;
+use crate::probe::{self, Health, Owner};
+
+/// Asks a server whether it is well, on a thread of its own.
+pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
+    let server = &*of.server;
+    let State::Up(life) = &server.state else { return };
+    let care = of.context.base.care.clone();
+    let news = of.shared.news_of(of.at, server.generation);
+    let expect =
+        server.plan.expect.clone().unwrap_or_else(|| told_itself(server.plan.url.is_some()));
+    let health = Health {
+        url: life.address.clone().unwrap_or_default(),
+        expect,
+        limit: server.plan.timing.timeout,
+    };
+    let (running, source) = (life.running.clone(), life.source);
+    let ask = move || {
+        let (answer, fault) = match probe::ask(&health) {
+            Ok(good) => {
+                let peer = good.peer.or_else(|| peer_of(&health.url));
+                let mut family = care.families(std::slice::from_ref(&running)).concat();
+                family.push(running.process().pid);
+                match peer.map(|peer| probe::owner(peer, &family)) {
+                    Some(Owner::Other(holder)) => {
+                        let text = format!(
+                            "{} is answered by another process: pid {}, `{}`",
+                            health.url, holder.pid, holder.command
+                        );
+                        (Answer::Stranger, Some(text))
+                    }
+                    Some(Owner::Ours { .. } | Owner::Unknown { .. } | Owner::Nobody) | None => {
+                        (Answer::Good, None)
+                    }
+                }
+            }
+            // It answers somehow, and nobody said that it is a web server.
+            Err(fault) if source == Source::Seen && is_foreign(&fault) => (Answer::Good, None),
+            Err(fault) => (answer_of(&fault), Some(format!("{}: {fault}", health.url))),
+        };
+        news(LifeNews::Probed { answer, fault });
+    };
+    spawn_thread("probe", ask);
+}
+
+/// Returns what a good answer is at an address that nobody set: a page that is not there is an
+/// answer all the same, only a broken server is none.
+fn told_itself(configured: bool) -> Expect {
+    match configured {
+        true => Expect::default(),
+        false => Expect { status: StatusRange { from: 100, to: 499 }, body: None },
+    }
+}
+
+/// Returns the address that a URL leads to.
+fn peer_of(url: &str) -> Option<std::net::SocketAddr> {
+    let url = LocalUrl::at_start(url)?;
+    (url.host.trim_matches(['[', ']']), url.port).to_socket_addrs().ok()?.next()
+}
+
+/// Returns whether a fault shows that something other than plain HTTP is spoken there.
+fn is_foreign(fault: &Fault) -> bool {
+    match fault {
+        Fault::Closed
+        | Fault::Garbage
+        | Fault::SpeaksTls
+        | Fault::LongHeader { .. }
+        | Fault::BrokeOff { .. } => true,
+        Fault::Refused
+        | Fault::Unreachable(_)
+        | Fault::Silent { .. }
+        | Fault::NoTls(_)
+        | Fault::Redirects { .. }
+        | Fault::Endless { .. }
+        | Fault::Status { .. }
+        | Fault::Body { .. } => false,
+    }
+}
+
+/// Returns what a probe's fault means to the watch.
+fn answer_of(fault: &Fault) -> Answer {
+    match fault {
+        Fault::Refused | Fault::Unreachable(_) => Answer::Nobody,
+        Fault::Silent { .. } => Answer::Silent,
+        Fault::Closed
+        | Fault::Garbage
+        | Fault::SpeaksTls
+        | Fault::NoTls(_)
+        | Fault::LongHeader { .. }
+        | Fault::Redirects { .. }
+        | Fault::Endless { .. }
+        | Fault::BrokeOff { .. }
+        | Fault::Status { .. }
+        | Fault::Body { .. } => Answer::Bad,
+    }
+}

@@ -1,0 +1,540 @@
+//! All servers of one run, as the driver cares for them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use salve_core::agent::server_brief;
+use salve_core::check::Brief;
+use salve_core::event::{
+    Actor, Entry, Event, IncidentEvent, Limits, Mode, Order, Report, ServerEvent, ServerOrder,
+};
+use salve_core::id::IncidentId;
+use salve_core::incident::{Incident, Phase, Run};
+use salve_core::playbook::{Diagnosis, Nature};
+use salve_core::scrub::Scrubbed;
+
+use super::address::look_for_addresses;
+use super::crash_log::{self, CrashLog};
+use super::crash_log_writer::{CrashLogWriter, Job};
+use super::life::{ServerCare, place};
+use super::{
+    Held, Life, Server, ServerNews, ServerPlan, ServerTerms, State, Then, lock, output_watch,
+};
+use crate::heal::cause::Place;
+use crate::heal::failure_log::FailureLog;
+use crate::heal::files::failed;
+use crate::heal::inbox::{Inbox, NewsQueue, NewsSender};
+use crate::heal::remedies::What;
+use crate::heal::right::{NotGiven, Right, RunLock};
+use crate::heal::{
+    AgentManner, Case, OpeningTerms, Presence, Resorts, RunBase, RunEnd, SubjectContext, Subjects,
+};
+use crate::process::{Capture, Terminal};
+use crate::store::{StoreError, Stream};
+
+/// How many starts of servers one looks back.
+const STARTS: usize = 800;
+
+/// How long a repair's record is awaited when everything ends.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How a run of servers came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServersEnd {
+    /// All of them ended by themselves, as they should.
+    Clean,
+    /// The user wanted it, by this signal.
+    Stopped(i32),
+    /// A person has to decide, and nobody is at the terminal.
+    NeedsPerson,
+}
+
+/// The servers of one run.
+pub struct Servers {
+    pub(super) all: Vec<Server>,
+    shared: Shared,
+    news: NewsQueue<ServerNews>,
+    terms: ServerTerms,
+    logs: CrashLogWriter,
+    /// Whether old crash logs were removed.
+    is_tidy: bool,
+    /// Whether everything ends.
+    is_ending: bool,
+    end: ServersEnd,
+}
+
+/// What all servers of a run share.
+pub(super) struct Shared {
+    /// The mark of this run.
+    pub(super) run: Scrubbed,
+    pub(super) news: NewsSender<ServerNews>,
+}
+
+impl Servers {
+    /// Makes a run without servers, with its mark and the terms of their incidents.
+    pub fn new(run: Scrubbed, terms: ServerTerms, inbox: &Inbox) -> Self {
+        let news = NewsQueue::new(inbox.sender());
+        let shared = Shared { run, news: news.sender() };
+        let (logs, end) = (CrashLogWriter::default(), ServersEnd::Clean);
+        let (is_tidy, is_ending) = (false, false);
+        Self { all: Vec::new(), shared, news, terms, logs, is_tidy, is_ending, end }
+    }
+
+    /// Returns the way by which the servers hear of things.
+    pub fn news(&self) -> NewsSender<ServerNews> {
+        self.news.sender()
+    }
+
+    /// Adds a server.
+    ///
+    /// # Errors
+    ///
+    /// When another run of Salve cares for it.
+    pub fn add(
+        &mut self,
+        plan: ServerPlan,
+        capture: Arc<Capture>,
+        base: &RunBase<'_>,
+    ) -> Result<(), NotGiven> {
+        let held = RunLock::take(&base.project, Right::Server(&plan.name), &base.writer.me)?;
+        self.all.push(Server {
+            plan,
+            capture,
+            state: State::Down,
+            held: Held::No,
+            generation: 0,
+            crashed_after: None,
+            started_by: base.by.clone(),
+            waits: true,
+            disturbed: Vec::new(),
+            skipped: false,
+            ended_well: false,
+            _lock: held,
+        });
+        Ok(())
+    }
+
+    /// Runs the servers until all is over.
+    pub fn run(&mut self, base: &mut RunBase<'_>) -> Result<ServersEnd, StoreError> {
+        let name = self.all.first().map(|server| server.plan.name.clone()).unwrap_or_default();
+        let root = base.project.root().to_path_buf();
+        let stale = lock::clear_stale(&root, &base.writer.scrubber).ok().flatten();
+        if let Some(holder) = stale {
+            base.note(&name, &format!("removed a stale repair lock of process {}", holder.pid));
+        }
+        for path in crate::playbook::give_back(&root, &base.writer.scrubber) {
+            let text = format!("gave back {path}, which an interrupted repair had moved away");
+            base.note(&name, &text);
+        }
+        let end = base.care_for(self);
+        // Whoever comes next finds a lock of a dead process at worst.
+        let _ = lock::let_go(&root, &base.writer.me, &base.writer.scrubber);
+        self.logs.wait(LAST_WORDS);
+        Ok(match end? {
+            RunEnd::Stopped(signal) => ServersEnd::Stopped(signal),
+            RunEnd::Over => self.end,
+        })
+    }
+
+    /// Returns one server with what it may use.
+    pub(super) fn one<'s, 'c, 'a>(
+        &'s mut self,
+        at: usize,
+        context: &'s mut SubjectContext<'c, 'a>,
+    ) -> ServerCare<'s, 'c, 'a> {
+        ServerCare { server: &mut self.all[at], at, shared: &self.shared, context }
+    }
+
+    /// Starts a server that is to start, once those it depends on are well.
+    fn start_if_ready(
+        &mut self,
+        at: usize,
+        context: &mut SubjectContext<'_, '_>,
+    ) -> Result<(), StoreError> {
+        let server = &self.all[at];
+        if !server.waits || !matches!(server.state, State::Down) || !may_start(at, context) {
+            return Ok(());
+        }
+        let is_well = |name: &String| {
+            self.all
+                .iter()
+                .filter(|other| other.plan.name == *name)
+                .all(|other| matches!(&other.state, State::Up(life) if life.watch.is_well()))
+        };
+        if !server.plan.depends_on.iter().all(is_well) {
+            return Ok(());
+        }
+        self.one(at, context).start(None)
+    }
+
+    /// Does what somebody wants of a server.
+    fn ordered(
+        &mut self,
+        at: usize,
+        order: ServerOrder,
+        by: &Actor,
+        context: &mut SubjectContext<'_, '_>,
+    ) {
+        let person = by.person().map(|_| by.clone());
+        let server = &mut self.all[at];
+        let is_up = matches!(server.state, State::Up(_));
+        match order {
+            ServerOrder::Stop => {
+                server.held = Held::ByOrder;
+                server.waits = false;
+                if let Some(person) = person {
+                    let order = Event::Incident(IncidentEvent::Ordered { order: Order::Abort });
+                    context.say_as(at, person, vec![order]);
+                }
+                if is_up {
+                    self.one(at, context).clear(Then::Stopped);
+                }
+            }
+            ServerOrder::Start | ServerOrder::Restart if !may_start(at, context) => {
+                context.note(at, "a repair is going on; it will start the server");
+            }
+            ServerOrder::Start if is_up => {}
+            ServerOrder::Start | ServerOrder::Restart => {
+                server.held = Held::No;
+                server.skipped = false;
+                server.started_by = person;
+                if is_up {
+                    self.one(at, context).clear(Then::Restart);
+                } else {
+                    server.waits = true;
+                }
+            }
+        }
+    }
+
+    /// Does something to every server that runs.
+    fn each_up(&self, act: impl Fn(&Life)) {
+        for server in &self.all {
+            if let State::Up(life) = &server.state {
+                act(life);
+            }
+        }
+    }
+
+    /// Gives the servers' terminals another size, now and at their next start.
+    fn resize(&mut self, rows: u16, cols: u16) {
+        self.each_up(|life| life.running.resize(rows, cols));
+        for server in &mut self.all {
+            if let Terminal::Pty { .. } = server.plan.terminal {
+                server.plan.terminal = Terminal::Pty { rows, cols };
+            }
+        }
+    }
+
+    /// Returns whether nothing goes on for a server until a person does something.
+    fn waits_for_person(&self, at: usize, case: &Case, mode: Mode) -> bool {
+        let Some(incident) = case.incident() else { return false };
+        match incident.phase() {
+            // The restart-only table ends with `exhausted`; nobody is coming.
+            Phase::CoolingDown { .. } => mode == Mode::Legacy || self.all[at].skipped,
+            Phase::Asking { .. } => case.asks(),
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => false,
+        }
+    }
+
+    /// Returns whether a server leaves nothing to care for.
+    fn is_settled(&self, at: usize, case: &Case, mode: Mode) -> bool {
+        let server = &self.all[at];
+        match case.incident().map(Incident::phase) {
+            None => !server.waits && server.held == Held::No,
+            Some(Phase::Closed(_)) => true,
+            // What ended by itself cannot relapse.
+            Some(Phase::Ending { .. }) => server.ended_well,
+            Some(_) => self.waits_for_person(at, case, mode),
+        }
+    }
+}
+
+impl Subjects for Servers {
+    fn names(&self) -> Vec<String> {
+        self.all.iter().map(|server| server.plan.name.clone()).collect()
+    }
+
+    fn opening(&self, at: usize, base: &RunBase<'_>) -> OpeningTerms {
+        let subject = self.all[at].plan.subject(&base.writer.scrubber);
+        OpeningTerms { subject, policy: self.terms.policy(&base.terms), left: Limits::default() }
+    }
+
+    fn place(&self, at: usize, base: &RunBase<'_>) -> Place {
+        place(&self.all[at].plan, &self.shared, base)
+    }
+
+    fn command(&self, at: usize) -> Scrubbed {
+        self.all[at].plan.command.clone()
+    }
+
+    fn resorts(&self, _: usize, _: &Case, diagnosis: &Diagnosis, base: &RunBase<'_>) -> Resorts {
+        // Where a rule knows the failure, it says whether running it again can help.
+        let own = match (diagnosis.nature, base.terms.mode) {
+            (Nature::Unknown, Mode::Legacy) => vec![What::Again],
+            (Nature::Unknown | Nature::Transient | Nature::Code | Nature::Infrastructure, _) => {
+                Vec::new()
+            }
+        };
+        Resorts { again: "restart", own }
+    }
+
+    fn brief(&self, _: usize, brief: &Brief) -> String {
+        server_brief(brief)
+    }
+
+    fn verify(
+        &mut self,
+        at: usize,
+        effect: Run,
+        context: &mut SubjectContext<'_, '_>,
+    ) -> Result<(), StoreError> {
+        match &mut self.all[at].state {
+            State::Down => return self.one(at, context).start(Some(effect)),
+            State::Up(_) => self.one(at, context).clear(Then::Verify(effect)),
+            State::Clearing(then) => *then = Then::Verify(effect),
+        }
+        Ok(())
+    }
+
+    fn closed(&mut self, _: usize, _: &Incident, _: &mut SubjectContext<'_, '_>) {}
+
+    fn tend(
+        &mut self,
+        context: &mut SubjectContext<'_, '_>,
+    ) -> Result<Option<Instant>, StoreError> {
+        if !std::mem::replace(&mut self.is_tidy, true) {
+            let open = context.cases.iter().filter_map(Case::incident).map(Incident::id);
+            let open: Vec<IncidentId> = open.collect();
+            let root = context.base.project.root();
+            crash_log::tidy(root, context.base.terms.kept, &open, SystemTime::now());
+        }
+        let mut until: Vec<Instant> = Vec::new();
+        if !self.is_ending {
+            for at in 0..self.all.len() {
+                self.start_if_ready(at, context)?;
+            }
+        }
+        look_for_addresses(self, context)?;
+        for at in 0..self.all.len() {
+            let mut one = self.one(at, context);
+            until.extend(output_watch::read(&mut one));
+            until.extend(one.watch_over()?);
+        }
+        Ok(until.into_iter().min())
+    }
+
+    fn hear(&mut self, context: &mut SubjectContext<'_, '_>) -> Result<(), StoreError> {
+        let Some(news) = self.news.next() else { return Ok(()) };
+        match news {
+            ServerNews::Of { server, generation, what } => {
+                let is_current =
+                    self.all.get(server).is_some_and(|one| one.generation == generation);
+                // What is of a run that is over says nothing any more.
+                if is_current { self.one(server, context).hear(what) } else { Ok(()) }
+            }
+            ServerNews::Resized { rows, cols } => {
+                self.resize(rows, cols);
+                Ok(())
+            }
+            ServerNews::Typed(keys) => {
+                self.each_up(|life| life.running.type_in(&keys));
+                Ok(())
+            }
+            ServerNews::Signal(signal) => {
+                self.each_up(|life| life.running.signal(signal));
+                Ok(())
+            }
+        }
+    }
+
+    fn stop(&mut self, context: &mut SubjectContext<'_, '_>) {
+        self.is_ending = true;
+        for at in 0..self.all.len() {
+            match &mut self.all[at].state {
+                State::Down => {}
+                State::Up(_) => self.one(at, context).clear(Then::Stopped),
+                // What was to start again no longer is.
+                State::Clearing(then) => *then = Then::Stopped,
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.all.iter().all(|server| matches!(server.state, State::Down))
+    }
+
+    fn is_over(&mut self, cases: &[Case], base: &RunBase<'_>) -> bool {
+        let mode = base.terms.mode;
+        if !cases.iter().enumerate().all(|(at, case)| self.is_settled(at, case, mode)) {
+            return false;
+        }
+        let needs = cases.iter().enumerate().any(|(at, case)| {
+            let server = &self.all[at];
+            !server.ended_well && (self.waits_for_person(at, case, mode) || server.skipped)
+        });
+        self.end = if needs { ServersEnd::NeedsPerson } else { ServersEnd::Clean };
+        !(needs && base.presence == Presence::Attended)
+    }
+
+    fn agent_manner(&self) -> AgentManner {
+        AgentManner::ListenersFirst
+    }
+
+    fn may_repair(&mut self, at: usize, id: IncidentId, base: &mut RunBase<'_>) -> bool {
+        let taken = lock::take(base.project.root(), id, &base.writer.me, &base.writer.scrubber);
+        let name = &self.all[at].plan.name;
+        match taken {
+            Ok(lock::Taken::Ours) => {}
+            Ok(lock::Taken::AfterTheDead(holder)) => {
+                base.note(name, &format!("removed a stale repair lock of process {}", holder.pid));
+            }
+            Ok(lock::Taken::AfterRubbish(aside)) => {
+                let text =
+                    format!("the repair lock was unreadable; it is kept as {}", aside.display());
+                base.note(name, &text);
+            }
+            Ok(lock::Taken::Held(holder)) => {
+                let text = format!(
+                    "process {} on {} is repairing this project (.dev-repair.lock)",
+                    holder.pid, holder.host
+                );
+                base.note(name, &text);
+                return false;
+            }
+            // The journal keeps two from repairing at once; the file only tells others.
+            Err(error) => base.note(name, &format!("cannot write .dev-repair.lock: {error}")),
+        }
+        true
+    }
+
+    fn skipped(&mut self, at: usize) {
+        self.all[at].skipped = true;
+    }
+
+    /// Ends an incident of something else that ran under the server's name: what runs now cannot
+    /// be its relapse, nor prove its heal.
+    fn resumed(
+        &mut self,
+        at: usize,
+        context: &mut SubjectContext<'_, '_>,
+    ) -> Result<(), StoreError> {
+        let server = &self.all[at];
+        let Some(incident) = context.incident(at) else { return Ok(()) };
+        let phase = incident.phase();
+        if !is_of_another_command(&server.plan, incident, context.base)? {
+            return Ok(());
+        }
+        match (phase, server.started_by.clone()) {
+            // It was healed, and nobody can watch it any more.
+            (Phase::Ending { .. }, _) => {
+                context.say(at, vec![Event::Incident(IncidentEvent::Released {})]);
+                let claimed = IncidentEvent::Claimed { instead_of: None };
+                context.say(at, vec![Event::Incident(claimed)]);
+            }
+            (
+                Phase::Choosing
+                | Phase::Due { .. }
+                | Phase::Doing { .. }
+                | Phase::Asking { .. }
+                | Phase::CoolingDown { .. }
+                | Phase::Closed(_),
+                Some(person),
+            ) => {
+                let order = IncidentEvent::Ordered { order: Order::Abort };
+                context.say_as(at, person, vec![Event::Incident(order)]);
+            }
+            (_, None) => {}
+        }
+        Ok(())
+    }
+
+    fn restarted_by(&self, at: usize, _: &RunBase<'_>) -> Option<(Actor, &'static str)> {
+        Some((self.all[at].started_by.clone()?, "started again by hand"))
+    }
+
+    /// Writes the crash log: at once where an agent is going to read it, else in passing.
+    fn keep_evidence(&mut self, at: usize, log: FailureLog, context: &mut SubjectContext<'_, '_>) {
+        let (root, log) = (context.base.project.root().to_path_buf(), CrashLog(log));
+        match context.base.terms.mode {
+            Mode::Agent => {
+                if let Err(error) = log.write(&root) {
+                    context.note(at, &format!("cannot write the crash log: {error}"));
+                }
+            }
+            Mode::Legacy => {
+                let inbox = context.base.inbox.sender();
+                self.logs.add(Job { server: at, root, log, inbox });
+            }
+        }
+    }
+
+    fn release(&mut self, at: usize, context: &mut SubjectContext<'_, '_>) -> Report {
+        let is_at_work = |case: &Case| {
+            let phase = case.incident().map(Incident::phase);
+            matches!(phase, Some(Phase::Due { .. } | Phase::Doing { .. }))
+        };
+        let mut others = context.cases.iter().enumerate().filter(|(other, _)| *other != at);
+        let is_last = !others.any(|(_, case)| is_at_work(case));
+        let writer = &context.base.writer;
+        match lock::let_go(context.base.project.root(), &writer.me, &writer.scrubber) {
+            Err(error) if is_last => failed(&writer.scrubber, &error),
+            Ok(()) | Err(_) => Report::Done,
+        }
+    }
+
+    fn heard(
+        &mut self,
+        entries: &[Entry],
+        context: &mut SubjectContext<'_, '_>,
+    ) -> Result<(), StoreError> {
+        for entry in entries {
+            if entry.by.process() == Some(&context.base.writer.me) {
+                continue;
+            }
+            if let Event::Server(ServerEvent::Ordered { server, order }) = &entry.event {
+                let found = self.all.iter().position(|one| *server == one.plan.name.as_str());
+                if let Some(at) = found {
+                    self.ordered(at, *order, &entry.by, context);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether the incident, if any, leaves starting a server to people.
+fn may_start(at: usize, context: &SubjectContext<'_, '_>) -> bool {
+    match context.incident(at).map(Incident::phase) {
+        None
+        | Some(
+            Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_),
+        ) => true,
+        Some(Phase::Choosing | Phase::Due { .. } | Phase::Doing { .. }) => false,
+    }
+}
+
+/// Returns whether an incident is of something else that ran under the server's name.
+fn is_of_another_command(
+    plan: &ServerPlan,
+    incident: &Incident,
+    base: &RunBase<'_>,
+) -> Result<bool, StoreError> {
+    let starts = base.writer.store.journal().tail(&Stream::Servers, STARTS)?;
+    let command = starts.iter().rev().find_map(|entry| match &entry.event {
+        Event::Server(ServerEvent::Started { server, command, .. })
+            if *server == plan.name.as_str() && entry.seq <= incident.last_seq() =>
+        {
+            Some(command)
+        }
+        _ => None,
+    });
+    Ok(command.is_some_and(|command| *command != plan.command))
+}
