@@ -60,7 +60,8 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     let (policy, scrubber) = match &args.config {
         Some(file) => (read_policy(&read_config(file)?), scrubber()),
         None => {
-            let config = super::config::load(out)?;
+            // What waits for a person is not in force.
+            let config = super::config::in_force(out)?;
             let scrubber = scrubber_with(&config.settings.scrub)
                 .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
             (Ok(config.policy), scrubber)

@@ -5,25 +5,49 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::desk::Desk;
 use super::session::{Manner, Session};
 use super::{Place, runtime, until_told_to_end};
+use crate::files::{FileKind, read_text};
 use crate::project::ProjectError;
 
 /// The token's file below `.salve`.
 const FILE: &str = "mcp-token";
+
+/// The header by which a client names its session.
+const SESSION: &str = "mcp-session-id";
+
+/// How JSON may be announced.
+const JSON: [&[u8]; 2] = [b"application/json", b"application/json; charset=utf-8"];
+
+/// How many connections are served at once.
+const MOST_CONNECTIONS: usize = 64;
+
+/// How many sessions may be open at once.
+const MOST_SESSIONS: usize = 32;
+
+/// How long a client may take to send the head of a request.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+
+/// How long to wait where no connection can be taken.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the tools cannot be served over HTTP.
 #[derive(Debug, thiserror::Error)]
@@ -78,30 +102,111 @@ pub fn serve_http(
     let desk = Desk::open(place);
     ready(&Ready { url: format!("http://{addr}/mcp"), token: token.clone(), file });
     let served = runtime.block_on(until_told_to_end(async {
-        // It ends only with the process.
-        let _ended = axum::serve(listener, router(&desk, addr, &token)).await;
+        serve(listener, router(&desk, addr, &token)).await;
     }));
     desk.close();
     runtime.shutdown_background();
     served.map_err(HttpError::Wait)
 }
 
+/// Serves one connection after the other, each in its own time and so many at once; it ends only
+/// with the process.
+async fn serve(listener: TcpListener, router: Router) {
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            // No more files may be open just now.
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME);
+            // Whoever speaks no HTTP is no client.
+            let _ended = http.serve_connection(TokioIo::new(stream), service).await;
+            drop(place);
+        });
+    }
+}
+
 fn router(desk: &Desk, addr: SocketAddr, token: &str) -> Router {
     let port = addr.port();
-    let origins = ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("http://{host}:{port}"));
+    let hosts = ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"));
+    let origins = hosts.clone().map(|host| format!("http://{host}"));
     let config = StreamableHttpServerConfig::default()
-        .with_allowed_origins(origins)
+        .with_allowed_origins(origins.clone())
         .enforce_origin_validation();
     let desk = desk.clone();
+    let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(
         move || Ok(Session::of(desk.clone(), Manner::Http)),
-        Arc::new(LocalSessionManager::default()),
+        Arc::clone(&sessions),
         config,
     );
     let want: [u8; 32] = Sha256::digest(token).into();
+    let door = Arc::new(Door { hosts, origins, sessions });
     Router::new()
         .route_service("/mcp", service)
+        .layer(middleware::from_fn_with_state(door, only_proper))
         .layer(middleware::from_fn_with_state(want, only_with_token))
+}
+
+/// What a request has to say of itself.
+struct Door {
+    hosts: [String; 3],
+    origins: [String; 3],
+    sessions: Arc<LocalSessionManager>,
+}
+
+impl Door {
+    /// Returns why a request is not let in, if so.
+    ///
+    /// A page in the user's browser can send requests here under a name of its own. Its `Host` then
+    /// names that, its `Origin` says where it came from, and it may not send JSON unasked.
+    fn refuses(&self, request: &Request) -> Option<(StatusCode, &'static str)> {
+        let headers = request.headers();
+        let all = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
+        let is_one_of =
+            |value: &[u8], known: &[String]| known.iter().any(|k| k.as_bytes() == value);
+        let mut hosts = all(header::HOST);
+        let is_ours = hosts.next().is_some_and(|host| is_one_of(host, &self.hosts));
+        let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+        let is_ours = is_ours && authority.is_none_or(|host| is_one_of(host, &self.hosts));
+        if !is_ours || hosts.next().is_some() {
+            return Some((StatusCode::FORBIDDEN, "name this very address and port as the host\n"));
+        }
+        let mut origins = all(header::ORIGIN);
+        let is_known = origins.next().is_none_or(|origin| is_one_of(origin, &self.origins));
+        if !is_known || origins.next().is_some() {
+            return Some((StatusCode::FORBIDDEN, "this origin is not served\n"));
+        }
+        let mut types = all(header::CONTENT_TYPE);
+        let is_json = types.next().is_some_and(|text| JSON.iter().any(|json| json == &text));
+        if request.method() == Method::POST && (!is_json || types.next().is_some()) {
+            return Some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json\n"));
+        }
+        None
+    }
+
+    /// Returns whether one more session would be one too many.
+    async fn is_full(&self) -> bool {
+        self.sessions.sessions.read().await.len() >= MOST_SESSIONS
+    }
+}
+
+/// Lets only requests pass that can come from a client on this machine, and only so many.
+async fn only_proper(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    if let Some(refusal) = door.refuses(&request) {
+        return refusal.into_response();
+    }
+    let is_new = request.method() == Method::POST && !request.headers().contains_key(SESSION);
+    if is_new && door.is_full().await {
+        let text = "too many sessions are open; end one, or try again later\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+    }
+    next.run(request).await
 }
 
 /// Lets only requests pass that show the token.
@@ -142,7 +247,7 @@ fn read_token(path: &Path) -> io::Result<String> {
     if !meta.is_file() || meta.permissions().mode() & 0o077 != 0 {
         return Err(bad("others may read or replace it; remove it, and a new one is made"));
     }
-    let token = std::fs::read_to_string(path)?.trim().to_owned();
+    let token = read_text(path, FileKind::Note)?.trim().to_owned();
     match token.len() >= 32 && token.bytes().all(|b| b.is_ascii_graphic()) {
         true => Ok(token),
         false => Err(bad("it holds no token; remove it, and a new one is made")),

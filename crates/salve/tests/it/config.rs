@@ -185,6 +185,8 @@ fn what_an_agent_widened_waits_for_a_person_who_sees_it() {
     assert!(text.contains("# held until `salve config accept`"), "{text}");
     assert!(text.contains("recovery.cooldown_seconds = 90"), "the stricter part holds: {text}");
     assert!(stderr(&shown).contains(&digest[..12]), "{}", stderr(&shown));
+    let judged = project.run(&["gate", "--command", "make"]);
+    assert_eq!(judged.status.code(), Some(3), "the rules in force judge: {}", stderr(&judged));
 
     let unnamed = project.run(&["config", "accept"]);
     assert_eq!(unnamed.status.code(), Some(3));
@@ -198,6 +200,7 @@ fn what_an_agent_widened_waits_for_a_person_who_sees_it() {
     assert_eq!(good.status.code(), Some(0), "{}", stderr(&good));
     let text = stdout(&project.run(&["config", "show", "recovery.auto_approve"]));
     assert!(text.contains("[\"npm ci\", \"make\"]") && text.contains("# project"), "{text}");
+    assert_eq!(project.run(&["gate", "--command", "make"]).status.code(), Some(0));
 }
 
 #[test]

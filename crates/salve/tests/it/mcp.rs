@@ -376,15 +376,21 @@ fn a_report_is_bound_to_the_attempt_whose_task_the_session_got() {
     slow.leave();
 }
 
-/// Sends one HTTP request and returns the whole answer.
+/// Sends one proper HTTP request and returns the whole answer.
 fn post(address: &str, headers: &str, body: &str) -> String {
+    let json = "Content-Type: application/json\r\n";
+    post_as(address, &format!("Host: {address}\r\n{json}{headers}"), body)
+}
+
+/// Sends one HTTP request with these headers and returns the whole answer.
+fn post_as(address: &str, headers: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     let accept = "application/json, text/event-stream";
     write!(
         stream,
-        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAccept: {accept}\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+        "POST /mcp HTTP/1.1\r\nConnection: close\r\nAccept: {accept}\r\n\
+         Content-Length: {}\r\n{headers}\r\n{body}",
         body.len()
     )
     .unwrap();
@@ -393,25 +399,50 @@ fn post(address: &str, headers: &str, body: &str) -> String {
     answer
 }
 
+/// The tools, served over HTTP.
+struct Served {
+    child: Child,
+    address: String,
+    bearer: String,
+}
+
+impl Served {
+    fn start(project: &Project) -> Self {
+        let mut command = project.command(&["--json", "mcp", "--http", "127.0.0.1:0"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        let url = ready["url"].as_str().unwrap();
+        let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        let token = std::fs::read_to_string(ready["tokenFile"].as_str().unwrap()).unwrap();
+        Self { child, address, bearer: format!("Authorization: Bearer {}\r\n", token.trim()) }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn hello() -> String {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": { "name": "bot", "version": "1" },
+    }})
+    .to_string()
+}
+
 #[test]
 fn over_http_only_those_on_this_machine_who_show_the_token_are_served() {
     let project = Project::new();
     let away = project.run(&["mcp", "--http", "0.0.0.0:0"]);
     assert_eq!(away.status.code(), Some(2));
-    let mut command = project.command(&["--json", "mcp", "--http", "127.0.0.1:0"]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let ready: Value = serde_json::from_str(&line).unwrap();
-    let address = ready["url"].as_str().unwrap().trim_start_matches("http://");
-    let address = address.trim_end_matches("/mcp");
-    let token = std::fs::read_to_string(ready["tokenFile"].as_str().unwrap()).unwrap();
-    let bearer = format!("Authorization: Bearer {}\r\n", token.trim());
-    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {},
-        "clientInfo": { "name": "bot", "version": "1" },
-    }})
-    .to_string();
+    let served = Served::start(&project);
+    let (address, bearer) = (&*served.address, &*served.bearer);
+    let hello = hello();
     let answer = post(address, "", &hello);
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
     let answer = post(address, "Authorization: Bearer wrong\r\n", &hello);
@@ -419,8 +450,66 @@ fn over_http_only_those_on_this_machine_who_show_the_token_are_served() {
     let evil = format!("{bearer}Origin: https://evil.example\r\n");
     let answer = post(address, &evil, &hello);
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
-    let answer = post(address, &bearer, &hello);
+    let answer = post(address, bearer, &hello);
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"salve\""), "{answer}");
-    child.kill().unwrap();
-    child.wait().unwrap();
+}
+
+#[test]
+fn over_http_only_what_a_client_on_this_machine_would_send_is_served() {
+    let project = Project::new();
+    let served = Served::start(&project);
+    let (address, bearer) = (&*served.address, &*served.bearer);
+    let port = address.rsplit(':').next().unwrap();
+    let host = |host: &str| format!("Host: {host}\r\n");
+    let json = "Content-Type: application/json\r\n";
+    let own = host(address);
+    let rows = [
+        ("200", format!("{own}{json}")),
+        ("200", format!("{}{json}", host(&format!("localhost:{port}")))),
+        ("200", format!("{own}{json}Origin: http://{address}\r\n")),
+        ("200", format!("{own}Content-Type: application/json; charset=utf-8\r\n")),
+        ("403", format!("{}{json}", host("127.0.0.1"))),
+        ("403", format!("{}{json}", host("localhost"))),
+        ("403", format!("{}{json}", host("localhost:1"))),
+        ("403", format!("{}{json}", host("evil.example"))),
+        ("403", format!("{}{json}", host(&format!("evil.example:{port}")))),
+        ("403", format!("{}{json}", host(&format!("localhost.evil.example:{port}")))),
+        ("4", format!("{own}{}{json}", host("evil.example"))),
+        ("4", json.to_owned()),
+        ("403", format!("{own}{json}Origin: http://localhost\r\n")),
+        ("403", format!("{own}{json}Origin: https://localhost:{port}\r\n")),
+        ("403", format!("{own}{json}Origin: null\r\n")),
+        ("403", format!("{own}{json}Origin: http://{address}\r\nOrigin: http://evil\r\n")),
+        ("415", own.clone()),
+        ("415", format!("{own}Content-Type: text/plain\r\n")),
+        ("415", format!("{own}Content-Type: application/jsonx\r\n")),
+        ("415", format!("{own}Content-Type: text/plain; application/json\r\n")),
+        ("415", format!("{own}{json}Content-Type: text/plain\r\n")),
+    ];
+    for (want, headers) in rows {
+        let answer = post_as(address, &format!("{bearer}{headers}"), &hello());
+        assert!(answer.starts_with(&format!("HTTP/1.1 {want}")), "{headers}: {answer}");
+    }
+}
+
+#[test]
+fn over_http_nobody_holds_a_place_without_asking_and_sessions_are_bounded() {
+    let project = Project::new();
+    let served = Served::start(&project);
+    let (address, bearer) = (&*served.address, &*served.bearer);
+    let mut slow: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            write!(stream, "POST /mcp HTTP/1.1\r\nHost: ").unwrap();
+            stream
+        })
+        .collect();
+    let answers = (0..40).map(|_| post(address, bearer, &hello())).collect::<Vec<_>>();
+    assert!(answers[0].starts_with("HTTP/1.1 200"), "{}", answers[0]);
+    assert!(answers[39].starts_with("HTTP/1.1 503"), "{}", answers[39]);
+    // Who only began to ask is sent away.
+    let mut rest = String::new();
+    slow[0].set_read_timeout(Some(LONG)).unwrap();
+    let ended = slow[0].read_to_string(&mut rest);
+    assert!(ended.is_ok() || rest.is_empty(), "{ended:?}");
 }

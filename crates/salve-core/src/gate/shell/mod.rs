@@ -8,6 +8,7 @@
 //! **Invariant:** nothing is taken for read before [`Reading::confirm`] has agreed.
 
 mod cursor;
+mod options;
 mod programs;
 mod reach;
 mod script;
@@ -18,6 +19,7 @@ use std::collections::HashSet;
 
 use super::pattern::{Pattern, Template};
 use reach::Reach;
+use script::Written;
 use word::{Word, Words};
 
 /// How deep scripts may nest in scripts.
@@ -55,7 +57,8 @@ pub(super) fn read(text: &str) -> Result<Reading, Unclear> {
     }
     let mut reader = Reader { left: text.len() + nested_room(text.len()), ..Reader::default() };
     reader.script(text, 0)?;
-    let Reader { commands, doubt, intricate, .. } = reader;
+    let doubt = reader.doubt.or_else(|| reader.written_and_run());
+    let Reader { commands, intricate, .. } = reader;
     let mut reading = Reading { commands, doubt, intricate, ..Reading::default() };
     for command in &reading.commands {
         let whole = command.words.from(0);
@@ -92,6 +95,8 @@ struct Reader {
     intricate: Vec<String>,
     /// Every simple command as written, which reads as the same words again.
     seen: HashSet<String>,
+    /// The files that are written to.
+    written: Vec<Written>,
 }
 
 impl Reader {
@@ -113,16 +118,58 @@ impl Reader {
             if !fresh && command.assignments.is_empty() && !command.fed {
                 continue;
             }
+            self.written.append(&mut command.writes);
             let reach = Reach::of(&mut command)?;
             self.doubt = self.doubt.or(reach.doubt);
             nested.extend(reach.scripts);
             if fresh && !command.words.is_empty() {
                 let has_holes = command.words.from(0).known().is_none();
-                self.commands.push(Known { words: command.words, begins: reach.begins, has_holes });
+                let has_options = command.words.iter_from(1).any(Word::is_option);
+                let (words, begins) = (command.words, reach.begins);
+                self.commands.push(Known { words, begins, has_holes, has_options });
             }
         }
         nested.iter().try_for_each(|text| self.script(text, depth + 1))
     }
+}
+
+impl Reader {
+    /// Says why a file that is written here may also be run here, if so.
+    ///
+    /// What a text writes is not read, so that whoever runs the file runs what nobody has seen. A
+    /// manifest is run without being named.
+    fn written_and_run(&self) -> Option<&'static str> {
+        // Those that only show, make or move files run none of them.
+        let tame = |command: &&Known| command.words.get(0).and_then(Word::known).is_some_and(tame);
+        let others: Vec<&Known> = self.commands.iter().filter(|command| !tame(command)).collect();
+        let is_named = |file: &str| {
+            let name = programs::name(file);
+            let words = others.iter().flat_map(|command| command.words.iter_from(0));
+            words
+                .into_iter()
+                .any(|word| word.known().is_none_or(|text| programs::name(text) == name))
+        };
+        let is_risky = |written: &Written| match written {
+            Written::Unknown => !others.is_empty(),
+            Written::File(file) => {
+                !is_inert(file) && !others.is_empty() && self.commands.len() > 1 || is_named(file)
+            }
+        };
+        self.written.iter().any(is_risky).then_some("it writes a file that it may run")
+    }
+}
+
+/// Returns whether a program runs no file, whatever its arguments.
+fn tame(program: &str) -> bool {
+    const TAME: &str = "echo printf cat ls true false : cd mkdir rmdir touch date head tail grep wc \
+                        pwd test [ cp mv rm ln chmod sleep basename dirname tr cut uniq";
+    TAME.split_ascii_whitespace().any(|known| known == program)
+}
+
+/// Returns whether a file is written to be looked at, or to be gone.
+fn is_inert(file: &str) -> bool {
+    matches!(file, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty")
+        || [".log", ".txt", ".out", ".err"].iter().any(|end| file.ends_with(end))
 }
 
 /// How many words of a command show where it begins.
@@ -162,7 +209,10 @@ impl Reading {
         let somewhere =
             pattern.may_occur(Template(&self.written)) || pattern.may_occur(Template(&self.seen));
         let mut commands = self.commands.iter();
-        commands.any(|command| (somewhere || command.has_holes) && command.could_match(pattern))
+        commands.any(|command| {
+            let likely = somewhere || command.has_holes || command.has_options;
+            likely && command.could_match(pattern)
+        })
     }
 
     /// Asks a second reader about every script that is more than a list of plain commands.
@@ -186,6 +236,8 @@ struct Known {
     begins: Vec<usize>,
     /// Whether parts of it are known only at run time.
     has_holes: bool,
+    /// Whether it has options, which may be written in many ways.
+    has_options: bool,
 }
 
 impl Known {
@@ -210,6 +262,7 @@ impl Known {
             (written && pattern.could_match(Template(self.words.from(at).raw)))
                 || (seen && self.forms_match(at, pattern))
                 || (pattern.is_literal() && self.reaches(at, pattern.text()))
+                || self.reaches_otherwise(at, pattern)
         })
     }
 
@@ -240,6 +293,13 @@ impl Known {
                 pattern.could_match(Template(&form))
             })
         })
+    }
+
+    /// Returns whether the command at word `at` does what a pattern names, with its options written
+    /// another way.
+    fn reaches_otherwise(&self, at: usize, pattern: &Pattern) -> bool {
+        let Some(program) = self.words.get(at).and_then(Word::known) else { return false };
+        options::reaches(programs::name(program), self.words.iter_from(at + 1), pattern)
     }
 
     /// Returns whether the command at word `at` does what a literal pattern names, with other

@@ -155,6 +155,66 @@ pub(super) fn variable_runs(name: &str) -> bool {
         || ends.iter().any(|end| name.ends_with(end))
 }
 
+/// Programs that run what their arguments or input say, whatever their options.
+const BY_NATURE: &str = "gdb lldb m4 gm4 socat nc ncat netcat octave gnuplot run-parts logrotate mutt ctest rpm expect \
+     tcpdump openvpn pppd capsh logsave sshpass autoexpect";
+
+/// Returns whether a program runs what it is given, whatever its options.
+pub(super) fn runs_by_nature(name: &str) -> bool {
+    BY_NATURE.split(' ').any(|known| known == name)
+}
+
+/// Options by which programs run their values, or delete: long ones also count cut short.
+const BY_OPTION: &[(&str, &str)] = &[
+    ("find gfind fd fdfind", "-delete -exec -execdir -ok -okdir -fprint -fprint0 -fprintf -fls"),
+    ("fd fdfind", "-x -X --exec --exec-batch"),
+    ("split gsplit", "--filter"),
+    ("sort gsort", "--compress-program"),
+    ("tar gtar bsdtar", "--to-command --use-compress-program --info-script --new-volume-script"),
+    ("tar gtar bsdtar", "--checkpoint-action --rsh-command --rmt-command -I -F"),
+    ("rsync", "-e --rsh --rsync-path"),
+    ("scp sftp", "-S -o -F"),
+    ("zip", "-TT --unzip-command -m --move"),
+    ("make gmake bmake", "-E --eval"),
+    ("cmake", "-P -E -C"),
+    ("java", "-XX:OnError -XX:OnOutOfMemoryError -javaagent -agentpath -agentlib"),
+    ("man less more", "-P --pager"),
+    ("nmap", "--script"),
+    ("wget", "--use-askpass --config -i"),
+    ("curl", "-K --config"),
+    ("git", "--upload-pack --receive-pack --exec-path --template"),
+    ("go", "-exec -toolexec -overlay"),
+    ("cargo", "--config"),
+    ("gcc g++ cc c++ clang clang++", "-wrapper -fplugin -B"),
+    ("openssl", "-engine -provider-path"),
+    ("pytest", "-p -c --rootdir"),
+    ("npm pnpm yarn", "--script-shell --node-options --prefix --git"),
+    ("pip pip3", "--config-settings --global-option"),
+    ("install ginstall", "--strip-program"),
+    ("vite webpack jest vitest", "--config -c"),
+];
+
+/// Returns whether `option` of the program called `name` runs its value, or deletes.
+pub(super) fn runs_by_option(name: &str, option: &str) -> bool {
+    if !option.starts_with('-') {
+        return false;
+    }
+    let bare = option.split('=').next().unwrap_or(option);
+    let means = |known: &str| match known.strip_prefix("--") {
+        Some(_) => bare.len() > 3 && known.starts_with(bare),
+        // A letter may have its value in the same word.
+        None if known.len() == 2 => bare.starts_with(known) && !bare.starts_with("--"),
+        None => bare == known || bare.starts_with(&format!("{known}:")),
+    };
+    let rows = BY_OPTION.iter().filter(|(names, _)| names.split(' ').any(|known| known == name));
+    rows.flat_map(|(_, options)| options.split(' ')).any(means)
+}
+
+/// Returns whether a program takes what it runs from its input.
+pub(super) fn runs_input(name: &str) -> bool {
+    matches!(name, "make" | "gmake" | "bmake" | "ninja" | "patch" | "dc" | "bc" | "ftp" | "sftp")
+}
+
 /// Returns whether an option's name says that its value is run.
 pub(super) fn option_runs(option: &str) -> bool {
     let name = option.split('=').next().unwrap_or(option);

@@ -100,6 +100,15 @@ impl Reach {
         }
         let name = programs::name(program);
         let arguments = words.iter_from(at + 1);
+        if programs::runs_by_nature(name) {
+            self.doubt = Some("it runs what it is given or reads");
+        }
+        if arguments.clone().any(|word| programs::runs_by_option(name, word.cooked.head())) {
+            self.doubt = Some("it has an option by which it runs or removes something");
+        }
+        if fed && programs::runs_input(name) {
+            self.doubt = Some("its input decides what it runs");
+        }
         let wraps = match programs::role(name) {
             Role::Plain => self.subcommand(name, arguments),
             Role::Wrapper if name == "env" && arguments.clone().any(splits) => {

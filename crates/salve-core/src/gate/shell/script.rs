@@ -26,6 +26,17 @@ pub(super) struct Simple {
     pub(super) words: Words,
     /// Whether its input is a pipe, a file or a text in the script.
     pub(super) fed: bool,
+    /// The files that its output goes to.
+    pub(super) writes: Vec<Written>,
+}
+
+/// A file that output goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// One whose name is known.
+    File(String),
+    /// One whose name is known only when it is written.
+    Unknown,
 }
 
 /// The commands of one script and the scripts inside its words.
@@ -285,6 +296,18 @@ impl Reader<'_> {
             Some(_) | None => {}
         }
         self.current.fed |= operator.is_some_and(|text| text.starts_with('<'));
+        let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        match (operator, target.known()) {
+            // Another name for a descriptor.
+            (Some(">&"), Some(text)) if is_number(text) => {}
+            (Some(">" | ">>" | ">|" | ">&" | "<>"), Some(text)) => {
+                self.current.writes.push(Written::File(text.to_owned()));
+            }
+            (Some(">" | ">>" | ">|" | ">&" | "<>"), None) => {
+                self.current.writes.push(Written::Unknown);
+            }
+            (Some(_) | None, _) => {}
+        }
         self.draft = draft;
         Ok(())
     }

@@ -405,8 +405,6 @@ const PLAIN_COMMANDS: &[&str] = &[
     "node server.js",
     "python3 -m venv .venv",
     "python manage.py migrate",
-    "find . -name '*.pyc' -delete",
-    "find . -name x -exec rm {} +",
     "docker compose up -d",
     "npm ci &>log",
     "npm ci >log 2>&1 &",
@@ -738,5 +736,119 @@ proptest! {
         all.push("git push".into());
         all.extend(after);
         prop_assert!(asks("git push", &all.join(separator)), "{}", all.join(separator));
+    }
+}
+
+#[test]
+fn options_are_read_as_the_program_reads_them() {
+    for text in [
+        "rm -fr x",
+        "rm -r -f x",
+        "rm -R -f x",
+        "rm -f -R x",
+        "rm -Rf x",
+        "rm --recursive --force x",
+        "rm --force --recursive x",
+        "rm --rec --for x",
+        "rm -r --force x",
+        "rm x -rf",
+        "rm -v x -r y -f",
+        "rm -rfv x",
+        "rm -rf -- x",
+        "/bin/rm -fr x",
+        "sudo rm -fr x",
+        "ls && rm -f x -r",
+        "rm $o x",
+        "sh -c 'rm -fr x'",
+    ] {
+        assert!(asks("rm -rf *", text), "{text}");
+        assert!(asks("rm -rf", text), "literal: {text}");
+    }
+    for (pattern, text) in [
+        ("git push --force *", "git push -f origin main"),
+        ("git push --force *", "git push origin main --force"),
+        ("git push -f", "git push --force origin"),
+        ("git push --force *", "git -C web push origin -f"),
+        ("git clean -fd*", "git clean -fdx"),
+        ("git reset --hard *", "git reset HEAD~1 --hard"),
+        ("docker rm -f *", "docker rm --force web"),
+        ("chmod -R *", "chmod --recursive 777 ."),
+    ] {
+        assert!(asks(pattern, text), "{pattern}: {text}");
+    }
+    for (pattern, text) in [
+        ("rm -rf *", "rm x"),
+        ("rm -rf *", "rm -f x"),
+        ("rm -rf *", "rmdir -rf x"),
+        ("rm -rf *", "ls -rf x"),
+        ("git push --force *", "git push origin main"),
+        ("git push --force *", "git pull --force"),
+        ("npm publish *", "npm ci --prefer-offline"),
+    ] {
+        assert!(!asks(pattern, text), "{pattern}: {text}");
+    }
+}
+
+#[test]
+fn what_runs_its_arguments_or_input_is_in_doubt() {
+    for text in [
+        "echo x | make -f -",
+        "make -f - <<EOF\nall:; rm x\nEOF",
+        "make --eval='x:=$(shell id)'",
+        "split --filter='sh' x",
+        "split --filt=sh x",
+        "gdb -ex 'shell id' -batch",
+        "gdb -batch -x file",
+        "find . -delete",
+        "find . -name x -exec touch {} +",
+        "find . -fprintf x y",
+        "tar --to-command=id -xf x",
+        "tar -I id -xf x",
+        "sort --compress-program=x y",
+        "rsync -e id a b:",
+        "rsync --rsh=id a b:",
+        "socat x EXEC:id",
+        "m4 x",
+        "cmake -P x",
+        "go test -exec id ./...",
+        "java -XX:OnError=id x",
+        "git clone --upload-pack=id x",
+    ] {
+        let reading = read_twice(text);
+        let is_sure = reading.as_ref().is_ok_and(|reading| reading.doubt.is_none());
+        assert!(!is_sure, "{text}: {reading:?}");
+    }
+    for text in ["make", "make test", "find . -name x", "tar -xf x", "sort x", "go test ./..."] {
+        assert_eq!(read_twice(text).unwrap().doubt, None, "{text}");
+    }
+}
+
+#[test]
+fn a_file_that_is_written_and_may_be_run_is_in_doubt() {
+    for text in [
+        "echo 'rm x' > run.sh; sh run.sh",
+        "echo 'rm x' > run.txt; sh run.txt",
+        "echo 'rm x' >run && ./run",
+        "cat > x.sh <<'EOF'\nrm x\nEOF\nsh ./x.sh",
+        "printf 'all:; rm x' > Makefile && make",
+        "echo '{}' > package.json; npm test",
+        "echo x >> .npmrc && npm ci",
+        "echo x > $f; npm test",
+        "echo x >| Makefile; make",
+        "echo x >& Makefile; make",
+        "sh -c 'echo x > Makefile' && make",
+    ] {
+        let reading = read_twice(text);
+        let is_sure = reading.as_ref().is_ok_and(|reading| reading.doubt.is_none());
+        assert!(!is_sure, "{text}: {reading:?}");
+    }
+    for text in [
+        "npm ci > /dev/null 2>&1 && npm test",
+        "npm ci > install.log && npm test",
+        "echo x > notes.md",
+        "npm test 2>&1",
+        "npm ci >/dev/null; npm run build >&2",
+    ] {
+        assert_eq!(read_twice(text).unwrap().doubt, None, "{text}");
     }
 }
