@@ -22,6 +22,7 @@ pub mod playbook;
 pub mod recovery;
 pub mod repair;
 pub mod scrub;
+pub mod sealed_path;
 pub mod server;
 pub mod team;
 pub mod watch;

@@ -49,6 +49,7 @@ pub use output::Output;
 use self::answer::Word;
 use crate::process::keeper;
 use crate::sandbox;
+use crate::workspace;
 
 /// Keeps dev servers, checks, tool calls and agent loops alive.
 #[derive(Debug, Parser)]
@@ -162,7 +163,8 @@ enum Command {
 
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
-    if let Some(code) = sandbox::enter(std::env::args_os().skip(1)) {
+    let args = || std::env::args_os().skip(1);
+    if let Some(code) = sandbox::enter(args()).or_else(|| workspace::enter_layer(args())) {
         return code;
     }
     // The keeper lives as long as the servers do and should be small: it does not even parse.

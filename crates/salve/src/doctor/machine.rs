@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Finding;
 use super::probe::{ProbeError, ask};
 use crate::sandbox::{Landlock, Means, Names, SHELL, Sockets, Spaces};
+use crate::workspace::LayerMeans;
 
 /// How long a program may take to tell its version.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,7 +19,7 @@ const AGENTS: [&str; 3] = ["claude", "codex", "gemini"];
 
 /// Runs the machine's checks.
 pub(super) fn examine() -> Vec<Finding> {
-    vec![git(), sandbox(Means::here()), agents(), ports(), watches()]
+    vec![git(), sandbox(Means::here()), layer(LayerMeans::here()), agents(), ports(), watches()]
 }
 
 fn git() -> Finding {
@@ -73,6 +74,28 @@ fn sandbox(means: Means) -> Finding {
             Finding::warn("sandbox", detail, "use a kernel with seccomp filters to hold UDP")
         }
         (Spaces::Root | Spaces::User, true, Sockets::Filtered) => Finding::ok("sandbox", detail),
+    }
+}
+
+/// Says on what an agent works instead of the user's files.
+fn layer(means: &LayerMeans) -> Finding {
+    let mend = "allow unprivileged user namespaces (sysctl \
+        kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu; in a container, a seccomp profile \
+        that allows unshare and mount, and a tmpfs at /dev/shm)";
+    match means {
+        LayerMeans::Overlay { base } => {
+            let detail = format!("agents work on a private overlay in {}", base.display());
+            Finding::ok("private layer", detail)
+        }
+        LayerMeans::Copy => {
+            let detail = "overlays are not allowed here: agents work on a copy, which takes longer";
+            Finding::warn("private layer", detail, mend)
+        }
+        LayerMeans::None => {
+            let detail = "neither an overlay nor Landlock is available: a person is asked before an \
+                agent works on the files themselves";
+            Finding::warn("private layer", detail, mend)
+        }
     }
 }
 

@@ -139,6 +139,22 @@ pub enum Back {
 }
 
 impl RestoreError {
+    /// Returns whether somebody saved a file at that very moment, and all is as it was: beginning anew
+    /// will see it.
+    pub fn is_changed_meanwhile(&self) -> bool {
+        match self {
+            Self::ChangedSince { .. } => true,
+            Self::Partly { source, back: Back::Whole, .. } => {
+                source.kind() == io::ErrorKind::ResourceBusy
+            }
+            Self::Partly { .. }
+            | Self::Workspace(_)
+            | Self::NotKept { .. }
+            | Self::Blocked { .. }
+            | Self::Denied { .. } => false,
+        }
+    }
+
     /// Returns what the user can do about it.
     pub fn advice(&self) -> String {
         match self {

@@ -46,12 +46,30 @@ impl Workspace {
         // Keeping reads the files again, so the plan is made from what is kept.
         let now = self.keep(Snapshot { name: kept, ..now })?;
         let plan = self.plan(to, &now, give)?;
-        if let Err(stop) = self.work_off(&plan)? {
-            let back = self.go_back(&now);
+        if let Err(stop) = self.work_off(&plan, &now)? {
+            let back = self.go_back(&now, to);
             return Err(RestoreError::Partly { path: show(&stop.path), source: stop.source, back });
         }
         let [files, left] = plan.told();
         Ok(Restored { kept: Some(kept), files, left })
+    }
+
+    /// Makes of the state `left` the state `to`, in the files in which they differ, and returns these.
+    ///
+    /// Nothing is kept of the present state: both states are, and no other file is touched.
+    pub(super) fn bring(
+        &self,
+        left: &Snapshot,
+        to: &Snapshot,
+    ) -> Result<Vec<String>, RestoreError> {
+        let now = self.now(left.name, left)?;
+        let plan = self.plan(to, &now, Give::Repair { left, again: Again::Refuse })?;
+        if let Err(stop) = self.work_off(&plan, &now)? {
+            let back = self.go_back(left, to);
+            return Err(RestoreError::Partly { path: show(&stop.path), source: stop.source, back });
+        }
+        let [files, _left] = plan.told();
+        Ok(files)
     }
 
     /// Decides what has to be done for all files.
@@ -69,13 +87,14 @@ impl Workspace {
     }
 
     /// Lays all files ready, then works both plans off.
-    fn work_off(&self, plan: &Both) -> Result<Result<(), Stop>, RestoreError> {
+    fn work_off(&self, plan: &Both, now: &Snapshot) -> Result<Result<(), Stop>, RestoreError> {
         let main = &self.scanner.git;
         let vault = self.vault.existing();
         let dir = self.state_dir.as_path();
-        let seen = restore::stage(&self.scanner, &plan.seen, (dir, main))?;
+        let seen = restore::stage(&self.scanner, (&plan.seen, &now.tree), (dir, main))?;
         let store = vault.as_ref().unwrap_or(main);
-        let ignored = restore::stage(&self.scanner, &plan.ignored, (dir, store))?;
+        let expected = &now.ignored.tree;
+        let ignored = restore::stage(&self.scanner, (&plan.ignored, expected), (dir, store))?;
         Ok(seen.apply().and_then(|()| ignored.apply()))
     }
 
@@ -90,11 +109,13 @@ impl Workspace {
         Ok(name.at(Moment::Undone(last + 1)))
     }
 
-    /// Takes a restore that failed half-way back.
-    fn go_back(&self, to: &Snapshot) -> Back {
+    /// Takes a restore that failed half-way back: the files that have the state `reached` get that of
+    /// `to`, and no others.
+    fn go_back(&self, to: &Snapshot, reached: &Snapshot) -> Back {
         let back = || -> Result<Result<(), Stop>, RestoreError> {
             let now = self.now(to.name, to)?;
-            self.work_off(&self.plan(to, &now, Give::All)?)
+            let give = Give::Repair { left: reached, again: Again::Leave };
+            self.work_off(&self.plan(to, &now, give)?, &now)
         };
         match back() {
             Ok(Ok(())) => Back::Whole,

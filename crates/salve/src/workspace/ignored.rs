@@ -208,6 +208,13 @@ pub(super) fn is_settings(path: &OsStr) -> bool {
     name.starts_with(".env") || name.contains(".local")
 }
 
+/// Returns whether an ignored file below `root` is made by tools, or is the data of a program.
+pub(super) fn is_program_data(root: &Path, path: &Path) -> bool {
+    let above = path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
+    let is_made = above.into_iter().any(|dir| is_derived(&root.join(dir)));
+    is_made || is_written(path) || is_data(&root.join(path))
+}
+
 fn is_derived(dir: &Path) -> bool {
     let name = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let is_named = DERIVED.contains(&name) || CACHES.iter().any(|end| name.ends_with(end));

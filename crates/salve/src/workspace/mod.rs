@@ -21,6 +21,7 @@ mod guard;
 mod ignored;
 mod keep;
 mod lair;
+mod layer;
 mod measure;
 mod memo;
 mod name;
@@ -50,6 +51,10 @@ use crate::project::Project;
 pub use error::{Back, RestoreError, WorkspaceError};
 pub use give::{Give, Restored};
 pub use guard::{GitChange, GitGuard, GitPart, mend_git};
+pub use layer::{
+    LayerChange, LayerCommand, LayerError, LayerLaunch, LayerMeans, PrivateLayer, TakeOver,
+    TakeOverError, enter_layer,
+};
 pub use measure::{Fate, FileChange};
 pub use name::{Moment, Name};
 pub use packages::{PackageGuard, PutBack};

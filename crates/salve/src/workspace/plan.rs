@@ -66,6 +66,8 @@ pub enum Again {
     Refuse,
     /// They are given back too; their present state is kept like everything else.
     Overwrite,
+    /// They stay as they are.
+    Leave,
 }
 
 /// Decides how to get from `now` to `target`.
@@ -142,7 +144,7 @@ fn standing(path: &OsStr, target: &Tree, now: &Tree, extent: Extent<'_>) -> Stan
         a.items.get(path) == b.items.get(path) && a.gaps.get(path) == b.gaps.get(path)
     };
     match (same(target, left), same(left, now), again) {
-        (true, _, _) => Standing::Theirs,
+        (true, _, _) | (false, false, Again::Leave) => Standing::Theirs,
         (false, true, _) | (false, false, Again::Overwrite) => Standing::Ours,
         (false, false, Again::Refuse) => Standing::Both,
     }

@@ -1,14 +1,14 @@
 //! Working off a plan: everything is staged and checked before the first file is touched.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, RenameFlags};
 
 use super::error::{RestoreError, WorkspaceError};
 use super::git::Git;
@@ -17,12 +17,14 @@ use super::lair::Lair;
 use super::oid::Oid;
 use super::plan::Plan;
 use super::scan::Scanner;
-use super::tree::{Kind, Rel, show};
+use super::tree::{Kind, Rel, Tree, show};
 
 /// A plan whose files lie ready to be moved into place.
 pub(super) struct Staged<'a> {
     scanner: &'a Scanner,
     plan: &'a Plan,
+    /// What is there before the plan is worked off.
+    expected: &'a Tree,
     lair: Lair,
 }
 
@@ -34,9 +36,12 @@ pub(super) struct Stop {
 }
 
 /// Checks that the plan can be worked off, and lays its files, which `store` has, ready in `stage`.
+///
+/// `expected` is the state that the plan was made for: a file that is anything else by the time it is
+/// its turn is somebody's work, and stops it all.
 pub(super) fn stage<'a>(
     scanner: &'a Scanner,
-    plan: &'a Plan,
+    (plan, expected): (&'a Plan, &'a Tree),
     (stage, store): (&Path, &Git),
 ) -> Result<Staged<'a>, RestoreError> {
     check_ways(scanner, plan)?;
@@ -53,7 +58,7 @@ pub(super) fn stage<'a>(
         };
         made.map_err(WorkspaceError::io(path))
     })?;
-    Ok(Staged { scanner, plan, lair })
+    Ok(Staged { scanner, plan, expected, lair })
 }
 
 fn write(path: &Path, content: &[u8], permissions: u16) -> io::Result<()> {
@@ -130,15 +135,55 @@ impl Staged<'_> {
         for path in &self.plan.make_dirs {
             self.parent(Path::new(path).join("x").as_os_str()).map(drop).map_err(stop(path))?;
         }
+        let mut exchanged = Vec::new();
         for (at, path) in self.plan.write.keys().enumerate() {
-            self.put(at, path).map_err(stop(path))?;
+            let old = self.put(at, path).map_err(stop(path))?;
+            exchanged.extend(old.map(|old| (path, old)));
+        }
+        // Whoever had the old file open may have written to it after it was looked at.
+        for (path, old) in exchanged {
+            if let Err(error) = self.check(&old, path) {
+                self.put_back(&old, path).map_err(stop(path))?;
+                return Err(stop(path)(error));
+            }
         }
         Ok(())
     }
 
+    /// Refuses if what was moved away is not what was expected at `path`.
+    fn check(&self, moved: &Path, path: &OsStr) -> io::Result<()> {
+        let Some(expected) = self.expected.items.get(path) else { return Ok(()) };
+        match self.scanner.content(moved) {
+            Ok((item, _)) if item == *expected => Ok(()),
+            Ok(_) => Err(changed_meanwhile()),
+            // It cannot be read: neither could it before.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts what was moved away back in its place.
+    fn put_back(&self, moved: &Path, path: &OsStr) -> io::Result<()> {
+        let (dir, name) = self.parent(path)?;
+        Ok(rustix::fs::renameat(rustix::fs::CWD, moved, &dir, name)?)
+    }
+
+    /// Takes a file away: it is moved first and looked at then, so that nobody can write to it between.
     fn remove(&self, path: &OsStr) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
-        gone_is_fine(rustix::fs::unlinkat(dir, name, AtFlags::empty()))
+        let away = self.lair.dir().join(format!("away-{}", uuid::Uuid::new_v4()));
+        match rustix::fs::renameat(&dir, name, rustix::fs::CWD, &away) {
+            Err(rustix::io::Errno::NOENT) => return Ok(()),
+            Err(rustix::io::Errno::XDEV) => {
+                self.check(&self.scanner.root.join(path), path)?;
+                return gone_is_fine(rustix::fs::unlinkat(dir, name, AtFlags::empty()));
+            }
+            other => other?,
+        }
+        self.check(&away, path).or_else(|error| {
+            self.put_back(&away, path)?;
+            Err(error)
+        })
     }
 
     /// Removes a directory unless something stayed in it.
@@ -150,14 +195,37 @@ impl Staged<'_> {
         }
     }
 
-    fn put(&self, at: usize, path: &OsStr) -> io::Result<()> {
-        let staged = self.lair.dir().join(at.to_string());
+    /// Puts a file in its place; returns where the one that was there is now.
+    fn put(&self, at: usize, path: &OsStr) -> io::Result<Option<PathBuf>> {
         let (dir, name) = self.parent(path)?;
         // An empty directory may have taken the file's place.
         let _ = rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR);
-        match rustix::fs::renameat(rustix::fs::CWD, &staged, &dir, name) {
-            Err(rustix::io::Errno::XDEV) => copy(&staged, dir.as_fd(), name),
-            other => Ok(other?),
+        let mut from = self.lair.dir().join(at.to_string());
+        let is_new = !self.expected.items.contains_key(path);
+        let flags = if is_new { RenameFlags::NOREPLACE } else { RenameFlags::EXCHANGE };
+        let mut moved = rustix::fs::renameat_with(rustix::fs::CWD, &from, &dir, name, flags);
+        if moved == Err(rustix::io::Errno::XDEV) {
+            let beside = copy(&from, dir.as_fd(), name)?;
+            from = self.scanner.root.join(path).with_file_name(beside);
+            moved = rustix::fs::renameat_with(rustix::fs::CWD, &from, &dir, name, flags);
+        }
+        match moved {
+            Ok(()) if is_new => Ok(None),
+            Ok(()) => match self.check(&from, path) {
+                Ok(()) => Ok(Some(from)),
+                Err(error) => {
+                    self.put_back(&from, path)?;
+                    Err(error)
+                }
+            },
+            Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOENT) => Err(changed_meanwhile()),
+            // Not every file system can exchange; then there is a moment in which nobody looks.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+                self.check(&self.scanner.root.join(path), path)?;
+                rustix::fs::renameat(rustix::fs::CWD, &from, &dir, name)?;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -181,10 +249,11 @@ impl Staged<'_> {
     }
 }
 
-/// Puts a file into a directory on another file system.
-fn copy(staged: &Path, dir: std::os::fd::BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+/// Copies a file beside its place on another file system; returns the copy's name.
+fn copy(staged: &Path, dir: std::os::fd::BorrowedFd<'_>, name: &OsStr) -> io::Result<OsString> {
     let meta = fs::symlink_metadata(staged)?;
-    let mut temporary = name.to_owned();
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
     temporary.push(format!(".salve-{}", std::process::id()));
     if meta.is_symlink() {
         rustix::fs::symlinkat(fs::read_link(staged)?, dir, &temporary)?;
@@ -195,7 +264,12 @@ fn copy(staged: &Path, dir: std::os::fd::BorrowedFd<'_>, name: &OsStr) -> io::Re
         io::copy(&mut File::open(staged)?, &mut to)?;
         to.set_permissions(meta.permissions())?;
     }
-    Ok(rustix::fs::renameat(dir, &temporary, dir, name)?)
+    Ok(temporary)
+}
+
+/// Says that somebody saved a file between the look at it and its turn.
+fn changed_meanwhile() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, "it was changed at this very moment")
 }
 
 fn gone_is_fine(result: rustix::io::Result<()>) -> io::Result<()> {

@@ -391,6 +391,17 @@ fn written(meta: &Metadata) -> i128 {
     i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec())
 }
 
+/// Returns whether a path is one of those that no snapshot keeps unless git tracks them.
+pub(super) fn is_always_derived(path: &Path) -> bool {
+    let is_part = |name: &str| path.iter().any(|part| part == name);
+    let ends = |end: &str| path.as_os_str().as_bytes().ends_with(end.as_bytes());
+    DERIVED.iter().any(|pattern| match (pattern.strip_suffix('/'), pattern.strip_prefix('*')) {
+        (Some(dir), _) => is_part(dir),
+        (None, Some(end)) => ends(end),
+        (None, None) => is_part(pattern),
+    })
+}
+
 /// Returns whether a path is one of Salve's own, which never belong to a snapshot.
 pub(super) fn is_salves(path: &OsStr) -> bool {
     let text = path.as_bytes();

@@ -15,14 +15,15 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use salve_core::sealed_path::SealedPath;
+
 use super::error::{RestoreError, WorkspaceError};
 use super::git::{Git, pipe, quote};
 use super::keep;
 use super::lair::Lair;
 use super::measure::{self, FileChange};
-use super::plan::{self, Extent};
+use super::plan::{self, Again, Extent};
 use super::restore;
-use super::scan::is_salves;
 use super::tree::{Item, Kind, Rel, Tree, show};
 use super::{Snapshot, Workspace};
 
@@ -91,17 +92,19 @@ impl Workspace {
         let changes = trial.changes()?;
         let plan = plan::plan(&trial.after, &trial.before, Extent::All)?;
         let stage = (self.state_dir.as_path(), &trial.store);
-        let staged = restore::stage(&self.scanner, &plan, stage)?;
-        for path in plan.write.keys().chain(&plan.remove) {
-            let now = self.read(path)?.map(|(item, _)| item);
-            if now != trial.before.items.get(path).copied() {
-                let why = "was changed at this very moment";
-                return Err(PatchError::Refused { path: show(path), why });
+        let staged = restore::stage(&self.scanner, (&plan, &trial.before), stage)?;
+        let Err(stop) = staged.apply() else { return Ok(changes) };
+        let mut now = Tree::default();
+        for path in trial.before.differing(&trial.after) {
+            if let Some((item, _)) = self.read(&path)? {
+                now.items.insert(path, item);
             }
         }
-        let Err(stop) = staged.apply() else { return Ok(changes) };
-        let back = plan::plan(&trial.before, &trial.after, Extent::All)?;
-        let undone = restore::stage(&self.scanner, &back, stage).map(|staged| staged.apply());
+        // What somebody saved meanwhile stays.
+        let extent = Extent::Repair { left: &trial.after, again: Again::Leave };
+        let back = plan::plan(&trial.before, &now, extent)?;
+        let undone = restore::stage(&self.scanner, (&back, &now), stage);
+        let undone = undone.map(|staged| staged.apply());
         let back = match undone {
             Ok(Ok(())) => super::Back::Whole,
             Ok(Err(_)) | Err(_) => super::Back::Lost,
@@ -221,7 +224,12 @@ fn guard(path: &OsStr) -> Result<(), &'static str> {
     if Path::new(path).iter().any(is_gits) {
         return Err("belongs to git");
     }
-    if is_salves(path) { Err("belongs to Salve") } else { Ok(()) }
+    match SealedPath::of(path.as_bytes()) {
+        Some(SealedPath::Salve) => Err("belongs to Salve"),
+        Some(SealedPath::Git) => Err("belongs to git"),
+        Some(SealedPath::Agent | SealedPath::Editor) => Err("says what runs without a person"),
+        None => Ok(()),
+    }
 }
 
 /// Returns whether a link at `path` with this target leads to somewhere in the project.

@@ -1,0 +1,239 @@
+//! What an agent changed in its layer, kept and counted like any state of the tree.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+
+use salve_core::sealed_path::SealedPath;
+
+use super::upper::UpperContent;
+use super::{LayerGround, PrivateLayer};
+use crate::workspace::error::WorkspaceError;
+use crate::workspace::git::pipe;
+use crate::workspace::ignored::is_program_data;
+use crate::workspace::scan::{Scanner, Walk, is_always_derived};
+use crate::workspace::tree::{Rel, Tree, show};
+use crate::workspace::{Measured, Moment, Snapshot, Workspace, keep, measure};
+
+/// What an agent changed.
+#[derive(Clone, Debug)]
+pub struct LayerChange {
+    /// How much, and the state that taking it over would lead to.
+    pub measured: Measured,
+    /// Sealed paths that the agent wanted to change; they are left out.
+    pub sealed: Vec<String>,
+    /// How many files it made that tools make again: caches, build output, installed packages. They
+    /// are left out too.
+    pub derived: usize,
+}
+
+/// Where a path of the upper directory belongs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Seen,
+    Ignored,
+    Derived,
+    Sealed,
+}
+
+/// Sorts paths of a layer.
+struct Sorter<'a> {
+    before: &'a Snapshot,
+    ignored: BTreeSet<Rel>,
+    place: &'a Path,
+}
+
+impl Sorter<'_> {
+    fn part(&self, path: &OsStr) -> Part {
+        if SealedPath::of(path.as_bytes()).is_some() {
+            return Part::Sealed;
+        }
+        let is_known = self.before.tree.items.contains_key(path);
+        let is_ignored = self.ignored.contains(path) || self.before.tree.hides(path);
+        if is_known || !(is_ignored || is_always_derived(Path::new(path))) {
+            return Part::Seen;
+        }
+        if self.before.ignored.tree.items.contains_key(path) {
+            return Part::Ignored;
+        }
+        if is_always_derived(Path::new(path)) || is_program_data(self.place, Path::new(path)) {
+            Part::Derived
+        } else {
+            Part::Ignored
+        }
+    }
+}
+
+impl Workspace {
+    /// Measures what was changed in a layer since the snapshot it was made with, and keeps the state
+    /// that taking it over would lead to.
+    ///
+    /// It may be asked at any time; what counts is asked after the agent has ended with all that it
+    /// started.
+    ///
+    /// # Errors
+    ///
+    /// When the layer cannot be read or the state cannot be kept.
+    pub fn layer_change(
+        &self,
+        before: &Snapshot,
+        layer: &PrivateLayer,
+    ) -> Result<LayerChange, WorkspaceError> {
+        let place = UpperContent::place(&layer.ground);
+        let content = self.upper_content(&layer.ground)?;
+        let ignored = self.ignored_among(content.touched())?;
+        let sorter = Sorter { before, ignored, place };
+        let git = self.scanner.git.clone();
+        // It reads what was written, by the same names as in the real tree.
+        let upper =
+            Scanner::new(place.to_path_buf(), git, self.scanner.format, self.scanner.limits);
+        let name = before.name.at(Moment::After);
+        let mut after = Snapshot { name, ..before.clone() };
+        let is_seen = |path: &OsStr| sorter.part(path) == Part::Seen;
+        change_tree(&mut after.tree, &content, &upper, is_seen);
+        change_dirs(&mut after.tree, &content, is_seen);
+        let is_ignored = |path: &OsStr| sorter.part(path) == Part::Ignored;
+        change_tree(&mut after.ignored.tree, &content, &upper, is_ignored);
+        let sealed = sealed_paths(&self.scanner.root, place, &content);
+        let derived = content.written.iter().filter(|path| sorter.part(path) == Part::Derived);
+        let derived = derived.count();
+        let after = self.keep_from(&upper, after)?;
+        let files = self.compare(before, &after)?;
+        let ignored = self.compare_ignored(before, &after)?;
+        let measured = Measured { change: measure::total(&files), files, ignored, after };
+        Ok(LayerChange { measured, sealed, derived })
+    }
+
+    fn upper_content(&self, ground: &LayerGround) -> Result<UpperContent, WorkspaceError> {
+        match ground {
+            LayerGround::Overlay { upper, .. } => {
+                UpperContent::of_upper(upper).map_err(WorkspaceError::io(upper))
+            }
+            LayerGround::Copy { shadow, first } => {
+                Ok(UpperContent::of_copy(first, &self.copy_tree(shadow)?))
+            }
+        }
+    }
+
+    /// Keeps a state whose new files `from` reads.
+    fn keep_from(&self, from: &Scanner, mut state: Snapshot) -> Result<Snapshot, WorkspaceError> {
+        let Snapshot { name, tree, ignored } = &mut state;
+        if !ignored.tree.items.is_empty() || self.vault.existing().is_some() {
+            let (store, at) = (self.vault.open()?, name.to_ignored_ref());
+            keep::keep(from, (&store, &at), (*name, None), &mut ignored.tree)?;
+        }
+        let at = name.to_ref();
+        keep::keep(from, (&self.scanner.git, &at), (*name, self.scanner.base().as_ref()), tree)?;
+        Ok(state)
+    }
+
+    /// Returns which of these paths git ignores by the rules of the real tree.
+    fn ignored_among<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a Rel>,
+    ) -> Result<BTreeSet<Rel>, WorkspaceError> {
+        let paths: Vec<&Rel> = paths.collect();
+        let asked = self.scanner.git.feed(&["check-ignore", "-z", "--stdin"], |to| {
+            let mut each = paths.iter();
+            each.try_for_each(|path| {
+                to.write_all(path.as_bytes()).and_then(|()| to.write_all(&[0]))
+            })
+            .map_err(pipe)
+        });
+        match asked {
+            Ok(listed) => {
+                let paths = listed.split(|&byte| byte == 0).filter(|path| !path.is_empty());
+                Ok(paths.map(|path| OsString::from_vec(path.to_vec())).collect())
+            }
+            // It says so too where it ignores none of them. Where it cannot tell, all count.
+            Err(WorkspaceError::Git { .. }) => Ok(BTreeSet::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes out of a layer what is not part of its change, so that a check in it sees the real tree
+    /// with the change and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be removed.
+    pub fn leave_out(&self, before: &Snapshot, layer: &PrivateLayer) -> Result<(), WorkspaceError> {
+        let place = UpperContent::place(&layer.ground);
+        let content = self.upper_content(&layer.ground)?;
+        let ignored = self.ignored_among(content.touched())?;
+        let sorter = Sorter { before, ignored, place };
+        let is_out = |path: &&Rel| match sorter.part(path) {
+            Part::Sealed | Part::Derived => true,
+            Part::Seen | Part::Ignored => false,
+        };
+        for path in content.touched().filter(is_out) {
+            remove(&place.join(path)).map_err(WorkspaceError::io(place.join(path)))?;
+        }
+        Ok(())
+    }
+}
+
+fn remove(full: &Path) -> io::Result<()> {
+    match fs::remove_file(full) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Brings the files of a tree, as far as they `belong` to it, to the state that the layer shows.
+fn change_tree(
+    tree: &mut Tree,
+    content: &UpperContent,
+    upper: &Scanner,
+    belongs: impl Fn(&OsStr) -> bool,
+) {
+    let is_sealed = |path: &OsStr| SealedPath::of(path.as_bytes()).is_some();
+    let goes = |path: &Rel| !is_sealed(path) && content.takes_away(path);
+    tree.items.retain(|path, _| !goes(path));
+    tree.gaps.retain(|path, _| !goes(path));
+    for path in content.written.iter().filter(|path| belongs(path)) {
+        let mut walk = Walk::default();
+        upper.look(path, &mut walk);
+        let Tree { mut items, mut gaps, .. } = walk.into_tree();
+        tree.items.remove(path);
+        tree.gaps.remove(path);
+        tree.items.append(&mut items);
+        tree.gaps.append(&mut gaps);
+    }
+}
+
+/// The same for directories.
+fn change_dirs(tree: &mut Tree, content: &UpperContent, belongs: impl Fn(&OsStr) -> bool) {
+    let is_file = |dir: &Rel| content.written.contains(dir);
+    let goes = |dir: &Rel| is_file(dir) || (!content.dirs.contains(dir) && content.takes_away(dir));
+    tree.dirs.retain(|dir| !goes(dir));
+    let made =
+        content.dirs.iter().filter(|dir| belongs(&Path::new(dir).join("x").into_os_string()));
+    tree.dirs.extend(made.cloned());
+    tree.add_parents();
+}
+
+/// Returns the sealed paths that differ from the real ones, for people; what git itself writes in its
+/// repository all the time is none of them.
+fn sealed_paths(real: &Path, place: &Path, content: &UpperContent) -> Vec<String> {
+    let is_told = |path: &&Rel| {
+        let text = path.as_bytes();
+        let is_programs =
+            text.ends_with(b".git/config") || memchr::memmem::find(text, b".git/hooks/").is_some();
+        match SealedPath::of(text) {
+            None => false,
+            Some(SealedPath::Git) if text.starts_with(b".git/") => is_programs,
+            Some(SealedPath::Salve) => !text.starts_with(b".salve") && !text.starts_with(b".dev-"),
+            Some(SealedPath::Git | SealedPath::Agent | SealedPath::Editor) => true,
+        }
+    };
+    let differs = |path: &&Rel| match content.written.contains(*path) {
+        true => fs::read(real.join(path)).ok() != fs::read(place.join(path)).ok(),
+        false => real.join(path).symlink_metadata().is_ok(),
+    };
+    let told = content.touched().filter(is_told).filter(differs);
+    told.map(|path| show(path)).collect()
+}
