@@ -11,11 +11,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use anstyle::{AnsiColor, Style};
-use jiff::Timestamp;
-use salve_core::event::{Actor, Amounts, Draft, Entry, Event, IncidentEvent, Order, SubjectKind};
+use salve_core::event::{Actor, Amounts, Entry, Order, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Ignored, Incident, RepairPhase};
-use salve_core::repair::{self, Ask, Tale};
+use salve_core::repair::{self, Tale};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use serde::Serialize;
 
@@ -23,11 +22,9 @@ pub(super) use self::steer::{Steer, steer};
 use self::target::Target;
 use super::{CliError, Exit, Output, events, project};
 use crate::heal::loop_files::LoopFiles;
+use crate::heal::people::{self, PersonError, PersonWord};
 use crate::process;
-use crate::store::{Appended, Journal, Store, Stream, StreamPosition};
-
-/// How often what changed meanwhile is looked at anew.
-const TRIES: usize = 8;
+use crate::store::{Journal, Store};
 
 /// Who speaks.
 #[derive(Debug, clap::Args)]
@@ -184,44 +181,48 @@ struct Telling<'a> {
 
 fn tell(telling: &Telling<'_>, out: &Output) -> Result<Exit, CliError> {
     let note = note(telling.note);
-    // The question that was open when it was first looked at, so that no other is answered.
-    let mut shown: Option<Ask> = None;
+    let answer = people::Answer { note: note.clone(), question: telling.question };
+    let word = match telling.word {
+        Word::Approve => PersonWord::Approve(answer),
+        Word::Reject => PersonWord::Reject(answer),
+        Word::Resolve => PersonWord::Resolve(note),
+    };
     let find = |journal: &dyn Journal| telling.target.find(journal, telling.word);
-    say(find, telling.by, out, |tale| {
-        let ask = match telling.word {
-            Word::Resolve => {
-                return Ok(Event::Incident(IncidentEvent::Resolved { note: note.clone() }));
-            }
-            Word::Approve | Word::Reject => repair::ask(tale).ok_or_else(|| nothing_asked(tale))?,
-        };
-        let wanted = shown.as_ref().map(|ask| ask.number).or(telling.question);
-        if wanted.is_some_and(|wanted| wanted != ask.number) {
-            let id = tale.id().short();
-            return Err(CliError::failed(format!("question {} is open now", ask.number))
-                .because(ask.why)
-                .hint(format!("look at it first: salve show {id}")));
-        }
-        let (question, digest, note) = (ask.number, ask.digest, note.clone());
-        shown = Some(ask);
-        Ok(match telling.word {
-            Word::Reject => Event::Incident(IncidentEvent::Rejected { question, digest, note }),
-            Word::Approve | Word::Resolve => {
-                Event::Incident(IncidentEvent::Approved { question, digest, note })
-            }
-        })
-    })
+    say(find, telling.by, out, word)
 }
 
-pub(super) fn nothing_asked(tale: &Tale<'_>) -> CliError {
-    CliError::failed(format!("incident {} asks nothing", tale.id().short()))
-        .because(format!("it is at `{}`", tale.phase()))
-        .hint(format!("salve show {}", tale.id().short()))
+/// Says why a word is not taken, and what can be done.
+pub(super) fn refused(id: IncidentId, error: PersonError) -> CliError {
+    let id = id.short();
+    let show = format!("salve show {id}");
+    match error {
+        PersonError::Store(error) => error.into(),
+        PersonError::Unreadable(error) => {
+            CliError::failed(format!("incident {id} cannot be read")).because(error)
+        }
+        PersonError::NothingAsked(phase) => CliError::failed(format!("incident {id} asks nothing"))
+            .because(format!("it is at `{phase}`"))
+            .hint(show),
+        PersonError::OtherQuestion { number, why } => {
+            CliError::failed(format!("question {number} is open now"))
+                .because(why)
+                .hint(format!("look at it first: {show}"))
+        }
+        PersonError::NotTaken(why) => {
+            let hint = match why {
+                Ignored::Exhausted => format!("salve refill {id} --attempts 3"),
+                _ => show,
+            };
+            CliError::failed(format!("incident {id} does not take this")).because(why).hint(hint)
+        }
+        PersonError::Restless => CliError::failed(error.to_string()).hint("try again"),
+    }
 }
 
 /// Gives an order.
 pub(super) fn order(to: To, order: Order, out: &Output) -> Result<Exit, CliError> {
     let find = |journal: &dyn Journal| events::find(journal, &to.id);
-    say(find, &to.by, out, |_| Ok(Event::Incident(IncidentEvent::Ordered { order })))
+    say(find, &to.by, out, PersonWord::Order(order))
 }
 
 /// Grants more.
@@ -236,7 +237,7 @@ pub(super) fn refill(args: Refill, out: &Output) -> Result<Exit, CliError> {
         return Err(CliError::usage("nothing is granted").hint("say how much: --attempts 3"));
     }
     let find = |journal: &dyn Journal| events::find(journal, &args.to.id);
-    say(find, &args.to.by, out, |_| Ok(Event::Incident(IncidentEvent::Refilled { granted })))
+    say(find, &args.to.by, out, PersonWord::Refill(granted))
 }
 
 fn note(note: Option<&str>) -> Option<Scrubbed> {
@@ -244,12 +245,12 @@ fn note(note: Option<&str>) -> Option<Scrubbed> {
     Some(project::scrubber().scrub(note))
 }
 
-/// Appends what `word` makes of the incident as it stands, if the incident takes it.
+/// Says a person's word to an incident, and what came of it.
 fn say(
     find: impl FnOnce(&dyn Journal) -> Result<IncidentId, CliError>,
     by: &By,
     out: &Output,
-    mut word: impl FnMut(&Tale<'_>) -> Result<Event, CliError>,
+    word: PersonWord,
 ) -> Result<Exit, CliError> {
     refuse_agents("decide about an incident")?;
     let store = project::open_store(out)?;
@@ -257,8 +258,9 @@ fn say(
     let id = find(journal)?;
     let scrubber = project::scrubber();
     let by = Actor::Person { name: speaker(by.name.as_deref(), &store, &scrubber) };
-    let (heard, next) = speak(journal, id, &by, &mut word)?;
-    told(&heard, out)?;
+    let taken = people::speak(journal, id, &by, word).map_err(|error| refused(id, error))?;
+    told(&taken.entries, out)?;
+    let next = taken.incident;
     if next.owner().is_none_or(|owner| process::is_gone(owner, &scrubber)) {
         desert(&store, &next, out);
     }
@@ -289,49 +291,6 @@ pub(super) fn refuse_agents(to_do: &str) -> Result<(), CliError> {
         true => Err(CliError::needs_person(format!("an agent cannot {to_do}"))
             .hint("a person runs this in a terminal of their own")),
         false => Ok(()),
-    }
-}
-
-/// Appends what `word` makes of an incident, if it takes it; returns its entries and its state.
-pub(super) fn speak(
-    journal: &dyn Journal,
-    id: IncidentId,
-    by: &Actor,
-    word: &mut dyn FnMut(&Tale<'_>) -> Result<Event, CliError>,
-) -> Result<(Vec<Entry>, Incident), CliError> {
-    for _ in 0..TRIES {
-        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
-        let tale = Tale::of(&entries).map_err(|error| {
-            CliError::failed(format!("incident {} cannot be read", id.short())).because(error)
-        })?;
-        let event = word(&tale)?;
-        let after = tale.incident().last_seq();
-        let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: Some(id), event };
-        let next = tried(tale.incident(), &draft)?;
-        let unless = StreamPosition { stream: Stream::Incident(id), after };
-        if let Appended::Written(written) = journal.append_after(&unless, vec![draft])? {
-            return Ok(([entries, written].concat(), next));
-        }
-    }
-    Err(CliError::failed("the incident keeps changing").hint("try again"))
-}
-
-/// Returns the incident as it would be, or why it would not take this.
-fn tried(incident: &Incident, draft: &Draft) -> Result<Incident, CliError> {
-    let mut next = incident.clone();
-    let entry = draft.clone().at_seq(incident.last_seq().saturating_add(1));
-    match next.step(&entry) {
-        Ok(_) => Ok(next),
-        Err(why) => {
-            let id = incident.id().short();
-            let hint = match why {
-                Ignored::Exhausted => format!("salve refill {id} --attempts 3"),
-                _ => format!("salve show {id}"),
-            };
-            Err(CliError::failed(format!("incident {id} does not take this"))
-                .because(why)
-                .hint(hint))
-        }
     }
 }
 

@@ -24,6 +24,7 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 
 use self::record::Record;
 use super::files::with_causes;
+use super::people::after_word;
 use super::{loops, spawn_thread};
 use crate::atomic::{self, WriteError};
 use crate::files::{FileError, FileKind, read_text};
@@ -220,11 +221,9 @@ impl Watch {
         };
         let mut drafts = vec![draft(None)];
         for entries in open(store)? {
-            let Ok(mut incident) = Incident::replay(&entries) else { continue };
+            let Ok(incident) = Incident::replay(&entries) else { continue };
             let draft = draft(Some(incident.id()));
-            if incident.step(&draft.clone().at_seq(incident.last_seq().saturating_add(1))).is_ok() {
-                drafts.push(draft);
-            }
+            drafts.extend(after_word(&incident, &draft).is_ok().then_some(draft));
         }
         drafts.extend(loops::known(store)?.iter().filter_map(|of| loops::ordered(of, order, by)));
         store.journal().append_all(drafts)?;

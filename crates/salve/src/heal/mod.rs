@@ -19,6 +19,7 @@ pub mod loops;
 pub mod manifests;
 pub mod patches;
 pub mod pause_watch;
+pub mod people;
 mod presence;
 pub mod proposals;
 pub mod records;

@@ -7,8 +7,9 @@ use salve_core::event::{Actor, Draft, Event, IncidentEvent, LoopId, Order};
 use salve_core::repair;
 use serde::Serialize;
 
-use super::{By, refuse_agents, say, speaker, tried};
+use super::{By, refuse_agents, say, speaker};
 use crate::cli::{CliError, Exit, Output, events, project};
+use crate::heal::people::{PersonWord, after_word};
 use crate::heal::{loops, unfinished};
 use crate::process;
 use crate::store::Journal;
@@ -43,7 +44,7 @@ pub(in crate::cli) fn steer(args: &Steer, order: Order, out: &Output) -> Result<
     }
     let id = args.id.as_deref().unwrap_or_default();
     let find = |journal: &dyn Journal| events::find(journal, id);
-    say(find, &args.by, out, |_| Ok(Event::Incident(IncidentEvent::Ordered { order })))
+    say(find, &args.by, out, PersonWord::Order(order))
 }
 
 /// Gives an order to a loop, and to what it is recovering from.
@@ -62,7 +63,7 @@ fn steer_loop(id: &LoopId, order: Order, by: &By, out: &Output) -> Result<Exit, 
         let event = Event::Incident(IncidentEvent::Ordered { order });
         let (at, incident_id) = (Timestamp::now(), Some(incident.id()));
         let draft = Draft { at, by: by.clone(), incident: incident_id, event };
-        drafts.extend(tried(&incident, &draft).is_ok().then_some(draft));
+        drafts.extend(after_word(&incident, &draft).is_ok().then_some(draft));
     }
     if drafts.is_empty() {
         return Err(CliError::failed(format!("the loop `{id}` does not take this"))

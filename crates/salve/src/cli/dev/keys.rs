@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use salve_core::event::{Actor, Event, IncidentEvent, SubjectKind};
+use salve_core::event::{Actor, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::repair::{self, Tale};
 
@@ -14,6 +14,7 @@ use super::super::{CliError, answer};
 use super::ears;
 use crate::files::{FileKind, read_text};
 use crate::heal::inbox::InboxMessage;
+use crate::heal::people::{self, Answer, PersonWord};
 use crate::process::Outlet;
 use crate::project::Project;
 use crate::store::{Store, Stream};
@@ -87,14 +88,12 @@ impl Keys {
         let Some(id) = asking(&store)? else {
             return Ok(Line::new(Grade::News, "note", "nothing is asked"));
         };
-        answer::speak(store.journal(), id, &self.by, &mut |tale| {
-            let ask = repair::ask(tale).ok_or_else(|| answer::nothing_asked(tale))?;
-            let (question, digest, note) = (ask.number, ask.digest, None);
-            Ok(match answer {
-                Word::Yes => Event::Incident(IncidentEvent::Approved { question, digest, note }),
-                Word::No => Event::Incident(IncidentEvent::Rejected { question, digest, note }),
-            })
-        })?;
+        let word = match answer {
+            Word::Yes => PersonWord::Approve(Answer::default()),
+            Word::No => PersonWord::Reject(Answer::default()),
+        };
+        people::speak(store.journal(), id, &self.by, word)
+            .map_err(|error| answer::refused(id, error))?;
         let verb = match answer {
             Word::Yes => "approved",
             Word::No => "rejected",

@@ -237,8 +237,8 @@ fn plea(tale: &Tale<'_>, message: &str) -> String {
             lines.push(line);
         }
     }
-    let answers = match repair::ask(tale).and_then(|ask| ask.yes) {
-        Some(yes) => format!("salve approve {id}  {yes}\nsalve reject {id}   it is left"),
+    let answers = match repair::ask(tale).and_then(|ask| Some((ask.yes?, ask.no))) {
+        Some((yes, no)) => format!("salve approve {id}  {yes}\nsalve reject {id}   {no}"),
         None => format!("see {}", evidence_path(tale.subject().kind, tale.id())),
     };
     format!("{}\n{answers}\nsalve show {id}", lines.join("\n"))

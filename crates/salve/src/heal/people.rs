@@ -1,0 +1,131 @@
+//! What people say to incidents: answers, orders, grants.
+//!
+//! Every word is tried on the incident first; what it would not take is refused with the reason
+//! and not written. An answer is bound to the question's number and to what it is about. What a
+//! question means, and what yes and no do, is worded by [`salve_core::repair::ask`].
+
+use jiff::Timestamp;
+use salve_core::event::{Actor, Amounts, Draft, Entry, Event, IncidentEvent, Order};
+use salve_core::id::IncidentId;
+use salve_core::incident::{Ignored, Incident, NotOpened, RepairPhase};
+use salve_core::repair::{self, Tale};
+use salve_core::scrub::Scrubbed;
+
+use crate::store::{Appended, Journal, StoreError, Stream, StreamPosition};
+
+/// How often what changed meanwhile is looked at anew.
+const TRIES: usize = 8;
+
+/// What a person may say to an incident.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PersonWord {
+    /// Yes to the open question.
+    Approve(Answer),
+    /// No to it.
+    Reject(Answer),
+    /// The matter is settled.
+    Resolve(Option<Scrubbed>),
+    /// What is to be done with the incident.
+    Order(Order),
+    /// More that may be spent.
+    Refill(Amounts),
+}
+
+/// An answer to a question.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// A remark, kept with the answer.
+    pub note: Option<Scrubbed>,
+    /// The question that is meant, if it has to be that one.
+    pub question: Option<u32>,
+}
+
+/// What came of a word that was taken.
+#[derive(Clone, Debug)]
+pub struct TakenWord {
+    /// All entries of the incident, the word among them.
+    pub entries: Vec<Entry>,
+    /// The incident as it is now.
+    pub incident: Incident,
+}
+
+/// Why a person's word is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum PersonError {
+    /// The journal could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The journal's entries make no incident.
+    #[error("the incident cannot be read")]
+    Unreadable(#[source] NotOpened),
+    /// There is no question.
+    #[error("it asks nothing; it is at `{0}`")]
+    NothingAsked(RepairPhase),
+    /// Another question is open.
+    #[error("question {number} is open now: {why}")]
+    OtherQuestion {
+        /// Its number.
+        number: u32,
+        /// Why it is asked.
+        why: String,
+    },
+    /// The incident would not take it.
+    #[error("{0}")]
+    NotTaken(Ignored),
+    /// Others kept writing.
+    #[error("the incident keeps changing")]
+    Restless,
+}
+
+/// Appends a person's word to an incident, if the incident takes it.
+///
+/// Where others write meanwhile it is tried again, but never as the answer to another question
+/// than the one that was open first.
+pub fn speak(
+    journal: &dyn Journal,
+    id: IncidentId,
+    by: &Actor,
+    mut word: PersonWord,
+) -> Result<TakenWord, PersonError> {
+    for _ in 0..TRIES {
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
+        let tale = Tale::of(&entries).map_err(PersonError::Unreadable)?;
+        let event = Event::Incident(said(&tale, &mut word)?);
+        let after = tale.incident().last_seq();
+        let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: Some(id), event };
+        let incident = after_word(tale.incident(), &draft).map_err(PersonError::NotTaken)?;
+        let position = StreamPosition { stream: Stream::Incident(id), after };
+        if let Appended::Written(written) = journal.append_after(&position, vec![draft])? {
+            return Ok(TakenWord { entries: [entries, written].concat(), incident });
+        }
+    }
+    Err(PersonError::Restless)
+}
+
+/// Returns the incident as it would be with a word, or why it would not take it.
+pub fn after_word(incident: &Incident, draft: &Draft) -> Result<Incident, Ignored> {
+    let mut next = incident.clone();
+    next.step(&draft.clone().at_seq(incident.last_seq().saturating_add(1)))?;
+    Ok(next)
+}
+
+/// Returns what a word is to an incident that stands like this; an answer is bound to its question.
+fn said(tale: &Tale<'_>, word: &mut PersonWord) -> Result<IncidentEvent, PersonError> {
+    let (answer, is_yes) = match word {
+        PersonWord::Resolve(note) => return Ok(IncidentEvent::Resolved { note: note.clone() }),
+        PersonWord::Order(order) => return Ok(IncidentEvent::Ordered { order: *order }),
+        PersonWord::Refill(granted) => return Ok(IncidentEvent::Refilled { granted: *granted }),
+        PersonWord::Approve(answer) => (answer, true),
+        PersonWord::Reject(answer) => (answer, false),
+    };
+    let ask = repair::ask(tale).ok_or_else(|| PersonError::NothingAsked(tale.phase()))?;
+    if answer.question.is_some_and(|wanted| wanted != ask.number) {
+        return Err(PersonError::OtherQuestion { number: ask.number, why: ask.why });
+    }
+    answer.question = Some(ask.number);
+    let (question, digest, note) = (ask.number, ask.digest, answer.note.clone());
+    Ok(match is_yes {
+        true => IncidentEvent::Approved { question, digest, note },
+        false => IncidentEvent::Rejected { question, digest, note },
+    })
+}
