@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::attempt::{Ended, attempts};
 use super::{Case, Results, Sort};
-use crate::event::{ChangedFile, Effect, Event, IncidentEvent, Outcome, Proof, SubjectKind};
+use crate::event::{ChangedFile, Effect, Event, IncidentEvent, Outcome, Proof};
 use crate::id::Signature;
 use crate::incident::Phase;
 use crate::repair::Tale;
@@ -33,7 +33,7 @@ pub fn unhealed(signature: Signature, past: &[Tale<'_>]) -> usize {
 fn is_of(tale: &Tale<'_>, signature: Signature) -> bool {
     let opened = tale.lines().first().map(|line| &line.entry.event);
     let same = matches!(opened, Some(Event::Incident(IncidentEvent::Opened { symptom, .. })) if symptom.signature == signature);
-    same && tale.subject().kind != SubjectKind::Server
+    same
 }
 
 /// How an incident fared.

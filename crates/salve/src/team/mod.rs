@@ -32,8 +32,8 @@ pub enum TeamError {
     /// It does not fit.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// No open incident of a check and no open issue has this id.
-    #[error("no open issue or incident of a check has the id `{0}`")]
+    /// No open incident and no open issue has this id.
+    #[error("no open issue or incident has the id `{0}`")]
     Unknown(String),
     /// The id fits several.
     #[error("several ids begin with `{0}`")]
@@ -242,9 +242,9 @@ fn is_open_check(store: &Store, id: IncidentId) -> Result<bool, StoreError> {
 
 /// Returns whether proposals about an incident are of use.
 fn is_for_a_team(incident: &Incident) -> bool {
-    let is_check = match incident.subject().kind {
-        SubjectKind::Check | SubjectKind::Iteration => true,
-        SubjectKind::Server | SubjectKind::Tool | SubjectKind::Step => false,
+    let is_driven = match incident.subject().kind {
+        SubjectKind::Server | SubjectKind::Check | SubjectKind::Iteration => true,
+        SubjectKind::Tool | SubjectKind::Step => false,
     };
-    is_check && !matches!(incident.phase(), Phase::Closed(_))
+    is_driven && !matches!(incident.phase(), Phase::Closed(_))
 }

@@ -9,6 +9,7 @@ mod care;
 mod cli;
 mod config;
 mod dev;
+mod dev_learns;
 mod faults;
 mod fingerprint;
 mod fleet;

@@ -55,19 +55,32 @@ impl Chooser<'_, '_> {
     /// Finds out what a remedy that an earlier run of Salve chose would do.
     pub(super) fn recall(&mut self, digest: Digest) -> Result<(), StoreError> {
         let Some(incident) = self.case.incident().cloned() else { return Ok(()) };
-        let offers = match self.subjects.offers(self.at, self.base, self.case)? {
-            Some(own) => own,
-            None => self.offers(&incident)?,
-        };
-        let known = offers.into_iter().find(|offer| offer.candidate.remedy.digest == digest);
-        let what = match known.map(|offer| offer.what) {
-            Some(what) => Some(what),
-            None => recalled(self.base, &incident, digest)?,
-        };
-        if let Some(what) = what {
+        let work = &mut self.case.work;
+        let is_unseen = work.seen.is_none();
+        if is_unseen {
+            // What it was chosen against is known from the journal and the evidence that was kept.
+            work.seen = work.tried.clone().or_else(|| work.first.clone());
+        }
+        let found = self.find(&incident, digest);
+        if is_unseen {
+            self.case.work.seen = None;
+        }
+        if let Some(what) = found? {
             self.case.learn_cure(digest, what);
         }
         Ok(())
+    }
+
+    fn find(&mut self, incident: &Incident, digest: Digest) -> Result<Option<What>, StoreError> {
+        let offers = match self.subjects.offers(self.at, self.base, self.case)? {
+            Some(own) => own,
+            None => self.offers(incident)?,
+        };
+        let known = offers.into_iter().find(|offer| offer.candidate.remedy.digest == digest);
+        match known.map(|offer| offer.what) {
+            Some(what) => Ok(Some(what)),
+            None => recalled(self.base, incident, digest),
+        }
     }
 
     /// Finds out what a remedy of an earlier run was, where the team proposed it.
