@@ -2,7 +2,7 @@ use super::*;
 use crate::check::{Counts, Tool};
 use crate::event::{
     Actor, Draft, Entry, Limits, Mode, Order, Policy, RemedyKind, Repeat, Report, Scope, Subject,
-    Verdict,
+    SubjectKind, Verdict,
 };
 use crate::incident::testing::{Story, id, person, policy, process, symptom, time};
 use crate::scrub::Scrubbed;

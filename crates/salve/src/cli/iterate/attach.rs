@@ -31,7 +31,7 @@ use crate::heal::run::CommandPlan;
 use crate::heal::{Presence, RunBase, loops, manifests};
 use crate::process::Capture;
 use crate::store::{Store, Stream};
-use crate::subjects::iteration::{RecoverySubject, RecoveryTerms};
+use crate::subjects::iteration::{RecoverySubject, RecoveryTerms, RecoveryTests};
 
 /// How often the directory is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -223,7 +223,8 @@ impl<'s> Attached<'s> {
             dir: self.dir.clone(),
         };
         let plan = self.plan.clone();
-        let subject = RecoverySubject::new(plan, &self.terms, capture, records, sought, base);
+        let tests = RecoveryTests { plan, terms: &self.terms, capture, records };
+        let subject = RecoverySubject::new(tests, sought, base);
         let recovery = subject.run(base)?;
         self.seen = recovery.seen;
         Ok(recovery.how)

@@ -9,7 +9,7 @@ use salve_core::incident::{Incident, Phase};
 use salve_core::iteration::{Loop, Move, Now, Standing};
 use salve_core::scrub::Scrubbed;
 
-use super::recovery::RecoverySubject;
+use super::recovery::{RecoverySubject, RecoveryTests};
 use super::report::report;
 use super::trial::LINES;
 use super::{LoopDriver, LoopEnding, LoopError, LoopNews};
@@ -263,9 +263,11 @@ impl LoopRun<'_, '_> {
         };
         let driver = &mut *self.driver;
         let plan = driver.plan.tests.command_plan(self.of.id());
-        let quiet = Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(LINES);
-        let (terms, base) = (&driver.plan.recovery, &mut driver.base);
-        let subject = RecoverySubject::new(plan, terms, quiet, &mut driver.records, sought, base);
+        let capture = Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(LINES);
+        let (terms, records) = (&driver.plan.recovery, &mut driver.records);
+        let tests = RecoveryTests { plan, terms, capture, records };
+        let base = &mut driver.base;
+        let subject = RecoverySubject::new(tests, sought, base);
         let Recovery { how, worked, .. } = subject.run(base)?;
         self.heed()?;
         self.begun = true;

@@ -24,7 +24,7 @@ use salve_core::scrub::Scrubbed;
 pub use driver::recall;
 pub use files::Folder;
 pub use plan::{Plan, RolePlan, TestsPlan};
-pub use recovery::{RecoverySubject, RecoveryTerms};
+pub use recovery::{RecoverySubject, RecoveryTerms, RecoveryTests};
 pub use report::why;
 
 use crate::agent::AgentEvent;

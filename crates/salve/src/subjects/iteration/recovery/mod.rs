@@ -64,6 +64,18 @@ pub struct RecoveryTerms {
     pub changed_manifest: ChangedManifest,
 }
 
+/// The tests that are to be recovered, and what that is done with.
+pub struct RecoveryTests<'r> {
+    /// How they are run; the name is the loop's.
+    pub plan: CommandPlan,
+    /// How the recovery goes.
+    pub terms: &'r RecoveryTerms,
+    /// What takes their output.
+    pub capture: Capture,
+    /// What keeps the records of heals.
+    pub records: &'r mut Records,
+}
+
 /// The tests of one loop while they are recovered.
 pub struct RecoverySubject<'r> {
     plan: CommandPlan,
@@ -138,14 +150,8 @@ struct ProposalWatch {
 
 impl<'r> RecoverySubject<'r> {
     /// Makes a recovery of the tests of the loop that the plan is named after.
-    pub fn new(
-        plan: CommandPlan,
-        terms: &'r RecoveryTerms,
-        capture: Capture,
-        records: &'r mut Records,
-        sought: Sought,
-        base: &RunBase<'_>,
-    ) -> Self {
+    pub fn new(tests: RecoveryTests<'r>, sought: Sought, base: &RunBase<'_>) -> Self {
+        let RecoveryTests { plan, terms, capture, records } = tests;
         let Sought { iteration, first, since, began, dir } = sought;
         let files = LoopFiles::new(dir, base.project.root(), &plan.name);
         let seen = SeenTests {
