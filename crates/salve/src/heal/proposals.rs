@@ -15,10 +15,7 @@ use salve_core::team::Proposal;
 
 use super::remedies::{Offer, Remedies, SURE, What};
 use crate::project::Project;
-use crate::workspace::{FileChange, Workspace};
-
-/// The files by which a project says what may run unattended.
-const SETTINGS: [&str; 2] = ["salve.toml", "salve.json"];
+use crate::workspace::{FileChange, PatchError, Workspace};
 
 /// What proposals are judged by.
 #[derive(Debug)]
@@ -55,8 +52,14 @@ pub fn offers(proposals: &[&Proposal], remedies: &Remedies<'_>, bench: &Bench<'_
                     workspace = Workspace::open(bench.project).ok();
                 }
                 let fits = workspace.as_ref().map(|there| there.fits(text.as_str().as_bytes()));
-                let files = fits.and_then(Result::ok);
-                files.map(|files| patch(proposal, &files, confidence, bench))
+                match fits {
+                    Some(Ok(files)) => Some(patch(proposal, &files, confidence, bench)),
+                    // It is never taken, and whoever proposed it should know why.
+                    Some(Err(PatchError::Refused { path, why })) => {
+                        Some(refused_patch(proposal, &format!("{path} {why}"), bench))
+                    }
+                    Some(Err(_)) | None => None,
+                }
             }
             FixKind::Instruction => match bench.mode {
                 Mode::Agent => Some(instruction(proposal, confidence, bench.scrubber)),
@@ -106,12 +109,9 @@ fn has_failed(proposal: &Proposal, failed: &[Ranked]) -> bool {
 }
 
 fn patch(proposal: &Proposal, files: &[FileChange], confidence: u16, bench: &Bench<'_>) -> Offer {
-    let bytes = proposal.fix.text.as_str().as_bytes().to_vec();
-    let is_setting = |file: &FileChange| SETTINGS.iter().any(|name| file.path.ends_with(name));
-    let (verdict, reason) = match (files.iter().any(is_setting), bench.mode) {
-        (true, _) => (Verdict::Deny, "it changes what may run unattended"),
-        (false, Mode::Agent) => (Verdict::Allow, "agents may repair this project, and it fits"),
-        (false, Mode::Legacy) => (Verdict::Ask, "no agent may repair this project"),
+    let (verdict, reason) = match bench.mode {
+        Mode::Agent => (Verdict::Allow, "agents may repair this project, and it fits"),
+        Mode::Legacy => (Verdict::Ask, "no agent may repair this project"),
     };
     let named = files.first().map(|file| file.path.as_str()).unwrap_or_default();
     let more = match files.len() {
@@ -119,11 +119,28 @@ fn patch(proposal: &Proposal, files: &[FileChange], confidence: u16, bench: &Ben
         all => format!(" and {} more", all - 1),
     };
     let text = format!("patch of {named}{more} by {}", who(&proposal.by));
+    patch_offer(proposal, text, confidence, judgement(verdict, "proposal.patch", reason), bench)
+}
+
+/// Returns a patch that reaches for what no repair may change, so that the denial is told.
+fn refused_patch(proposal: &Proposal, why: &str, bench: &Bench<'_>) -> Offer {
+    let rule = Scrubbed::literal("proposal.patch");
+    let judgement = Judgement { verdict: Verdict::Deny, rule, reason: bench.scrubber.scrub(why) };
+    patch_offer(proposal, format!("patch by {}", who(&proposal.by)), 0, judgement, bench)
+}
+
+fn patch_offer(
+    proposal: &Proposal,
+    text: String,
+    confidence: u16,
+    judgement: Judgement,
+    bench: &Bench<'_>,
+) -> Offer {
     let digest = of_patch(&proposal.fix.text);
     let remedy = remedy(RemedyKind::Patch, bench.scrubber.scrub(&text), digest);
-    let judgement = judgement(verdict, "proposal.patch", reason);
     let candidate = Candidate { remedy, confidence };
-    Offer { candidate, judgement, what: What::Patch(bytes) }
+    let what = What::Patch(proposal.fix.text.as_str().as_bytes().to_vec());
+    Offer { candidate, judgement, what }
 }
 
 fn instruction(proposal: &Proposal, confidence: u16, scrubber: &Scrubber) -> Offer {

@@ -231,7 +231,7 @@ fn a_proposed_patch_that_weakens_the_check_or_widens_the_settings_is_seen_throug
         SETTINGS.lines().nth(1).unwrap()
     );
     propose_for(&ward, &issue, "patch", &wide);
-    ward.heal(&["sum"]).expect(3, &["masked", "denied", "what may run unattended"]);
+    ward.heal(&["sum"]).expect(3, &["masked", "denied", "salve.toml belongs to Salve"]);
     assert_eq!(ward.read("check.sh"), check, "it was undone");
     assert_eq!(ward.read("salve.toml"), SETTINGS);
     assert_eq!(open(&ward)["issues"].as_array().unwrap().len(), 1, "it is not settled");

@@ -119,8 +119,13 @@ impl Workspace {
         let store = Git::alone(lair.dir(), self.scanner.format)?;
         let mut before = Tree::default();
         let mut contents = BTreeMap::new();
+        let mut out_of_bounds = None;
         for path in names::names(patch) {
-            if guard(&path).is_err() || self.scanner.leads_through_link(&path) {
+            if let Err(why) = guard(&path) {
+                out_of_bounds = Some((show(&path), why));
+                continue;
+            }
+            if self.scanner.leads_through_link(&path) {
                 continue;
             }
             if let Some((item, content)) = self.read(&path)? {
@@ -135,9 +140,15 @@ impl Workspace {
         let args = ["apply", "--cached", "--whitespace=nowarn", "-"];
         let applied = store.feed(&args, |to| to.write_all(patch).map_err(pipe));
         if let Err(error) = applied {
-            return Err(match error {
-                WorkspaceError::Git { said, .. } => PatchError::Unfit { said: plain(&said) },
-                other => other.into(),
+            return Err(match (error, out_of_bounds) {
+                // What it may not change was not there for it to fit.
+                (WorkspaceError::Git { .. }, Some((path, why))) => {
+                    PatchError::Refused { path, why }
+                }
+                (WorkspaceError::Git { said, .. }, None) => {
+                    PatchError::Unfit { said: plain(&said) }
+                }
+                (other, _) => other.into(),
             });
         }
         let name = store.read(&["write-tree"])?;
