@@ -24,6 +24,7 @@ pub mod repair;
 pub mod scrub;
 pub mod sealed_path;
 pub mod server;
+pub mod steps;
 pub mod team;
 pub mod watch;
 pub mod widen;

@@ -139,14 +139,14 @@ pub fn state(of: &Loop, now: &Now) -> State {
         (status, reason) = (Status::AwaitingHuman, Some(Scrubbed::literal("it is paused")));
     }
     let tests = of.tests().or(of.earlier_tests());
-    let iterations = u64::from(of.iteration.saturating_sub(of.before));
+    let iterations = u64::from(of.steps.passes());
     State {
         version: VERSION,
         loop_id: of.id.clone(),
         status,
-        iteration: of.iteration,
+        iteration: of.iteration(),
         role: of.role().cloned(),
-        since: of.since,
+        since: of.since(),
         paused_by: of.paused_by().cloned(),
         reason,
         resumes_at,

@@ -5,9 +5,12 @@ mod paths;
 
 use jiff::SignedDuration;
 
-use super::step::Ignored;
 use super::*;
-use crate::event::{Actor, Event, Exit, Limits, LoopEvent, Process, RecoveryEnd, RoleEnd, Turn};
+use crate::event::{
+    Actor, Amounts, Digest, Event, Exit, Limits, LoopEvent, Process, RecoveryEnd, Resource,
+    RoleEnd, Turn,
+};
+use crate::steps::NotTaken;
 
 /// Whether a reviewer promises.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,7 +119,7 @@ fn time(seq: u64) -> Timestamp {
 
 /// Returns the entry of a turn.
 fn entry(seq: u64, iteration: u32, what: Turn) -> Entry {
-    let event = Event::Loop(LoopEvent::Turned { id: id(), iteration, what });
+    let event = LoopEvent::Turned { id: id(), iteration, what }.into();
     Entry { seq, at: time(seq), by: salve(), incident: None, event }
 }
 
@@ -126,7 +129,7 @@ fn fresh(terms: LoopTerms) -> Loop {
 }
 
 /// Takes one turn in, in the iteration that the loop is in or that it begins.
-fn take(of: &mut Loop, turn: Turn) -> Result<(), Ignored> {
+fn take(of: &mut Loop, turn: Turn) -> Result<(), NotTaken> {
     let next = of.iteration() + u32::from(matches!(turn, Turn::Began { .. }));
     of.step(&entry(of.last_seq() + 1, next, turn))
 }
@@ -387,7 +390,7 @@ fn a_loop_that_is_over_begins_anew_and_counts_anew() {
     let mut of = play(&iteration(Red, "a", Made::No));
     go(&mut of, &[Turn::Ended { why: Limit(Resource::Attempts) }]);
     assert_eq!(of.next(time(99)), Move::Over);
-    assert_eq!(take(&mut of, began()), Err(Ignored::Unexpected));
+    assert_eq!(take(&mut of, began()), Err(NotTaken::Unexpected));
     go(&mut of, &[started(LoopTerms { stuck_after: 1, ..terms() })]);
     assert_eq!(of.next(time(99)), Move::Begin(2));
     assert_eq!((of.spent(), of.unchanged()), (Amounts::default(), 0));
@@ -420,7 +423,7 @@ fn only_salve_says_what_happens_and_no_agent_starts_a_loop() {
         (&Actor::Person { name: text(" ") }, started(terms())),
     ] {
         let entry = Entry { by: by.clone(), ..entry(9, 1, what) };
-        assert_eq!(of.step(&entry), Err(Ignored::NotTheirs));
+        assert_eq!(of.step(&entry), Err(NotTaken::NotTheirs));
     }
     assert_eq!(of, before);
     let theirs = Entry { by: agent, ..entry(1, 0, started(terms())) };
@@ -440,18 +443,14 @@ fn what_does_not_follow_changes_nothing() {
         Turn::RecoveryEnded { how: RecoveryEnd::Well, took_ms: 1 },
     ] {
         let mut tried = of.clone();
-        assert_eq!(take(&mut tried, what.clone()), Err(Ignored::Unexpected), "{what:?}");
+        assert_eq!(take(&mut tried, what.clone()), Err(NotTaken::Unexpected), "{what:?}");
         assert_eq!(tried, of);
     }
     let mut tried = of.clone();
-    assert_eq!(tried.step(&entry(9, 2, begins("planner"))), Err(Ignored::Unexpected));
-    assert_eq!(tried.step(&entry(2, 1, begins("planner"))), Err(Ignored::NotOurs));
-    let event = Event::Loop(LoopEvent::Turned {
-        id: "v2".parse().unwrap(),
-        iteration: 1,
-        what: begins("planner"),
-    });
-    assert_eq!(tried.step(&Entry { event, ..entry(9, 1, began()) }), Err(Ignored::NotOurs));
+    assert_eq!(tried.step(&entry(9, 2, begins("planner"))), Err(NotTaken::Unexpected));
+    assert_eq!(tried.step(&entry(2, 1, begins("planner"))), Err(NotTaken::NotOurs));
+    let event = Event::Loop { id: "v2".parse().unwrap(), iteration: 1, what: begins("planner") };
+    assert_eq!(tried.step(&Entry { event, ..entry(9, 1, began()) }), Err(NotTaken::NotOurs));
     assert_eq!(tried, of);
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Loop, Place, Refusal, Standing};
+use super::{Loop, Refusal, Standing};
 use crate::event::{Amounts, LoopId, LoopStep, LoopTerms, Process, Resource, TestsSeen};
 use crate::scrub::Scrubbed;
 
@@ -24,47 +24,45 @@ impl Loop {
 
     /// Returns how it stands.
     pub fn standing(&self) -> &Standing {
-        &self.standing
+        self.steps.standing()
     }
 
     /// Returns the last iteration that began; 0 before the first.
     pub fn iteration(&self) -> u32 {
-        self.iteration
+        self.steps.pass()
+    }
+
+    /// Returns the kind of the step that is due or at work.
+    pub(super) fn step_kind(&self) -> Option<&LoopStep> {
+        self.terms.steps.get(self.steps.at_step()?)
     }
 
     /// Returns the role whose turn it is, or that is at work.
     pub fn role(&self) -> Option<&Scrubbed> {
-        match (&self.place, &self.role) {
-            (_, Some(role)) => Some(&role.name),
-            (Place::At { step, .. }, None) => match self.terms.steps.get(*step) {
-                Some(LoopStep::Role(role)) => Some(role),
-                Some(LoopStep::Tests | LoopStep::Recovery) | None => None,
-            },
-            (Place::Between | Place::Confirming | Place::Kept, None) => None,
+        match self.step_kind()? {
+            LoopStep::Role(role) => Some(role),
+            LoopStep::Tests | LoopStep::Recovery => None,
         }
     }
 
     /// Returns whether the last iteration that began is over.
     pub fn is_between(&self) -> bool {
-        self.place == Place::Between
+        self.steps.is_between()
     }
 
     /// Returns whether the recovery of this iteration has begun and is not over.
     pub fn is_recovering(&self) -> bool {
-        matches!(self.place, Place::At { recovering: true, .. })
+        self.recovering
     }
 
     /// Returns what was wrong with the last attempt at the present step.
     pub fn complaint(&self) -> Option<&Scrubbed> {
-        match &self.place {
-            Place::At { short, .. } => short.last(),
-            Place::Between | Place::Confirming | Place::Kept => None,
-        }
+        self.steps.complaints().last()
     }
 
     /// Returns whether the role whose turn it is was cut off at its work before.
     pub fn was_interrupted(&self) -> bool {
-        self.interrupted
+        self.steps.was_interrupted()
     }
 
     /// Returns the last run of the tests in this iteration.
@@ -82,67 +80,68 @@ impl Loop {
         self.refused
     }
 
+    /// Returns how many iterations of this run left what the last one left, itself included.
+    pub fn unchanged(&self) -> u32 {
+        self.steps.unchanged()
+    }
+
     /// Returns what this run of the loop has cost so far.
     pub fn spent(&self) -> Amounts {
-        self.role.as_ref().map_or(self.spent, |role| self.spent.plus(role.spent))
+        self.steps.spent()
     }
 
     /// Returns how much of a resource is left to this run; nothing where there is no limit.
     pub fn left(&self, resource: Resource) -> Option<u64> {
-        let spent = self.spent().get(resource);
-        self.terms.limits.get(resource).map(|limit| limit.saturating_sub(spent))
+        self.steps.left(resource)
     }
 
     /// Returns how often in a row it was parked.
     pub fn parks(&self) -> u32 {
-        self.parks
+        self.steps.parks()
     }
 
     /// Returns the journal's last entry before this run of the loop began.
     pub fn run_since(&self) -> u64 {
-        self.run_since
+        self.steps.run_since()
     }
 
     /// Returns when the last iteration began, or the loop, before the first.
     pub fn began(&self) -> Timestamp {
-        self.began
+        self.steps.began()
     }
 
     /// Returns when it last came to stand as it does.
     pub fn since(&self) -> Timestamp {
-        self.since
+        self.steps.since()
     }
 
     /// Returns the latest time that it has seen; time goes on from there.
     pub fn clock(&self) -> Timestamp {
-        self.clock
+        self.steps.clock()
     }
 
     /// Returns the process that drives it, or did last, if one has said anything.
     pub fn driver(&self) -> Option<&Process> {
-        self.driver.as_ref()
+        self.steps.driver()
     }
 
     /// Returns who paused it, if somebody did.
     pub fn paused_by(&self) -> Option<&Scrubbed> {
-        self.paused.as_ref()
+        self.steps.paused_by()
     }
 
     /// Returns whether what runs for it now is to be ended: somebody ordered otherwise.
     pub fn is_called_off(&self) -> bool {
-        match self.standing {
-            Standing::Stopped | Standing::Waits { .. } | Standing::Ended(_) => true,
-            Standing::Running | Standing::Parked { .. } => self.wish.is_some(),
-        }
+        self.steps.is_called_off()
     }
 
     /// Returns whether a role is at work, as far as the journal says.
     pub fn is_at_work(&self) -> bool {
-        self.role.is_some()
+        self.steps.is_at_work()
     }
 
     /// Returns the last entry that it was made of.
     pub fn last_seq(&self) -> u64 {
-        self.last_seq
+        self.steps.last_seq()
     }
 }

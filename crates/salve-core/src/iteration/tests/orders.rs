@@ -8,7 +8,7 @@ fn orders(order: Order) -> Turn {
 }
 
 /// Has somebody give an order.
-fn says(of: &mut Loop, by: Actor, order: Order) -> Result<(), Ignored> {
+fn says(of: &mut Loop, by: Actor, order: Order) -> Result<(), NotTaken> {
     let entry = entry(of.last_seq() + 1, of.iteration(), orders(order));
     of.step(&Entry { by, ..entry })
 }
@@ -38,7 +38,7 @@ fn in_a_pause_nothing_begins_and_what_runs_comes_to_its_end() {
     assert_eq!(of.next(time(99)), Move::Hold(text("ada")));
     ada_says(&mut of, Order::Resume);
     assert_eq!(of.next(time(99)), Move::Tests);
-    assert_eq!(says(&mut of, ada(), Order::Resume), Err(Ignored::Unexpected), "it is not paused");
+    assert_eq!(says(&mut of, ada(), Order::Resume), Err(NotTaken::Unexpected), "it is not paused");
     for turns in [vec![], iteration(Red, "a", Made::No)] {
         let mut of = play(&turns);
         ada_says(&mut of, Order::Pause);
@@ -57,15 +57,15 @@ fn an_abort_stops_it_whatever_it_does_and_loses_no_cost() {
         let mut of = play(&[began(), begins("planner")]);
         ada_says(&mut of, Order::Abort);
         assert!(of.is_called_off());
-        assert_eq!(take(&mut of, begins("planner")), Err(Ignored::Unexpected), "it was faster");
+        assert_eq!(take(&mut of, begins("planner")), Err(NotTaken::Unexpected), "it was faster");
         go(&mut of, &[ends("planner", end, Promise::None)]);
         assert_eq!((of.next(time(99)), of.spent().tokens), (Move::Over, 100));
         assert_eq!(*of.standing(), Standing::Stopped);
-        assert_eq!(says(&mut of, ada(), Order::Abort), Err(Ignored::Unexpected));
+        assert_eq!(says(&mut of, ada(), Order::Abort), Err(NotTaken::Unexpected));
     }
     let mut of = play(&iteration(Red, "a", Made::No));
     ada_says(&mut of, Order::Abort);
-    assert_eq!(take(&mut of, began()), Err(Ignored::Unexpected), "it was faster");
+    assert_eq!(take(&mut of, began()), Err(NotTaken::Unexpected), "it was faster");
     go(&mut of, &[started(terms())]);
     assert_eq!(of.next(time(99)), Move::Begin(2));
     // A recovery that is called off with it does not let the loop go on.
@@ -81,7 +81,7 @@ fn a_role_that_is_skipped_is_left_out_at_its_turn_or_at_its_work() {
     let mut of = play(&[began()]);
     ada_says(&mut of, Order::Skip);
     assert_eq!(of.next(time(99)), Move::Tests);
-    assert_eq!(says(&mut of, ada(), Order::Skip), Err(Ignored::Unexpected), "tests are not");
+    assert_eq!(says(&mut of, ada(), Order::Skip), Err(NotTaken::Unexpected), "tests are not");
     for end in [RoleEnd::Stopped, RoleEnd::Done, RoleEnd::Short { reason: text("no") }] {
         let mut of = play(&[began(), begins("planner")]);
         ada_says(&mut of, Order::Skip);
@@ -111,7 +111,7 @@ fn to_escalate_stops_it_for_a_person() {
     // A recovery asks by itself.
     let mut of = play(&[vec![began()], done("planner"), vec![ran(NotExecuted, "a")]].concat());
     go(&mut of, &[Turn::RecoveryBegan {}]);
-    assert_eq!(says(&mut of, ada(), Order::Escalate), Err(Ignored::Unexpected));
+    assert_eq!(says(&mut of, ada(), Order::Escalate), Err(NotTaken::Unexpected));
 }
 
 #[test]
@@ -123,10 +123,10 @@ fn only_a_person_orders_and_salve_may_only_hold() {
         [Order::Pause, Order::Resume, Order::Skip, Order::Retry, Order::Abort, Order::Escalate];
     for order in all {
         for by in [&agent, &nobody] {
-            assert_eq!(says(&mut of, by.clone(), order), Err(Ignored::NotTheirs), "{order:?}");
+            assert_eq!(says(&mut of, by.clone(), order), Err(NotTaken::NotTheirs), "{order:?}");
         }
         if order != Order::Pause {
-            assert_eq!(says(&mut of, salve(), order), Err(Ignored::NotTheirs), "{order:?}");
+            assert_eq!(says(&mut of, salve(), order), Err(NotTaken::NotTheirs), "{order:?}");
         }
     }
     assert_eq!(says(&mut of, salve(), Order::Pause), Ok(()));
@@ -135,7 +135,7 @@ fn only_a_person_orders_and_salve_may_only_hold() {
     assert_eq!(of.next(time(99)), role("planner", 1));
     go(&mut of, &[Turn::Ended { why: Stuck }]);
     for order in all {
-        assert_eq!(says(&mut of, ada(), order), Err(Ignored::Unexpected), "it is over");
+        assert_eq!(says(&mut of, ada(), order), Err(NotTaken::Unexpected), "it is over");
     }
 }
 

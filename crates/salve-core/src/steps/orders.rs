@@ -1,38 +1,52 @@
-//! What people order a loop to do: `CONTROL.md`'s words, and `salve pause`, `resume` and `abort`.
+//! What people order a list of steps to do: `CONTROL.md`'s words, and `salve pause`, `resume` and
+//! `abort`.
 //!
 //! A pause lets what runs come to its end and begins nothing else. Everything else acts at once: a
-//! role at work is ended first, so that what it cost is counted.
+//! step at work is ended first, so that what it cost is counted.
 
-use super::step::{Ignored, Taken};
-use super::{Loop, Move, Place, Standing, Wish};
-use crate::event::{LoopStep, Order};
+use super::{NotTaken, Skipping, Standing, StepMachine, StepMove, StepPlace, Taken, Wish};
+use crate::event::{Actor, Order};
 use crate::scrub::Scrubbed;
 
-impl Loop {
+/// Returns who gives an order, if they may: a person anything, Salve itself only a pause.
+pub(crate) fn orders_as(by: &Actor, order: Order) -> Result<Scrubbed, NotTaken> {
+    match (by.person(), order) {
+        (Some(name), _) => Ok(name.clone()),
+        // Salve itself may hold everything; only a person lets it go on.
+        (None, Order::Pause) if by.process().is_some() => Ok(Scrubbed::literal("salve")),
+        (None, _) => Err(NotTaken::NotTheirs),
+    }
+}
+
+impl StepMachine {
     /// Returns what is next while nothing may begin, if it is paused.
-    pub(super) fn held(&self, next: Move) -> Move {
+    pub(super) fn held(&self, next: StepMove) -> StepMove {
         let Some(by) = &self.paused else { return next };
         match next {
-            Move::Begin(_) | Move::Role { .. } | Move::Tests | Move::Recover => {
-                Move::Hold(by.clone())
+            StepMove::BeginPass(_) | StepMove::Step { .. } | StepMove::Judge => {
+                StepMove::Hold(by.clone())
             }
-            Move::Wait(_) | Move::Hold(_) | Move::End(_) | Move::Person(_) | Move::Over => next,
+            StepMove::Wait(_)
+            | StepMove::Hold(_)
+            | StepMove::End(_)
+            | StepMove::Person(_)
+            | StepMove::Over => next,
         }
     }
 
     /// Takes an order of somebody named.
-    pub(super) fn ordered(&mut self, name: &Scrubbed, order: Order) -> Taken {
+    pub(crate) fn ordered(&mut self, name: &Scrubbed, order: Order) -> Taken {
         if let Standing::Ended(_) = self.standing {
-            return Err(Ignored::Unexpected);
+            return Err(NotTaken::Unexpected);
         }
         match order {
             Order::Pause => self.paused = Some(name.clone()),
-            Order::Resume if self.paused.is_none() => return Err(Ignored::Unexpected),
+            Order::Resume if self.paused.is_none() => return Err(NotTaken::Unexpected),
             Order::Resume => self.paused = None,
             Order::Abort => return self.abort(),
             Order::Escalate => return self.escalate(),
             Order::Skip => return self.skip(),
-            Order::Retry => return Err(Ignored::Unexpected),
+            Order::Retry => return Err(NotTaken::Unexpected),
         }
         Ok(())
     }
@@ -43,16 +57,16 @@ impl Loop {
                 self.standing = Standing::Stopped;
                 Ok(())
             }
-            Standing::Stopped | Standing::Ended(_) => Err(Ignored::Unexpected),
+            Standing::Stopped | Standing::Ended(_) => Err(NotTaken::Unexpected),
         }
     }
 
-    /// Stops for a person; a recovery under way asks by itself.
+    /// Stops for a person.
     fn escalate(&mut self) -> Taken {
-        if !self.goes_on() || self.is_recovering() {
-            return Err(Ignored::Unexpected);
+        if !self.goes_on() {
+            return Err(NotTaken::Unexpected);
         }
-        match self.role {
+        match self.at_work {
             Some(_) => self.wish = Some(Wish::Ask),
             None => self.ask(),
         }
@@ -72,14 +86,14 @@ impl Loop {
         self.standing = Standing::Waits { reason };
     }
 
-    /// Leaves the role out whose turn it is; nothing else of an iteration can be.
+    /// Leaves the step out that is due, if it may be.
     fn skip(&mut self) -> Taken {
-        let Place::At { step, .. } = self.place else { return Err(Ignored::Unexpected) };
-        let is_role = matches!(self.terms.steps.get(step), Some(LoopStep::Role(_)));
-        if !self.goes_on() || !is_role {
-            return Err(Ignored::Unexpected);
+        let StepPlace::At { step, .. } = self.place else { return Err(NotTaken::Unexpected) };
+        let skipping = self.terms.steps.get(step).map(|rule| rule.skipping);
+        if !self.goes_on() || skipping != Some(Skipping::Allowed) {
+            return Err(NotTaken::Unexpected);
         }
-        match self.role {
+        match self.at_work {
             Some(_) => self.wish = Some(Wish::Skip),
             None => self.leave_out(step),
         }
@@ -92,9 +106,9 @@ impl Loop {
         self.advance(step + 1);
     }
 
-    /// Does what was ordered about the role at `step`, which has ended.
+    /// Does what was ordered about the work on `step`, which has ended.
     pub(super) fn heed_wish(&mut self, step: usize) {
-        let is_there = matches!(self.place, Place::At { step: now, .. } if now == step);
+        let is_there = self.at_step() == Some(step);
         match self.wish.take() {
             Some(Wish::Skip) if is_there => self.leave_out(step),
             Some(Wish::Ask) if self.standing != Standing::Stopped => self.ask(),

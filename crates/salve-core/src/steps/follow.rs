@@ -1,0 +1,191 @@
+//! How what happens changes a list of steps.
+
+use crate::event::{Amounts, Entry, LoopEnd, Process, RoleEnd};
+use crate::scrub::Scrubbed;
+
+use super::{EndRule, Mark, NotTaken, Standing, StepMachine, StepPlace, StepTerms, Taken, Wish};
+
+impl StepMachine {
+    /// Takes in that an entry was written; one that is known already is refused.
+    pub(crate) fn stamp(&mut self, entry: &Entry) -> Taken {
+        if entry.seq <= self.last_seq {
+            return Err(NotTaken::NotOurs);
+        }
+        self.last_seq = entry.seq;
+        self.clock = self.clock.max(entry.at);
+        Ok(())
+    }
+
+    /// Takes in that it stands as it does since an entry.
+    pub(crate) fn stands_since(&mut self, entry: &Entry) {
+        self.since = entry.at;
+    }
+
+    /// Takes in which process drives it.
+    pub(crate) fn driven_by(&mut self, process: Option<&Process>) {
+        self.driver = process.cloned();
+    }
+
+    /// Does what was ordered about a step whose process is gone; it is being started again.
+    pub(crate) fn settle_wishes(&mut self) {
+        self.parks = 0;
+        self.interrupted |= self.at_work.is_some();
+        if let (Some(Wish::Skip), &StepPlace::At { step, .. }) = (self.wish, &self.place) {
+            self.settle();
+            self.heed_wish(step);
+        }
+        self.wish = None;
+    }
+
+    /// Goes on where it was left; what is over begins anew with the next pass.
+    pub(crate) fn go_on(&mut self, entry: &Entry, terms: StepTerms) {
+        if let Standing::Ended(_) = self.standing {
+            self.before = self.pass;
+            self.run_since = entry.seq.saturating_sub(1);
+            self.place = StepPlace::Between;
+            self.spent = Amounts::default();
+            self.at_work = None;
+            self.interrupted = false;
+            self.marks.clear();
+        }
+        self.terms = terms;
+        self.standing = Standing::Running;
+    }
+
+    /// Refuses what cannot be said of a list as it stands: nothing of one that is over, and no
+    /// beginning of one that somebody has just stopped.
+    pub(crate) fn admits(&self, beginning: Beginning) -> Taken {
+        match (&self.standing, beginning) {
+            (Standing::Ended(_), _) => Err(NotTaken::Unexpected),
+            // Whoever stopped it was faster.
+            (Standing::Stopped | Standing::Waits { .. }, Beginning::Yes) => {
+                Err(NotTaken::Unexpected)
+            }
+            (Standing::Stopped | Standing::Waits { .. }, Beginning::No)
+            | (Standing::Running | Standing::Parked { .. }, _) => Ok(()),
+        }
+    }
+
+    /// Begins a pass, with the terms that hold from here on.
+    pub(crate) fn pass_began(&mut self, pass: u32, terms: StepTerms, entry: &Entry) -> Taken {
+        if self.place != StepPlace::Between || pass != self.pass.saturating_add(1) {
+            return Err(NotTaken::Unexpected);
+        }
+        self.pass = pass;
+        self.terms = terms;
+        self.standing = Standing::Running;
+        self.began = entry.at;
+        self.advance(0);
+        Ok(())
+    }
+
+    /// Ends a pass whose promise was not kept, or that made none.
+    pub(crate) fn pass_ended(&mut self, left: Option<Mark>) {
+        self.marks.extend(left);
+        self.place = StepPlace::Between;
+    }
+
+    /// Takes in that the promise is kept.
+    pub(crate) fn promise_kept(&mut self) {
+        self.place = StepPlace::Kept;
+    }
+
+    /// Takes in that a step is being worked on.
+    pub(crate) fn step_began(&mut self, step: usize) -> Taken {
+        if self.at_step() != Some(step) {
+            return Err(NotTaken::Unexpected);
+        }
+        // What an attempt that was cut off has cost stays.
+        self.settle();
+        self.standing = Standing::Running;
+        self.interrupted = false;
+        self.at_work = Some(Amounts::default());
+        Ok(())
+    }
+
+    /// Takes in what the step at work has cost; the larger of two such statements counts.
+    pub(crate) fn charged(&mut self, spent: Amounts) -> Taken {
+        match &mut self.at_work {
+            Some(known) => {
+                *known = known.max(spent);
+                Ok(())
+            }
+            None => Err(NotTaken::Unexpected),
+        }
+    }
+
+    /// Takes in how work on a step ended.
+    pub(crate) fn step_ended(&mut self, end: &RoleEnd) {
+        self.settle();
+        let StepPlace::At { step, short } = &mut self.place else { return };
+        let at = *step;
+        match end {
+            RoleEnd::Done => {
+                self.parks = 0;
+                self.advance(at + 1);
+            }
+            RoleEnd::Short { reason } => short.push(reason.clone()),
+            // Whoever stopped it meanwhile wants it to stay so.
+            RoleEnd::Away { .. } | RoleEnd::Unable { .. } if self.standing == Standing::Stopped => {
+            }
+            RoleEnd::Away { until, reason } => {
+                self.parks = self.parks.saturating_add(1);
+                self.standing = Standing::Parked { until: *until, reason: reason.clone() };
+            }
+            RoleEnd::Unable { reason } => self.wait_for_person(reason.clone()),
+            RoleEnd::Stopped => self.interrupted = true,
+        }
+        self.heed_wish(at);
+    }
+
+    /// Waits for a person, unless somebody stopped it, who wants it to stay so.
+    pub(crate) fn wait_for_person(&mut self, reason: Scrubbed) {
+        if self.standing != Standing::Stopped {
+            self.standing = Standing::Waits { reason };
+        }
+    }
+
+    /// Books what the step at work has cost.
+    pub(super) fn settle(&mut self) {
+        if let Some(spent) = self.at_work.take() {
+            self.spent = self.spent.plus(spent);
+        }
+    }
+
+    /// Adds time that no step at work was charged with.
+    pub(crate) fn spend_time(&mut self, wall_ms: u64) {
+        self.spent = self.spent.plus(Amounts { wall_ms, ..Amounts::default() });
+    }
+
+    /// Takes in that the user stopped it.
+    pub(crate) fn stopped(&mut self) {
+        self.standing = Standing::Stopped;
+    }
+
+    /// Takes in that it is over.
+    pub(crate) fn ended(&mut self, why: LoopEnd) {
+        self.standing = Standing::Ended(why);
+        self.settle();
+    }
+
+    /// Goes to a step, or behind the last one.
+    pub(crate) fn advance(&mut self, step: usize) {
+        let is_there = step < self.terms.steps.len();
+        self.place = match self.terms.end {
+            EndRule::Promise | EndRule::LastStep if is_there => {
+                StepPlace::At { step, short: Vec::new() }
+            }
+            EndRule::Promise => StepPlace::AllDone,
+            EndRule::LastStep => StepPlace::Kept,
+        };
+    }
+}
+
+/// Whether an entry says that something begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+}
