@@ -54,6 +54,26 @@ impl fmt::Display for IssueId {
     }
 }
 
+/// The id of one run of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub Uuid);
+
+impl JobId {
+    /// Returns the last twelve hex digits, as used in directories and on screen: the first of ids
+    /// that were made at about the same time are the same.
+    pub fn short(self) -> String {
+        let text = self.0.simple().to_string();
+        text[20..].to_owned()
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// The identity of a failure: the first 64 bits of the SHA-256 of its normalised text.
 ///
 /// Shown and stored as 16 lower-case hex digits.

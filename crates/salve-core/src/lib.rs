@@ -15,6 +15,7 @@ pub mod gate;
 pub mod id;
 pub mod incident;
 pub mod iteration;
+pub mod job;
 pub mod memory;
 pub mod near;
 pub mod notify;

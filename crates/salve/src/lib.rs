@@ -25,4 +25,5 @@ pub mod scrub;
 pub mod store;
 pub mod subjects;
 pub mod team;
+pub mod telemetry;
 pub mod workspace;

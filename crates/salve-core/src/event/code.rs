@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    ConfigEvent, Effect, Event, IncidentEvent, LoopEvent, MemoryEvent, NoteEvent, RecoveryEvent,
-    RuleEvent, ServerEvent, SessionEvent, TeamEvent, Turn,
+    ConfigEvent, Effect, Event, IncidentEvent, JobEvent, JobTurn, LoopEvent, MemoryEvent,
+    NoteEvent, RecoveryEvent, RuleEvent, ServerEvent, SessionEvent, TeamEvent, Turn,
 };
 
 /// An event of a kind or version this Salve does not know.
@@ -124,6 +124,10 @@ macro_rules! kinds {
                         what: Turn::Started { .. } | Turn::Ended { .. },
                         ..
                     }) => true,
+                    Event::Job(JobEvent::Advanced {
+                        what: JobTurn::Started { .. } | JobTurn::Ended { .. },
+                        ..
+                    }) => true,
                     $($(Event::$group($events::$variant { .. }) => $durable,)*)*
                 }
             }
@@ -194,6 +198,9 @@ kinds! {
         Attached "loop_attached" 1 false;
         Detached "loop_detached" 1 false;
         ManifestsSeen "manifests_seen" 1 false;
+    }
+    Job(JobEvent) {
+        Advanced "job" 1 false;
     }
     Recovery(RecoveryEvent) {
         Sought "recovery_sought" 1 false;

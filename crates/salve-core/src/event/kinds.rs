@@ -1,8 +1,8 @@
 //! One thing that happened, by what it is about.
 
 use super::{
-    ConfigEvent, Foreign, IncidentEvent, LoopEvent, MemoryEvent, NoteEvent, RecoveryEvent,
-    RuleEvent, ServerEvent, SessionEvent, TeamEvent,
+    ConfigEvent, Foreign, IncidentEvent, JobEvent, LoopEvent, MemoryEvent, NoteEvent,
+    RecoveryEvent, RuleEvent, ServerEvent, SessionEvent, TeamEvent,
 };
 
 /// One thing that happened.
@@ -25,6 +25,8 @@ pub enum Event {
     Team(TeamEvent),
     /// A loop went on.
     Loop(LoopEvent),
+    /// A job went on.
+    Job(JobEvent),
     /// A loop's tests are to execute again.
     Recovery(RecoveryEvent),
     /// A person decided about an earned approval.

@@ -14,6 +14,7 @@ mod digest;
 mod entry;
 mod groups;
 mod incident;
+mod job;
 mod kinds;
 mod notified;
 mod recovery;
@@ -34,6 +35,10 @@ pub use groups::{
     SessionEvent, TeamEvent,
 };
 pub use incident::IncidentEvent;
+pub use job::{
+    AttemptEnd, Checkpoint, FailureClass, HealStrategy, JobEvent, JobOrder, JobStepTerms, JobTerms,
+    JobTurn, ResetCause, ResetEnd, StepFailure, StepTimer,
+};
 pub use kinds::Event;
 pub use notified::{Channel, Delivery, Notified};
 pub use recovery::{Attempted, Proposed, SeenFile, Source};

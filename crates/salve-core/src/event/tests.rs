@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::class::Class;
 use crate::gate::{Category, Confidence, Severity};
-use crate::id::{IssueId, Signature};
+use crate::id::{IssueId, JobId, Signature};
 use crate::playbook::{Finding, Nature};
 use crate::scrub::Scrubbed;
 use crate::widen::{Rules, Term};
@@ -250,7 +250,9 @@ fn rule() -> RuleKey {
 
 #[test]
 fn every_kind_comes_back_as_it_was() {
-    let events = [one_of_each(), the_rest()].concat();
+    let id = JobId(uuid::Uuid::from_u128(8));
+    let job = JobEvent::Advanced { id, what: JobTurn::Honored { order: 3 } };
+    let events = [one_of_each(), the_rest(), vec![job.into()]].concat();
     let mut kinds: Vec<&str> = events.iter().map(Event::kind).collect();
     kinds.sort_unstable();
     let mut known = Event::KINDS.to_vec();

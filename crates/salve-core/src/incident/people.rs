@@ -21,6 +21,7 @@ impl Incident {
             | Event::Memory(_)
             | Event::Server(_)
             | Event::Session(_)
+            | Event::Job(_)
             | Event::Loop(_)
             | Event::Recovery(_)
             | Event::Rule(_)

@@ -128,6 +128,7 @@ impl Incident {
             | Event::Memory(_)
             | Event::Server(_)
             | Event::Session(_)
+            | Event::Job(_)
             | Event::Loop(_)
             | Event::Rule(_)
             | Event::Other(_) => match self.is_owner(process) {

@@ -5,7 +5,9 @@ use crate::event::{
     RoleEnd, TestsSeen, TestsVerdict, Turn,
 };
 use crate::scrub::Scrubbed;
-use crate::steps::{Beginning, Mark, NotTaken, Standing, StepMachine, Taken, may_start, orders_as};
+use crate::steps::{
+    Beginning, EntryTaken, NotTaken, ProgressMark, Standing, StepMachine, may_start, orders_as,
+};
 
 use super::{Loop, Refusal, step_terms};
 
@@ -34,7 +36,7 @@ impl Loop {
     }
 
     /// Takes one entry in; what is refused changes nothing.
-    pub fn step(&mut self, entry: &Entry) -> Taken {
+    pub fn step(&mut self, entry: &Entry) -> EntryTaken {
         let Event::Loop(LoopEvent::Turned { id, iteration, what }) = &entry.event else {
             return Err(NotTaken::NotOurs);
         };
@@ -83,7 +85,7 @@ impl Loop {
     }
 
     /// Takes an order of somebody named.
-    fn ordered(&mut self, name: &Scrubbed, order: Order) -> Taken {
+    fn ordered(&mut self, name: &Scrubbed, order: Order) -> EntryTaken {
         // A recovery under way asks by itself.
         if order == Order::Escalate && self.recovering {
             return Err(NotTaken::Unexpected);
@@ -93,7 +95,7 @@ impl Loop {
         Ok(())
     }
 
-    fn hear(&mut self, entry: &Entry, iteration: u32, what: &Turn) -> Taken {
+    fn hear(&mut self, entry: &Entry, iteration: u32, what: &Turn) -> EntryTaken {
         self.steps.admits(match what {
             Turn::Began { .. } | Turn::RoleBegan { .. } | Turn::RecoveryBegan {} => Beginning::Yes,
             Turn::Started { .. }
@@ -143,7 +145,7 @@ impl Loop {
         }
     }
 
-    fn iteration_began(&mut self, entry: &Entry, iteration: u32, terms: &LoopTerms) -> Taken {
+    fn iteration_began(&mut self, entry: &Entry, iteration: u32, terms: &LoopTerms) -> EntryTaken {
         self.steps.pass_began(iteration, step_terms(terms), entry)?;
         self.terms = terms.clone();
         self.earlier = self.tests.take().or(self.earlier.take());
@@ -169,7 +171,7 @@ impl Loop {
         self.pass_over();
     }
 
-    fn tests_ran(&mut self, tests: &TestsSeen) -> Taken {
+    fn tests_ran(&mut self, tests: &TestsSeen) -> EntryTaken {
         if self.steps.is_all_done() {
             self.took(tests);
             self.close(Confirmed::Now);
@@ -202,7 +204,7 @@ impl Loop {
         self.tests = Some(tests.clone());
     }
 
-    fn recovery_began(&mut self) -> Taken {
+    fn recovery_began(&mut self) -> EntryTaken {
         match self.step_kind() {
             Some(LoopStep::Recovery) => {
                 self.recovering = true;
@@ -212,7 +214,7 @@ impl Loop {
         }
     }
 
-    fn recovery_ended(&mut self, how: RecoveryEnd, took_ms: u64) -> Taken {
+    fn recovery_ended(&mut self, how: RecoveryEnd, took_ms: u64) -> EntryTaken {
         let Some(step) = self.steps.at_step().filter(|_| self.recovering) else {
             return Err(NotTaken::Unexpected);
         };
@@ -269,7 +271,7 @@ impl Loop {
         };
         self.refused = refusal;
         let left = self.tests.as_ref();
-        let left = left.map(|tests| Mark { tree: tests.tree, failing: tests.failing });
+        let left = left.map(|tests| ProgressMark { tree: tests.tree, failing: tests.failing });
         self.steps.pass_ended(left);
     }
 }

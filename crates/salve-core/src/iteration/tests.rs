@@ -449,7 +449,8 @@ fn what_does_not_follow_changes_nothing() {
     let mut tried = of.clone();
     assert_eq!(tried.step(&entry(9, 2, begins("planner"))), Err(NotTaken::Unexpected));
     assert_eq!(tried.step(&entry(2, 1, begins("planner"))), Err(NotTaken::NotOurs));
-    let event = Event::Loop { id: "v2".parse().unwrap(), iteration: 1, what: begins("planner") };
+    let id = "v2".parse().unwrap();
+    let event = LoopEvent::Turned { id, iteration: 1, what: begins("planner") }.into();
     assert_eq!(tried.step(&Entry { event, ..entry(9, 1, began()) }), Err(NotTaken::NotOurs));
     assert_eq!(tried, of);
 }

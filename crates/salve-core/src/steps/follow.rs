@@ -3,11 +3,13 @@
 use crate::event::{Amounts, Entry, LoopEnd, Process, RoleEnd};
 use crate::scrub::Scrubbed;
 
-use super::{EndRule, Mark, NotTaken, Standing, StepMachine, StepPlace, StepTerms, Taken, Wish};
+use super::{
+    EndRule, EntryTaken, NotTaken, ProgressMark, Standing, StepMachine, StepPlace, StepTerms, Wish,
+};
 
 impl StepMachine {
     /// Takes in that an entry was written; one that is known already is refused.
-    pub(crate) fn stamp(&mut self, entry: &Entry) -> Taken {
+    pub(crate) fn stamp(&mut self, entry: &Entry) -> EntryTaken {
         if entry.seq <= self.last_seq {
             return Err(NotTaken::NotOurs);
         }
@@ -54,7 +56,7 @@ impl StepMachine {
 
     /// Refuses what cannot be said of a list as it stands: nothing of one that is over, and no
     /// beginning of one that somebody has just stopped.
-    pub(crate) fn admits(&self, beginning: Beginning) -> Taken {
+    pub(crate) fn admits(&self, beginning: Beginning) -> EntryTaken {
         match (&self.standing, beginning) {
             (Standing::Ended(_), _) => Err(NotTaken::Unexpected),
             // Whoever stopped it was faster.
@@ -67,7 +69,7 @@ impl StepMachine {
     }
 
     /// Begins a pass, with the terms that hold from here on.
-    pub(crate) fn pass_began(&mut self, pass: u32, terms: StepTerms, entry: &Entry) -> Taken {
+    pub(crate) fn pass_began(&mut self, pass: u32, terms: StepTerms, entry: &Entry) -> EntryTaken {
         if self.place != StepPlace::Between || pass != self.pass.saturating_add(1) {
             return Err(NotTaken::Unexpected);
         }
@@ -80,7 +82,7 @@ impl StepMachine {
     }
 
     /// Ends a pass whose promise was not kept, or that made none.
-    pub(crate) fn pass_ended(&mut self, left: Option<Mark>) {
+    pub(crate) fn pass_ended(&mut self, left: Option<ProgressMark>) {
         self.marks.extend(left);
         self.place = StepPlace::Between;
     }
@@ -91,7 +93,7 @@ impl StepMachine {
     }
 
     /// Takes in that a step is being worked on.
-    pub(crate) fn step_began(&mut self, step: usize) -> Taken {
+    pub(crate) fn step_began(&mut self, step: usize) -> EntryTaken {
         if self.at_step() != Some(step) {
             return Err(NotTaken::Unexpected);
         }
@@ -104,7 +106,7 @@ impl StepMachine {
     }
 
     /// Takes in what the step at work has cost; the larger of two such statements counts.
-    pub(crate) fn charged(&mut self, spent: Amounts) -> Taken {
+    pub(crate) fn charged(&mut self, spent: Amounts) -> EntryTaken {
         match &mut self.at_work {
             Some(known) => {
                 *known = known.max(spent);
@@ -168,8 +170,52 @@ impl StepMachine {
         self.settle();
     }
 
+    /// Lets what was cut off or given up go on; tells whether a step was cut off at its work.
+    ///
+    /// What had come to an end, or waited for a person, is tried with its counters at zero.
+    pub(crate) fn reopen(&mut self) -> bool {
+        let was_cut_off = self.interrupted || self.at_work.is_some();
+        self.settle();
+        self.wish = None;
+        self.parks = 0;
+        match self.standing {
+            Standing::Ended(_) | Standing::Waits { .. } => self.try_afresh(),
+            Standing::Running | Standing::Parked { .. } | Standing::Stopped => {}
+        }
+        self.standing = Standing::Running;
+        self.interrupted = was_cut_off;
+        was_cut_off
+    }
+
+    /// Sets the counters of the present step to zero and lets it be tried, however it stood.
+    pub(crate) fn try_afresh(&mut self) {
+        if let StepPlace::At { short, .. } = &mut self.place {
+            short.clear();
+        }
+        self.marks.clear();
+        self.parks = 0;
+        self.standing = Standing::Running;
+    }
+
+    /// Goes back to a step, in a pass of its own.
+    pub(crate) fn branch(&mut self, step: usize) {
+        self.pass = self.pass.saturating_add(1);
+        self.interrupted = false;
+        self.standing = Standing::Running;
+        self.advance(step);
+    }
+
+    /// Keeps what an attempt at the present step left.
+    pub(crate) fn leave_mark(&mut self, mark: ProgressMark) {
+        self.marks.push(mark);
+    }
+
     /// Goes to a step, or behind the last one.
     pub(crate) fn advance(&mut self, step: usize) {
+        if self.terms.end == EndRule::LastStep {
+            // They are of the attempts at one step.
+            self.marks.clear();
+        }
         let is_there = step < self.terms.steps.len();
         self.place = match self.terms.end {
             EndRule::Promise | EndRule::LastStep if is_there => {

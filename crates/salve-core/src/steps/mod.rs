@@ -39,7 +39,7 @@ pub struct StepMachine {
     /// Whether a step was cut off at its work.
     interrupted: bool,
     /// What each pass of this run left, or each attempt at the present step.
-    marks: Vec<Mark>,
+    marks: Vec<ProgressMark>,
     parks: u32,
     /// Who paused it.
     paused: Option<Scrubbed>,
@@ -152,7 +152,7 @@ enum Wish {
 
 /// What a pass or an attempt left: the tree and what failed in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ProgressMark {
     /// The hash of the tree, if it could be taken.
     pub tree: Option<Digest>,
     /// The hash of what failed.
@@ -197,7 +197,7 @@ pub enum NotTaken {
 }
 
 /// What came of an entry.
-pub type Taken = Result<(), NotTaken>;
+pub type EntryTaken = Result<(), NotTaken>;
 
 impl StepMachine {
     /// Makes a machine of the entry that starts its list.

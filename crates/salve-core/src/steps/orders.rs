@@ -4,7 +4,7 @@
 //! A pause lets what runs come to its end and begins nothing else. Everything else acts at once: a
 //! step at work is ended first, so that what it cost is counted.
 
-use super::{NotTaken, Skipping, Standing, StepMachine, StepMove, StepPlace, Taken, Wish};
+use super::{EntryTaken, NotTaken, Skipping, Standing, StepMachine, StepMove, StepPlace, Wish};
 use crate::event::{Actor, Order};
 use crate::scrub::Scrubbed;
 
@@ -35,7 +35,7 @@ impl StepMachine {
     }
 
     /// Takes an order of somebody named.
-    pub(crate) fn ordered(&mut self, name: &Scrubbed, order: Order) -> Taken {
+    pub(crate) fn ordered(&mut self, name: &Scrubbed, order: Order) -> EntryTaken {
         if let Standing::Ended(_) = self.standing {
             return Err(NotTaken::Unexpected);
         }
@@ -51,7 +51,7 @@ impl StepMachine {
         Ok(())
     }
 
-    fn abort(&mut self) -> Taken {
+    fn abort(&mut self) -> EntryTaken {
         match self.standing {
             Standing::Running | Standing::Parked { .. } | Standing::Waits { .. } => {
                 self.standing = Standing::Stopped;
@@ -62,7 +62,7 @@ impl StepMachine {
     }
 
     /// Stops for a person.
-    fn escalate(&mut self) -> Taken {
+    fn escalate(&mut self) -> EntryTaken {
         if !self.goes_on() {
             return Err(NotTaken::Unexpected);
         }
@@ -87,7 +87,7 @@ impl StepMachine {
     }
 
     /// Leaves the step out that is due, if it may be.
-    fn skip(&mut self) -> Taken {
+    fn skip(&mut self) -> EntryTaken {
         let StepPlace::At { step, .. } = self.place else { return Err(NotTaken::Unexpected) };
         let skipping = self.terms.steps.get(step).map(|rule| rule.skipping);
         if !self.goes_on() || skipping != Some(Skipping::Allowed) {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Standing, StepMachine, StepPlace, StepTerms};
+use super::{ProgressMark, Standing, StepMachine, StepPlace, StepTerms};
 use crate::event::{Amounts, Process, Resource};
 use crate::scrub::Scrubbed;
 
@@ -66,6 +66,16 @@ impl StepMachine {
         let Some(last) = self.marks.last().filter(|mark| mark.tree.is_some()) else { return 0 };
         let same = self.marks.iter().filter(|mark| *mark == last).count();
         u32::try_from(same).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how often a mark would have been left, itself included; see
+    /// [`StepMachine::unchanged`].
+    pub(crate) fn repeats(&self, mark: ProgressMark) -> u32 {
+        if mark.tree.is_none() {
+            return 0;
+        }
+        let same = self.marks.iter().filter(|known| **known == mark).count();
+        u32::try_from(same).unwrap_or(u32::MAX).saturating_add(1)
     }
 
     /// Returns what this run has cost so far.

@@ -32,6 +32,8 @@ pub use home::Home;
 pub use profile::{Mcp, Profile, Runtime, own_mcp};
 
 use crate::process::{AGENT_MARK, Care, SpawnError};
+pub(crate) use vitals::Vitals;
+
 use drive::{Drive, Message};
 use host::Launch;
 

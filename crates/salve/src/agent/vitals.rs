@@ -25,7 +25,7 @@ struct Pulse {
 
 /// Watches one family for signs of life.
 #[derive(Debug)]
-pub(super) struct Vitals {
+pub(crate) struct Vitals {
     pid: u32,
     last: Pulse,
     looked: Instant,
@@ -33,17 +33,17 @@ pub(super) struct Vitals {
 }
 
 impl Vitals {
-    pub(super) fn new(pid: u32, now: Instant) -> Self {
+    pub(crate) fn new(pid: u32, now: Instant) -> Self {
         Self { pid, last: pulse(pid), looked: now, alive: now }
     }
 
     /// Notes that it printed something.
-    pub(super) fn heard(&mut self, now: Instant) {
+    pub(crate) fn heard(&mut self, now: Instant) {
         self.alive = now;
     }
 
     /// Looks at it, and returns how long there has been no sign of life.
-    pub(super) fn look(&mut self, now: Instant) -> Duration {
+    pub(crate) fn look(&mut self, now: Instant) -> Duration {
         let pulse = pulse(self.pid);
         let passed = now.saturating_duration_since(self.looked).as_millis();
         let busy = u64::try_from(passed).unwrap_or(u64::MAX) * TICKS / 1000 / BUSY_PART;

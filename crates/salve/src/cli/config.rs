@@ -15,6 +15,7 @@ use crate::config::tree::{Node, Place};
 use crate::config::{self, Config, LiveError, LoadError, Problem, Sources};
 use crate::project::{Project, ProjectError};
 use crate::store::Store;
+use crate::subjects::job::job_schema;
 
 /// Arguments of `salve config`.
 #[derive(Debug, clap::Args)]
@@ -36,7 +37,11 @@ enum Command {
         file: Option<PathBuf>,
     },
     /// Print the JSON Schema of the settings, for editors
-    Schema,
+    Schema {
+        /// Print that of job files instead
+        #[arg(long)]
+        job: bool,
+    },
     /// Accept a change that widens what runs unattended and so waits for a person
     Accept(accept::Args),
 }
@@ -46,7 +51,8 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     match args.command {
         Command::Show { key } => show(key.as_deref(), out),
         Command::Check { file } => check(file.as_deref(), out),
-        Command::Schema => schema(out),
+        Command::Schema { job: true } => print_schema(&job_schema(), out),
+        Command::Schema { job: false } => schema(out),
         Command::Accept(args) => accept::run(args, out),
     }
 }
@@ -290,12 +296,15 @@ fn warn(warnings: &[Problem], out: &Output) {
 
 fn schema(out: &Output) -> Result<Exit, CliError> {
     let defaults = config::defaults().map_err(wrong)?.value.to_json();
-    let schema = config::with_defaults(&defaults);
+    print_schema(&config::with_defaults(&defaults), out)
+}
+
+fn print_schema(schema: &Json, out: &Output) -> Result<Exit, CliError> {
     if out.json() {
-        out.fact(&schema)?;
+        out.fact(schema)?;
     } else {
         let mut to = out.stdout();
-        serde_json::to_writer_pretty(&mut to, &schema).map_err(std::io::Error::from)?;
+        serde_json::to_writer_pretty(&mut to, schema).map_err(std::io::Error::from)?;
         writeln!(to)?;
     }
     Ok(Exit::Well)

@@ -19,6 +19,7 @@ mod incidents;
 mod init;
 mod interrupt;
 mod iterate;
+mod job;
 mod listen;
 mod logs;
 mod man;
@@ -88,6 +89,14 @@ enum Command {
     Heal(heal::Args),
     /// Let an agent work on a check, turn by turn, until it is green or gets nowhere
     Loop(iterate::Args),
+    /// Run the steps of a job, each wrapped in self-healing, in a workspace of their own
+    Run(job::run::Args),
+    /// List the runs of jobs
+    Jobs(job::list::Args),
+    /// Order a job to pause, resume, cancel, retry, reset, or go on from a step
+    Control(job::control::Args),
+    /// Print the figures of all jobs, as Prometheus reads them
+    Metrics(job::metrics::Args),
     /// Start a server that another salve cares for
     Start(servers::Args),
     /// Stop a server that another salve cares for
@@ -116,7 +125,7 @@ enum Command {
     Status(status::Args),
     /// List the incidents of this project, whatever fell ill
     Incidents(incidents::Args),
-    /// Show one incident's story and what to do next
+    /// Show one incident's story and what to do next, or one run of a job
     Show(show::Args),
     /// Say yes to what an incident asks
     Approve(answer::Answer),
@@ -137,7 +146,7 @@ enum Command {
     Retry(answer::To),
     /// Let an incident or a loop start nothing new until resumed
     Pause(answer::Steer),
-    /// Let a paused incident or loop go on
+    /// Let a paused incident or loop go on, or go on with a job
     Resume(answer::Steer),
     /// Call an incident off and undo what is unproven, or stop a loop
     Abort(answer::Steer),
@@ -181,7 +190,7 @@ pub fn main() -> ExitCode {
 fn is_kept(mut args: impl Iterator<Item = OsString>) -> bool {
     while let Some(arg) = args.next() {
         match arg.to_str() {
-            Some("dev" | "heal" | "loop") => return true,
+            Some("dev" | "heal" | "loop" | "run") => return true,
             Some("--project" | "--set") => drop(args.next()),
             Some(option) if option.starts_with('-') => {}
             Some(_) | None => return false,
@@ -213,6 +222,10 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Dev(args) => return dev::run(&args, out),
         Command::Heal(args) => return heal::run(&args, out),
         Command::Loop(args) => return iterate::run(&args, out),
+        Command::Run(args) => return job::run::run(&args, out),
+        Command::Jobs(args) => job::list::run(&args, out)?,
+        Command::Metrics(args) => job::metrics::run(&args, out)?,
+        Command::Control(args) => job::control::run(&args, out)?,
         Command::Start(args) => servers::run(&args, ServerOrder::Start, out)?,
         Command::Stop(args) => servers::run(&args, ServerOrder::Stop, out)?,
         Command::Restart(args) => servers::run(&args, ServerOrder::Restart, out)?,
@@ -236,7 +249,10 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::ResolveRecovery(args) => answer::recovery(Word::Resolve, &args, out)?,
         Command::Retry(to) => answer::order(to, Order::Retry, out)?,
         Command::Pause(args) => answer::steer(&args, Order::Pause, out)?,
-        Command::Resume(args) => answer::steer(&args, Order::Resume, out)?,
+        Command::Resume(args) => match job::run::meant(args.id(), out)? {
+            Some(run) => return job::run::resume(&run, out),
+            None => answer::steer(&args, Order::Resume, out)?,
+        },
         Command::Abort(args) => answer::steer(&args, Order::Abort, out)?,
         Command::Refill(args) => answer::refill(args, out)?,
         Command::Rules(args) => rules::run(args, out)?,

@@ -12,7 +12,7 @@ use salve_core::repair::{
 
 use super::events::{find, visible};
 use super::output::counted;
-use super::{CliError, Exit, Output, project};
+use super::{CliError, Exit, Output, job, project};
 use crate::process;
 use crate::store::{Store, Stream};
 use crate::workspace::{self, Name, Workspace};
@@ -32,6 +32,9 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     let none = || CliError::failed("there is no incident here").hint("`salve status` shows all");
     let store = Store::open_existing(&project::locate(out)?)?.ok_or_else(none)?;
     project::tell_mended(&store, out);
+    if let Some(job) = args.id.as_deref().map(|id| job::find(&store, id)).transpose()?.flatten() {
+        return job::list::show(&job, &store, out);
+    }
     let journal = store.journal();
     let id = match &args.id {
         Some(id) => find(journal, id)?,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A command as it is written in the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,15 @@ impl fmt::Display for CommandLine {
         match self {
             Self::Line(line) => f.write_str(line),
             Self::Words(words) => f.write_str(&words.join(" ")),
+        }
+    }
+}
+
+impl Serialize for CommandLine {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Line(line) => line.serialize(to),
+            Self::Words(words) => words.serialize(to),
         }
     }
 }

@@ -8,6 +8,7 @@
 mod check;
 mod checks;
 mod command;
+mod jobs;
 mod live;
 mod load;
 mod loops;
@@ -32,6 +33,7 @@ mod words;
 
 pub use checks::{Breakers, CheckEntry, Heal, Specialist, TierTerms, Tiers};
 pub use command::CommandLine;
+pub use jobs::{JobSettings, TelemetrySettings};
 pub use live::{Live, LiveError, Reload, in_force};
 pub use load::{Config, DEFAULTS, LoadError, Sources, defaults, load, load_file};
 pub use loops::{Loop, RECOVERY, RoleEntry, TESTS, WeakenedTests, shipped_prompt};

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::checks::{CheckEntry, Heal, Specialist};
 use super::command::CommandLine;
+use super::jobs::{JobSettings, TelemetrySettings};
 use super::loops::Loop;
 use super::rows::{AnchorSchema, ClassSchema};
 use super::sandbox::SandboxSettings;
@@ -45,6 +46,10 @@ pub struct Settings {
     pub agent: Agent,
     /// How agents work on a task, iteration by iteration
     pub r#loop: Loop,
+    /// What steps of jobs may take, by the names of the spec
+    pub job: JobSettings,
+    /// Where figures about jobs are sent
+    pub telemetry: TelemetrySettings,
     /// Remedies that ship with Salve
     pub playbook: Playbook,
     /// Healing of failed tool calls

@@ -72,6 +72,8 @@ pub enum Right<'n> {
     Server(&'n str),
     /// To heal the project's checks, which changes its files.
     Checks,
+    /// To run the job of this id.
+    Job(&'n str),
 }
 
 impl Right<'_> {
@@ -79,6 +81,7 @@ impl Right<'_> {
         match self {
             Right::Server(name) => project.state_dir().join("run").join(format!("{name}.lock")),
             Right::Checks => project.state_dir().join("heal.lock"),
+            Right::Job(id) => project.state_dir().join("jobs").join(id).join("run.lock"),
         }
     }
 }
@@ -88,6 +91,7 @@ impl fmt::Display for Right<'_> {
         match self {
             Right::Server(name) => write!(f, "cares for `{name}`"),
             Right::Checks => f.write_str("heals the checks of this project"),
+            Right::Job(id) => write!(f, "runs the job {id}"),
         }
     }
 }

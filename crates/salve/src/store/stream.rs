@@ -22,6 +22,8 @@ pub enum Stream {
     Loop(LoopId),
     /// Which loops of others Salve serves, or served.
     LoopServices,
+    /// The lives of all jobs.
+    Jobs,
     /// The settings: what changed, waits, was accepted and is held.
     Settings,
     /// What the team reports, wants and proposes.
@@ -76,6 +78,7 @@ impl Stream {
             Stream::Incidents => all(&["opened"]),
             Stream::Loop(id) => Selector { kinds: LOOP_KINDS, which: Which::OfLoop(id) },
             Stream::LoopServices => all(&["loop_attached", "loop_detached"]),
+            Stream::Jobs => all(&["job"]),
             Stream::Settings => all(&[
                 "config_changed",
                 "config_rejected",

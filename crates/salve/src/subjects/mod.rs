@@ -2,4 +2,5 @@
 
 pub mod check;
 pub mod iteration;
+pub mod job;
 pub mod server;

@@ -79,6 +79,12 @@ impl Git {
         Ok(Self { dir, private: Some(store), settings: Settings::Own })
     }
 
+    /// Returns a git for the repository that [`Git::alone`] made at `store`, with `dir`'s files.
+    pub(super) fn alone_over(dir: &Path, store: &Path) -> Self {
+        let (dir, store) = (dir.to_path_buf(), store.to_path_buf());
+        Self { dir, private: Some(store), settings: Settings::Own }
+    }
+
     /// Returns the private repository, if this is one.
     pub(super) fn store(&self) -> Option<&Path> {
         self.private.as_deref()

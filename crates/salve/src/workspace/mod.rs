@@ -33,6 +33,7 @@ mod plan;
 mod restore;
 mod scan;
 mod shadow;
+mod step_store;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,7 @@ pub use packages::{PackageGuard, PutBack};
 pub use patch::PatchError;
 pub use plan::Again;
 pub use shadow::{Confined, Shadow};
+pub use step_store::{ChangedPath, ReplayError, ReplayStep, StartFrom, StepDiff, StepStore};
 pub use tree::Why;
 
 use git::Git;

@@ -25,6 +25,7 @@ mod heal_tamper;
 mod heal_team;
 mod incident;
 mod init;
+mod jobs;
 mod journal;
 mod keys;
 mod killed;

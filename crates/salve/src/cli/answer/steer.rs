@@ -27,6 +27,13 @@ pub(in crate::cli) struct Steer {
     by: By,
 }
 
+impl Steer {
+    /// Returns the id that is named, if it is not a loop's.
+    pub(in crate::cli) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+}
+
 /// What a loop was told, for `--json`.
 #[derive(Debug, Serialize)]
 struct Steered<'s> {

@@ -1,0 +1,302 @@
+//! How entries change a job.
+
+use std::sync::Arc;
+
+use super::{FailedAttempt, Job, JobEnding, PendingReset, RecoveryRequest, step_terms};
+use crate::event::{
+    Actor, Amounts, AttemptEnd, Entry, Event, HealStrategy, JobEvent, JobOrder, JobTerms, JobTurn,
+    LoopEnd, Order, ResetCause, ResetEnd, RoleEnd, StepFailure,
+};
+use crate::id::JobId;
+use crate::scrub::Scrubbed;
+use crate::steps::{Beginning, EntryTaken, NotTaken, Standing, StepMachine, may_start, orders_as};
+
+impl Job {
+    /// Begins a job with the entry that starts it.
+    pub(super) fn start(id: JobId, entry: &Entry) -> Option<Self> {
+        let Event::Job(JobEvent::Advanced { id: of, what: JobTurn::Started { terms } }) =
+            &entry.event
+        else {
+            return None;
+        };
+        if *of != id || !may_start(&entry.by) {
+            return None;
+        }
+        let mut steps = StepMachine::start(step_terms(terms), entry);
+        steps.pass_began(1, step_terms(terms), entry).ok()?;
+        Some(Self {
+            id,
+            terms: Arc::new(JobTerms::clone(terms)),
+            steps,
+            failures: Vec::new(),
+            checkpoints: Vec::new(),
+            resets: 0,
+            pending: None,
+            ending: None,
+            strategy: HealStrategy::None,
+            called_off: false,
+            recovery: None,
+        })
+    }
+
+    /// Takes one entry in; what is refused changes nothing.
+    pub fn step(&mut self, entry: &Entry) -> EntryTaken {
+        let Event::Job(JobEvent::Advanced { id, what }) = &entry.event else {
+            return Err(NotTaken::NotOurs);
+        };
+        if *id != self.id {
+            return Err(NotTaken::NotOurs);
+        }
+        // Only the machine is tried on a copy: a job of ten thousand steps has as many checkpoints.
+        let before = self.steps.clone();
+        let taken = self.steps.stamp(entry).and_then(|()| self.hear(entry, what));
+        if taken.is_err() {
+            self.steps = before;
+        } else if !matches!(what, JobTurn::Charged { .. } | JobTurn::Warned { .. }) {
+            self.steps.stands_since(entry);
+        }
+        taken
+    }
+
+    /// Takes in what happened. **Invariant:** whatever may be refused is refused before anything but
+    /// the machine is changed.
+    fn hear(&mut self, entry: &Entry, what: &JobTurn) -> EntryTaken {
+        match (what, &entry.by) {
+            (JobTurn::Started { .. }, _) => Err(NotTaken::Unexpected),
+            (JobTurn::Resumed {}, by) if may_start(by) => self.resumed(by),
+            (JobTurn::Ordered { order }, by) => self.ordered(entry, by, *order),
+            (_, Actor::Salve(process)) => {
+                self.steps.driven_by(Some(process));
+                self.went_on(what)
+            }
+            (_, Actor::Person { .. } | Actor::Agent { .. }) => Err(NotTaken::NotTheirs),
+        }
+    }
+
+    fn went_on(&mut self, what: &JobTurn) -> EntryTaken {
+        self.steps.admits(match what {
+            JobTurn::StepBegan { .. } | JobTurn::ResetBegan { .. } => Beginning::Yes,
+            JobTurn::Started { .. }
+            | JobTurn::Resumed {}
+            | JobTurn::Warned { .. }
+            | JobTurn::Charged { .. }
+            | JobTurn::StepEnded { .. }
+            | JobTurn::ResetEnded { .. }
+            | JobTurn::Ordered { .. }
+            | JobTurn::Honored { .. }
+            | JobTurn::Stopped {}
+            | JobTurn::Ended { .. } => Beginning::No,
+        })?;
+        match what {
+            JobTurn::StepBegan { step, attempt, .. } => self.step_began(*step, *attempt),
+            JobTurn::Warned { step, .. } => self.due(*step).map(drop),
+            JobTurn::Charged { spent } => self.steps.charged(*spent),
+            JobTurn::StepEnded { step, attempt, end, spent } => {
+                self.due(*step)?;
+                self.step_ended(*attempt, end, *spent)
+            }
+            JobTurn::ResetBegan { step, .. } => match self.pending {
+                Some(_) => self.due(*step).map(drop),
+                None => Err(NotTaken::Unexpected),
+            },
+            JobTurn::ResetEnded { step, end } => self.reset_ended(*step, end),
+            JobTurn::Honored { order } => self.honored(*order),
+            JobTurn::Stopped {} => {
+                self.steps.stopped();
+                Ok(())
+            }
+            JobTurn::Ended { why, retryable } => {
+                self.steps.ended(why.clone());
+                self.ending = Some(JobEnding { why: why.clone(), retryable: *retryable });
+                Ok(())
+            }
+            JobTurn::Started { .. } | JobTurn::Resumed {} | JobTurn::Ordered { .. } => {
+                Err(NotTaken::Unexpected)
+            }
+        }
+    }
+
+    /// Returns the step that is due, if it is this one.
+    fn due(&self, step: u32) -> Result<usize, NotTaken> {
+        let due = self.steps.at_step().filter(|due| u32::try_from(*due) == Ok(step));
+        due.ok_or(NotTaken::Unexpected)
+    }
+
+    /// Goes on where it was left, with its counters at zero if it had come to an end.
+    fn resumed(&mut self, by: &Actor) -> EntryTaken {
+        if *self.steps.standing() == Standing::Ended(LoopEnd::Completed) {
+            return Err(NotTaken::Unexpected);
+        }
+        self.steps.driven_by(by.process());
+        let was_cut_off = self.steps.reopen();
+        self.ending = None;
+        self.called_off = false;
+        if let Some(step) = self.steps.at_step().filter(|_| was_cut_off && self.pending.is_none()) {
+            // Whatever it had done by then may be half done.
+            self.pending = Some(PendingReset { step, cause: ResetCause::Interrupted });
+        }
+        self.apply_resume_from();
+        Ok(())
+    }
+
+    fn step_began(&mut self, step: u32, attempt: u32) -> EntryTaken {
+        let step = self.due(step)?;
+        let tried = u32::try_from(self.steps.complaints().len()).unwrap_or(u32::MAX);
+        if self.pending.is_some() || self.ending.is_some() || attempt != tried.saturating_add(1) {
+            return Err(NotTaken::Unexpected);
+        }
+        self.steps.step_began(step)?;
+        self.called_off = false;
+        Ok(())
+    }
+
+    fn step_ended(&mut self, attempt: u32, end: &AttemptEnd, spent: Amounts) -> EntryTaken {
+        self.steps.charged(spent)?;
+        self.called_off = false;
+        match end {
+            AttemptEnd::Done { checkpoint } => {
+                self.steps.step_ended(&RoleEnd::Done);
+                self.checkpoints.push(*checkpoint);
+                self.failures.clear();
+                self.strategy = HealStrategy::None;
+                // What was ordered about it came too late.
+                self.pending = self.pending.filter(|p| p.cause == ResetCause::ResumeFrom);
+            }
+            AttemptEnd::Failed { failure, strategy } => self.failed(attempt, failure, *strategy),
+            AttemptEnd::Away { until, reason } => {
+                self.steps.step_ended(&RoleEnd::Away { until: *until, reason: reason.clone() });
+            }
+            AttemptEnd::Unable { reason } => {
+                self.steps.step_ended(&RoleEnd::Unable { reason: reason.clone() });
+            }
+            AttemptEnd::Stopped => self.steps.step_ended(&RoleEnd::Stopped),
+        }
+        self.apply_resume_from();
+        Ok(())
+    }
+
+    fn failed(&mut self, attempt: u32, failure: &StepFailure, strategy: HealStrategy) {
+        let reason = failure.summary.clone();
+        self.steps.step_ended(&RoleEnd::Short { reason: reason.clone() });
+        self.steps.leave_mark(super::heal::mark(failure));
+        self.failures.push(FailedAttempt { attempt, failure: failure.clone(), strategy });
+        self.strategy = strategy;
+        let end = |retryable| {
+            Some(JobEnding { why: LoopEnd::Failed { reason: reason.clone() }, retryable })
+        };
+        // What a person ordered meanwhile comes first.
+        if self.pending.is_some() {
+            return;
+        }
+        match strategy {
+            HealStrategy::SoftReset => {}
+            HealStrategy::HardReset => {
+                self.resets = self.resets.saturating_add(1);
+                let step = self.steps.at_step();
+                let cause = ResetCause::Controller;
+                self.pending = step.map(|step| PendingReset { step, cause });
+            }
+            HealStrategy::QueueRetry => self.ending = end(true),
+            HealStrategy::None => self.ending = end(false),
+            HealStrategy::OperatorRequest => self.steps.wait_for_person(reason.clone()),
+        }
+    }
+
+    fn reset_ended(&mut self, step: u32, end: &ResetEnd) -> EntryTaken {
+        self.due(step)?;
+        if self.pending.is_none() {
+            return Err(NotTaken::Unexpected);
+        }
+        self.pending = None;
+        if let ResetEnd::Failed { reason } = end {
+            let why = LoopEnd::Failed { reason: reason.clone() };
+            self.ending = Some(JobEnding { why, retryable: false });
+        }
+        Ok(())
+    }
+
+    fn honored(&mut self, order: u64) -> EntryTaken {
+        match &mut self.recovery {
+            Some(known) if known.seq == order && !known.honored => {
+                known.honored = true;
+                Ok(())
+            }
+            Some(_) | None => Err(NotTaken::Unexpected),
+        }
+    }
+
+    /// Takes an order; a step at work is ended first.
+    fn ordered(&mut self, entry: &Entry, by: &Actor, order: JobOrder) -> EntryTaken {
+        let general = match order {
+            JobOrder::Pause => Order::Pause,
+            JobOrder::Resume => Order::Resume,
+            JobOrder::Cancel => Order::Abort,
+            JobOrder::RetryStep | JobOrder::HardResetStep | JobOrder::ResumeFromStep { .. } => {
+                Order::Retry
+            }
+        };
+        let name = orders_as(by, general)?;
+        if general != Order::Retry {
+            return self.steps.ordered(&name, general);
+        }
+        let step = self.ordered_step(order)?;
+        self.steps.try_afresh();
+        let at_work = self.steps.is_at_work();
+        self.ending = None;
+        self.called_off = at_work;
+        self.pending = match order {
+            JobOrder::HardResetStep => Some(PendingReset { step, cause: ResetCause::Operator }),
+            JobOrder::ResumeFromStep { .. } => {
+                Some(PendingReset { step, cause: ResetCause::ResumeFrom })
+            }
+            JobOrder::RetryStep | JobOrder::Pause | JobOrder::Resume | JobOrder::Cancel => None,
+        };
+        let (seq, at) = (entry.seq, entry.at);
+        self.recovery = Some(RecoveryRequest { seq, order, step, at, by: name, honored: false });
+        if !at_work {
+            self.apply_resume_from();
+        }
+        Ok(())
+    }
+
+    /// Returns the step that an order is about, if it can be followed.
+    fn ordered_step(&self, order: JobOrder) -> Result<usize, NotTaken> {
+        match order {
+            JobOrder::ResumeFromStep { step } => {
+                let step = usize::try_from(step).map_err(|_| NotTaken::Unexpected)?;
+                // Every step before it must have left its checkpoint.
+                let is_known = step < self.terms.steps.len() && step <= self.checkpoints.len();
+                is_known.then_some(step).ok_or(NotTaken::Unexpected)
+            }
+            JobOrder::RetryStep
+            | JobOrder::HardResetStep
+            | JobOrder::Pause
+            | JobOrder::Resume
+            | JobOrder::Cancel => self.steps.at_step().ok_or(NotTaken::Unexpected),
+        }
+    }
+
+    /// Goes back to the step that a person wants it to go on from, on a new branch of the run.
+    fn apply_resume_from(&mut self) {
+        let Some(PendingReset { step, cause: ResetCause::ResumeFrom }) = self.pending else {
+            return;
+        };
+        if self.steps.at_step() != Some(step) {
+            self.steps.branch(step);
+            self.checkpoints.truncate(step);
+        }
+        self.failures.clear();
+        self.strategy = HealStrategy::None;
+    }
+}
+
+impl Job {
+    /// Returns the name under which an order is given, for those who ask before they give it.
+    pub fn would_take(&self, order: JobOrder, by: &Scrubbed) -> EntryTaken {
+        let by = Actor::Person { name: by.clone() };
+        let event = JobEvent::Advanced { id: self.id, what: JobTurn::Ordered { order } }.into();
+        let seq = self.steps.last_seq().saturating_add(1);
+        let entry = Entry { seq, at: self.steps.clock(), by, incident: None, event };
+        self.clone().step(&entry)
+    }
+}

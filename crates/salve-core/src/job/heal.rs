@@ -1,0 +1,118 @@
+//! The self-heal controller's decisions: what kind of failure it is, and what is done about it.
+
+use super::Job;
+use crate::class::Class;
+use crate::event::{Digest, FailureClass, HealStrategy, StepFailure, StepTimer};
+use crate::scrub::Scrubbed;
+use crate::steps::ProgressMark;
+
+/// A rule by which users say what kind a failure is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureRule {
+    /// Text that the failure's output has, whatever its case.
+    pub contains: String,
+    /// The kind.
+    pub class: FailureClass,
+}
+
+/// How an attempt failed, before it is known of what kind that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptOutcome {
+    /// The step's command or agent failed.
+    Failed(Class),
+    /// A timer ended it.
+    TimedOut(StepTimer),
+    /// An agent said that it was done, and Salve's own verification says otherwise. An agent that
+    /// is told so may do better, whatever the verification's failure would mean for a command.
+    Unverified,
+    /// What a command claimed to have done could not be verified; it would claim the same again.
+    CommandUnverified(Class),
+    /// The gate, or the agent's own limits, forbid it.
+    Forbidden,
+}
+
+/// Returns what kind a failure is: by the first of the users' rules that fits, else by Salve's.
+pub fn class_of(outcome: AttemptOutcome, output: &str, rules: &[FailureRule]) -> FailureClass {
+    let output = output.to_lowercase();
+    let own = rules.iter().find(|rule| output.contains(&rule.contains.to_lowercase()));
+    if let Some(rule) = own {
+        return rule.class;
+    }
+    match outcome {
+        AttemptOutcome::TimedOut(StepTimer::Wall | StepTimer::Idle)
+        | AttemptOutcome::Unverified => FailureClass::TransientRuntime,
+        AttemptOutcome::Forbidden => FailureClass::DeterministicPolicy,
+        // The repository's own complaints name no class of the fingerprint's.
+        AttemptOutcome::Failed(_) | AttemptOutcome::CommandUnverified(_)
+            if CONFLICTS.iter().any(|words| output.contains(words)) =>
+        {
+            FailureClass::DeterministicRepo
+        }
+        AttemptOutcome::Failed(class) | AttemptOutcome::CommandUnverified(class) => {
+            FailureClass::named(class.categories().job).unwrap_or(FailureClass::TransientRuntime)
+        }
+    }
+}
+
+/// What git says when two changes disagree; running a step again does not reconcile them.
+const CONFLICTS: [&str; 4] =
+    ["merge conflict", "conflict (content)", "patch does not apply", "patch failed:"];
+
+/// Returns what a failed attempt leaves, to tell whether the next one leaves the same.
+pub(super) fn mark(failure: &StepFailure) -> ProgressMark {
+    let failing = Digest::of(&[b"step", &failure.signature.0.to_le_bytes()]);
+    ProgressMark { tree: failure.tree, failing }
+}
+
+impl Job {
+    /// Returns what is to be done about a failed attempt at the present step, and of what kind it is
+    /// in the light of the attempts before.
+    ///
+    /// | failure | while attempts are left | else |
+    /// |---|---|---|
+    /// | may pass | soft reset | queue retry |
+    /// | the same failure left the same tree, as often as it may | hard reset, as often as the job may be | queue retry |
+    /// | contract, repo | none: it fails at once | none |
+    /// | policy | a person is asked | a person is asked |
+    pub fn decide(&self, failure: &StepFailure) -> (FailureClass, HealStrategy) {
+        let step = self.steps.at_step().and_then(|step| self.terms.steps.get(step));
+        let (attempts, limit) = step.map_or((0, 1), |step| (step.attempts, step.no_progress));
+        let tried = u32::try_from(self.steps.complaints().len()).unwrap_or(u32::MAX);
+        let is_left = tried.saturating_add(1) < attempts;
+        let class = match failure.class {
+            FailureClass::TransientRuntime if self.steps.repeats(mark(failure)) >= limit => {
+                FailureClass::StuckNoProgress
+            }
+            class => class,
+        };
+        let strategy = match class {
+            FailureClass::TransientRuntime if is_left => HealStrategy::SoftReset,
+            FailureClass::StuckNoProgress if is_left && self.resets < self.terms.resets => {
+                HealStrategy::HardReset
+            }
+            FailureClass::TransientRuntime | FailureClass::StuckNoProgress => {
+                HealStrategy::QueueRetry
+            }
+            FailureClass::DeterministicContract | FailureClass::DeterministicRepo => {
+                HealStrategy::None
+            }
+            FailureClass::DeterministicPolicy => HealStrategy::OperatorRequest,
+        };
+        (class, strategy)
+    }
+
+    /// Returns what was tried and did not help, one line each, without repeating itself.
+    pub fn failed_approaches(&self) -> Vec<Scrubbed> {
+        let mut lines: Vec<Scrubbed> = Vec::new();
+        for failed in &self.failures {
+            let line = failed.failure.summary.head(LONGEST_SUMMARY);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines
+    }
+}
+
+/// The most characters of a failure that are repeated.
+pub(super) const LONGEST_SUMMARY: usize = 300;

@@ -1,0 +1,122 @@
+//! What is known of a job.
+
+use jiff::Timestamp;
+
+use super::{FailedAttempt, Job, JobEnding, RecoveryRequest};
+use crate::event::{Amounts, Checkpoint, JobTerms, Process, Resource};
+use crate::id::JobId;
+use crate::scrub::Scrubbed;
+use crate::steps::Standing;
+
+impl Job {
+    /// Returns its id.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// Returns the terms in force.
+    pub fn terms(&self) -> &JobTerms {
+        &self.terms
+    }
+
+    /// Returns how it stands.
+    pub fn standing(&self) -> &Standing {
+        self.steps.standing()
+    }
+
+    /// Returns which branch of the run it is on, from 1; going back to a step that is done makes a
+    /// new one.
+    pub fn branch(&self) -> u32 {
+        self.steps.pass()
+    }
+
+    /// Returns the step that is due or at work, by its number from 0.
+    pub fn at_step(&self) -> Option<usize> {
+        self.steps.at_step()
+    }
+
+    /// Returns the name of a step.
+    pub fn step_id(&self, step: usize) -> Option<&Scrubbed> {
+        self.terms.steps.get(step).map(|step| &step.id)
+    }
+
+    /// Returns how the attempts at the present step failed.
+    pub fn failures(&self) -> &[FailedAttempt] {
+        &self.failures
+    }
+
+    /// Returns what the steps that are done left, from the first on.
+    pub fn checkpoints(&self) -> &[Checkpoint] {
+        &self.checkpoints
+    }
+
+    /// Returns how often the controller has set the workspace back.
+    pub fn resets(&self) -> u32 {
+        self.resets
+    }
+
+    /// Returns how it ended or is to end, if that is settled.
+    pub fn ending(&self) -> Option<&JobEnding> {
+        self.ending.as_ref()
+    }
+
+    /// Returns what a person last ordered about a step.
+    pub fn recovery(&self) -> Option<&RecoveryRequest> {
+        self.recovery.as_ref()
+    }
+
+    /// Returns whether what runs for it now is to be ended: somebody ordered otherwise.
+    pub fn is_called_off(&self) -> bool {
+        self.called_off || self.steps.is_called_off()
+    }
+
+    /// Returns whether a step is at work, as far as the journal says.
+    pub fn is_at_work(&self) -> bool {
+        self.steps.is_at_work()
+    }
+
+    /// Returns who paused it, if somebody did.
+    pub fn paused_by(&self) -> Option<&Scrubbed> {
+        self.steps.paused_by()
+    }
+
+    /// Returns what it has cost so far.
+    pub fn spent(&self) -> Amounts {
+        self.steps.spent()
+    }
+
+    /// Returns how much of a resource is left; nothing where there is no limit.
+    pub fn left(&self, resource: Resource) -> Option<u64> {
+        self.steps.left(resource)
+    }
+
+    /// Returns how often in a row it was parked.
+    pub fn parks(&self) -> u32 {
+        self.steps.parks()
+    }
+
+    /// Returns when it last came to stand as it does.
+    pub fn since(&self) -> Timestamp {
+        self.steps.since()
+    }
+
+    /// Returns when this branch of it began.
+    pub fn began(&self) -> Timestamp {
+        self.steps.began()
+    }
+
+    /// Returns the latest time that it has seen; time goes on from there.
+    pub fn clock(&self) -> Timestamp {
+        self.steps.clock()
+    }
+
+    /// Returns the process that drives it, or did last.
+    pub fn driver(&self) -> Option<&Process> {
+        self.steps.driver()
+    }
+
+    /// Returns the last entry that it was made of.
+    pub fn last_seq(&self) -> u64 {
+        self.steps.last_seq()
+    }
+}

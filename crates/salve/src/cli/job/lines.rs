@@ -1,0 +1,172 @@
+//! What is said about a job: one line for each thing that happens to it.
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+
+use salve_core::event::{
+    AttemptEnd, Entry, Event, HealStrategy, JobEvent, JobTurn, LoopEnd, ResetEnd,
+};
+use salve_core::job::{Job, cause_word, task_events};
+use salve_core::repair::who;
+use salve_core::scrub::Scrubbed;
+
+use super::super::Output;
+use super::super::voice::{Grade, Line};
+use crate::process::Outlet;
+use crate::subjects::job::JobFace;
+use crate::telemetry::Telemetry;
+
+/// Tells what happens to a job, to whoever reads.
+pub(super) struct JobTeller<'a> {
+    pub(super) out: &'a Output,
+    pub(super) outlet: Arc<Outlet>,
+    pub(super) telemetry: Telemetry,
+}
+
+impl JobTeller<'_> {
+    fn say(&self, line: &Line) {
+        if self.out.global().quiet && line.grade == Grade::News {
+            return;
+        }
+        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        self.outlet.say(&line.show(coloured));
+    }
+
+    /// Says which job is run, and where its files are.
+    pub(super) fn greet(&self, of: &Job) {
+        let (id, steps) = (of.id().short(), of.terms().steps.len());
+        let text = format!(
+            "{id} · {} of {steps} steps done\nits files: .salve/jobs/{id}/",
+            of.checkpoints().len()
+        );
+        if !self.out.json() {
+            self.say(&Line::new(Grade::News, "job", text));
+        }
+    }
+}
+
+impl JobFace for JobTeller<'_> {
+    fn entry(&mut self, of: &Job, entry: &Entry) {
+        self.telemetry.take(entry);
+        if self.out.json() {
+            for event in task_events(of, entry) {
+                let mut fact = event.payload;
+                fact.insert("version".to_owned(), 1.into());
+                fact.insert("seq".to_owned(), entry.seq.into());
+                fact.insert("event".to_owned(), event.name.into());
+                // Whoever read it has gone; the job goes on.
+                let _ = self.out.fact(&fact);
+            }
+            return;
+        }
+        let Event::Job(JobEvent::Advanced { what, .. }) = &entry.event else { return };
+        for line in lines(of, what, &who(&entry.by)) {
+            self.say(&line);
+        }
+    }
+
+    fn note(&mut self, text: &Scrubbed) {
+        self.say(&Line::new(Grade::News, "note", text.to_string()));
+    }
+}
+
+/// Returns what to say about something that happened to a job.
+fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<Line> {
+    let step = |step: u32| {
+        let id = usize::try_from(step).ok().and_then(|step| of.step_id(step));
+        let id = id.map(ToString::to_string).unwrap_or_default();
+        format!("{}/{} {id}", step.saturating_add(1), of.terms().steps.len())
+    };
+    let news = |verb, text: String| vec![Line::new(Grade::News, verb, text)];
+    match what {
+        JobTurn::StepBegan { step: number, attempt, strategy } => {
+            let again = match strategy {
+                HealStrategy::SoftReset => format!(" · attempt {attempt}, in the same workspace"),
+                HealStrategy::HardReset => format!(" · attempt {attempt}, in a fresh workspace"),
+                HealStrategy::None | HealStrategy::QueueRetry | HealStrategy::OperatorRequest => {
+                    String::new()
+                }
+            };
+            news("step", format!("{}{again}", step(*number)))
+        }
+        JobTurn::Warned { timer, left_ms, .. } => {
+            let text = format!("the {} timer ends it in {} s", timer.as_str(), left_ms / 1_000);
+            news("timer", text)
+        }
+        JobTurn::StepEnded { step: number, end, spent, .. } => {
+            attempt_ended(of, &step(*number), end, spent.wall_ms).into_iter().collect()
+        }
+        JobTurn::ResetBegan { step: number, cause } => {
+            let text = format!("to before {} · {}", step(*number), cause_word(*cause));
+            news("set back", text)
+        }
+        JobTurn::ResetEnded { end: ResetEnd::Failed { reason }, .. } => {
+            let text = format!("{reason}\nthe workspace and all files of the job were kept");
+            vec![Line::new(Grade::Grave, "replay", text)]
+        }
+        JobTurn::Ordered { order } => news("ordered", format!("{} by {by}", order.as_str())),
+        JobTurn::Ended { why, retryable } => vec![ended(of, why, *retryable)],
+        JobTurn::Stopped {} => {
+            news("stopped", format!("go on with: salve resume {}", of.id().short()))
+        }
+        JobTurn::Started { .. }
+        | JobTurn::Resumed {}
+        | JobTurn::Charged { .. }
+        | JobTurn::ResetEnded { end: ResetEnd::Done, .. }
+        | JobTurn::Honored { .. } => Vec::new(),
+    }
+}
+
+fn attempt_ended(of: &Job, step: &str, end: &AttemptEnd, wall_ms: u64) -> Option<Line> {
+    let id = of.id().short();
+    let seconds = format!("{:.1} s", wall_ms as f64 / 1e3);
+    Some(match end {
+        AttemptEnd::Done { .. } => Line::new(Grade::Good, "done", format!("{step} · {seconds}")),
+        AttemptEnd::Failed { failure, strategy } => {
+            let text =
+                format!("{step} · {}\n{} · {strategy}", failure.summary.head(300), failure.class);
+            let text = match strategy {
+                HealStrategy::OperatorRequest => format!(
+                    "{text}\nyou decide: salve control {id} retry_step, then salve resume {id}"
+                ),
+                HealStrategy::None
+                | HealStrategy::SoftReset
+                | HealStrategy::HardReset
+                | HealStrategy::QueueRetry => text,
+            };
+            Line::new(Grade::Grave, "failed", text)
+        }
+        AttemptEnd::Away { until, reason } => {
+            Line::new(Grade::Grave, "parked", format!("until {until} · {reason}"))
+        }
+        AttemptEnd::Unable { reason } => {
+            let text = format!("{reason}\nthen go on with: salve resume {id}");
+            Line::new(Grade::Grave, "needs you", text)
+        }
+        AttemptEnd::Stopped => return None,
+    })
+}
+
+fn ended(of: &Job, why: &LoopEnd, retryable: bool) -> Line {
+    let id = of.id().short();
+    match why {
+        LoopEnd::Completed => {
+            let text = format!(
+                "all {} steps\ntake it over: git apply --3way .salve/jobs/{id}/artifacts/result.patch\n\
+                 or as a branch: git fetch .salve/jobs/{id}/store.git result:job-{id}",
+                of.terms().steps.len()
+            );
+            Line::new(Grade::Good, "completed", text)
+        }
+        LoopEnd::Failed { reason } => {
+            let hint = match retryable {
+                true => format!("try it again from its last checkpoint: salve resume {id}"),
+                false => format!("once it is mended: salve resume {id}"),
+            };
+            Line::new(Grade::Grave, "failed", format!("{}\n{hint}", reason.head(300)))
+        }
+        LoopEnd::Limit(_) | LoopEnd::Stuck => {
+            Line::new(Grade::Grave, "limit", format!("salve show {id}"))
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! `salve run`: the steps of a job, one after the other, each wrapped in self-healing; and
+//! `salve resume RUN`, which goes on with one.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use salve_core::event::{Actor, Draft, JobEvent, JobTurn, LoopEnd};
+use salve_core::id::JobId;
+use salve_core::job::Job;
+use salve_core::scrub::Scrubber;
+use signal_hook::consts::SIGINT;
+use uuid::Uuid;
+
+use super::super::dev::agents::{for_role, live, mcp};
+use super::super::dev::locate;
+use super::super::foundation::Foundation;
+use super::super::heal::use_agent;
+use super::super::listen::{Heard, listen};
+use super::super::project::{kept, presence, speaker};
+use super::super::{CliError, Exit, Output};
+use super::lines::JobTeller;
+use super::{find, wanted};
+use crate::agent::Mcp;
+use crate::config::{CommandLine, Config, RoleEntry};
+use crate::files::{FileKind, Links, read_text, read_text_where};
+use crate::heal::IncidentWriter;
+use crate::heal::agents::AgentPlan;
+use crate::heal::right::{Right, RunLock};
+use crate::process::{Care, strays};
+use crate::project::Project;
+use crate::store::{Store, Stream};
+use crate::subjects::job::{
+    JobDriver, JobError, JobFile, JobFolder, JobInput, JobOutcome, JobSpec, StepLimits,
+};
+use crate::telemetry::Telemetry;
+use crate::workspace::{StartFrom, StepStore};
+
+/// How long what a killed run left may take to end by itself.
+const STRAYS: Duration = Duration::from_secs(2);
+
+/// Arguments of `salve run`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 all steps are done, 1 the job failed or was called off, 2 usage or \
+    config, 3 a person is needed, 130 interrupted. Go on with: salve resume RUN."
+)]
+pub(in crate::cli) struct Args {
+    /// Job file: TOML, YAML or JSON (`salve config schema --job` describes it)
+    #[arg(value_name = "FILE", conflicts_with_all = ["step", "command"])]
+    file: Option<PathBuf>,
+    /// Command of a step, instead of a file; may be given several times
+    #[arg(long, value_name = "COMMAND", conflicts_with = "command")]
+    step: Vec<String>,
+    /// Ref to start from [default: the job's, or HEAD]
+    #[arg(long, value_name = "REF", conflicts_with = "here")]
+    start: Option<String>,
+    /// Start from the files as they are, with what is not committed
+    #[arg(long)]
+    here: bool,
+    /// Agent for steps that name none: a command that gets its task on stdin, or claude, codex or
+    /// gemini [default: that of agent.runtime]
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    /// Attempts at a step [default: job.step_max_attempts]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempts: Option<u32>,
+    /// Seconds that an attempt may take [default: job.step_timeout_seconds]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    wall: Option<u64>,
+    /// Seconds that an attempt may show no sign of work [default: job.step_idle_timeout_seconds]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    idle: Option<u64>,
+    /// Command of the only step
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs a job, in two processes: one that works and one that keeps.
+pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    kept(|| {
+        let file = args.job()?;
+        drive(args.agent.as_deref(), out, |ground| begin(args, &file, ground))
+    })
+}
+
+/// Returns the id, if a run of a job is meant by it.
+pub(in crate::cli) fn meant(id: Option<&str>, out: &Output) -> Result<Option<String>, CliError> {
+    let (Some(id), Some(store)) = (id, Store::open_existing(&locate(out)?)?) else {
+        return Ok(None);
+    };
+    Ok(find(&store, id)?.map(|_| id.to_owned()))
+}
+
+/// Goes on with a run of a job.
+pub(in crate::cli) fn resume(digits: &str, out: &Output) -> Result<ExitCode, CliError> {
+    kept(|| drive(None, out, |ground| go_on(digits, ground)))
+}
+
+impl Args {
+    /// Returns the job that is meant.
+    fn job(&self) -> Result<JobFile, CliError> {
+        let limits = StepLimits {
+            attempts: self.attempts,
+            wall_seconds: self.wall,
+            idle_seconds: self.idle,
+            no_progress: None,
+        };
+        if let Some(path) = &self.file {
+            let text = read_text_where(path, FileKind::Document, Links::Follow);
+            let text = text.map_err(|error| {
+                CliError::usage(format!("cannot read the job {}", path.display())).because(error)
+            })?;
+            let mut file = JobFile::read(&path.to_string_lossy(), &text)
+                .map_err(|error| CliError::usage("the job file is wrong").because(error))?;
+            file.override_limits(limits);
+            return Ok(file);
+        }
+        let lines: Vec<CommandLine> = match self.command.is_empty() {
+            true => self.step.iter().cloned().map(CommandLine::Line).collect(),
+            false => {
+                let words = self.command.iter();
+                let words = words.map(|word| word.to_string_lossy().into_owned()).collect();
+                vec![CommandLine::Words(words)]
+            }
+        };
+        if lines.is_empty() {
+            return Err(CliError::usage("there is nothing to run")
+                .hint("salve run JOB.toml, salve run --step 'npm ci' --step 'npm test', or salve run -- COMMAND"));
+        }
+        Ok(JobFile::of_commands(lines, limits))
+    }
+}
+
+/// What a run of a job stands on.
+struct JobGround<'g> {
+    project: &'g Project,
+    store: &'g Store,
+    config: &'g Config,
+    scrubber: &'g Scrubber,
+    writer: &'g IncidentWriter<'g>,
+    by: Actor,
+    run: Uuid,
+}
+
+/// A job that is about to be driven.
+struct ReadyJob {
+    of: Job,
+    spec: JobSpec,
+    folder: JobFolder,
+    workspace: StepStore,
+    right: RunLock,
+}
+
+/// Starts a job: its file, its workspace, its first entry.
+fn begin(args: &Args, file: &JobFile, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
+    let spec = validated(file, ground)?;
+    let id = JobId(Uuid::now_v7());
+    let folder = JobFolder::of(ground.project, id);
+    let right = take_right(id, ground)?;
+    folder.keep_spec(&file.to_json())?;
+    let start = match (args.here, args.start.as_ref().or(file.job.start.as_ref())) {
+        (false, Some(name)) => StartFrom::Ref(name.clone()),
+        (false, None) if ground.project.root().join(".git").exists() => {
+            StartFrom::Ref("HEAD".to_owned())
+        }
+        (true, _) | (false, None) => StartFrom::Files,
+    };
+    let workspace =
+        StepStore::make(ground.project.root(), folder.dir(), &start).map_err(|error| {
+            let advice = error.advice();
+            CliError::usage("the job's workspace cannot be made").because(error).hint(advice)
+        })?;
+    let terms = Box::new(spec.terms.clone());
+    let of = append(id, JobTurn::Started { terms }, ground)?;
+    Ok(ReadyJob { of, spec, folder, workspace, right })
+}
+
+/// Goes on with a job where it was left.
+fn go_on(digits: &str, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
+    let known = wanted(ground.store, digits)?;
+    let id = known.id();
+    if matches!(known.standing(), salve_core::steps::Standing::Ended(LoopEnd::Completed)) {
+        return Err(CliError::usage(format!("the job {} is done", id.short()))
+            .hint(format!("salve control {} resume_from_step STEP", id.short())));
+    }
+    let folder = JobFolder::of(ground.project, id);
+    let right = take_right(id, ground)?;
+    let path = folder.spec();
+    let text = read_text(&path, FileKind::Document).map_err(|error| {
+        CliError::failed(format!("cannot read {}", path.display())).because(error)
+    })?;
+    let file = JobFile::read("job.json", &text)
+        .map_err(|error| CliError::failed("the job's file is damaged").because(error))?;
+    let spec = validated(&file, ground)?;
+    if spec.terms.spec != known.terms().spec {
+        return Err(CliError::needs_person("the job's file was changed since it was started")
+            .because(format!("{} is not what was run", path.display()))
+            .hint("start it anew: salve run FILE"));
+    }
+    let workspace = StepStore::open(folder.dir()).map_err(|error| {
+        let advice = error.advice();
+        CliError::failed("the job's workspace cannot be used").because(error).hint(advice)
+    })?;
+    ground.writer.go_on_from(known.clock());
+    let of = append(id, JobTurn::Resumed {}, ground)?;
+    Ok(ReadyJob { of, spec, folder, workspace, right })
+}
+
+fn validated(file: &JobFile, ground: &JobGround<'_>) -> Result<JobSpec, CliError> {
+    file.validate(&ground.config.settings.job, ground.scrubber)
+        .map_err(|error| CliError::usage("the job is wrong").because(error))
+}
+
+/// Takes the right to run a job, and ends what a run that was killed left.
+fn take_right(id: JobId, ground: &JobGround<'_>) -> Result<RunLock, CliError> {
+    let short = id.short();
+    let right =
+        RunLock::take_for(ground.project, Right::Job(&short), &ground.writer.me, ground.run)
+            .map_err(|error| CliError::failed("the job is being run").because(error))?;
+    if let Some(before) = right.run_before() {
+        strays::end(&[before], &[], STRAYS);
+    }
+    Ok(right)
+}
+
+/// Writes an entry and returns the job as it is then.
+fn append(id: JobId, what: JobTurn, ground: &JobGround<'_>) -> Result<Job, CliError> {
+    let event = JobEvent::Advanced { id, what }.into();
+    let draft = Draft { by: ground.by.clone(), ..ground.writer.draft(None, event) };
+    ground.store.journal().append(draft)?;
+    let entries = ground.store.journal().read(0, &Stream::Jobs, usize::MAX)?;
+    Job::replay(id, &entries)
+        .ok_or_else(|| CliError::failed("the journal does not have the job that was started"))
+}
+
+/// Makes a job ready and drives it.
+fn drive(
+    agent: Option<&str>,
+    out: &Output,
+    ready: impl FnOnce(&JobGround<'_>) -> Result<ReadyJob, CliError>,
+) -> Result<ExitCode, CliError> {
+    let project = locate(out)?;
+    let mut config = super::super::config::in_force(out)?;
+    if let Some(agent) = agent {
+        use_agent(&mut config, agent);
+    }
+    let foundation = Foundation::lay(project.clone(), &config, out)?;
+    let (store, scrubber, run) = (&foundation.store, &foundation.scrubber, foundation.run);
+    let by = starter(scrubber)?;
+    let writer = IncidentWriter::new(store, scrubber.clone());
+    let care = Care::start(run)
+        .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
+    let ReadyJob { of, spec, folder, workspace, right } = ready(&JobGround {
+        project: &project,
+        store,
+        config: &config,
+        scrubber,
+        writer: &writer,
+        by,
+        run,
+    })?;
+    let (post, inbox) = mpsc::channel();
+    let to = post.clone();
+    listen(&project, store, move |heard| to.send(heard.into()).is_ok(), &[])?;
+    let live = live((&project, store), scrubber, out)?;
+    let outlet = foundation.outlet.clone();
+    let known = store.journal().read(0, &Stream::Jobs, usize::MAX)?;
+    let telemetry = Telemetry::after(&config.settings.telemetry, &known);
+    let mut teller = JobTeller { out, outlet: outlet.clone(), telemetry };
+    teller.greet(&of);
+    let mcp = mcp(&project)?;
+    let planner =
+        |runtime: Option<&str>, model: Option<&str>| plan_agent(&config, &mcp, runtime, model);
+    let mut driver = JobDriver {
+        project: project.clone(),
+        folder,
+        workspace,
+        spec,
+        writer,
+        care,
+        rules: config.fingerprint_rules(),
+        live,
+        planner: &planner,
+        outlet,
+        inbox: (post, inbox),
+        face: &mut teller,
+        presence: presence(),
+    };
+    let outcome = driver.run(of)?;
+    if !matches!(outcome, JobOutcome::Stopped(_)) {
+        // Otherwise something may still be ending.
+        right.give_back();
+    }
+    Ok(exit_of(&outcome))
+}
+
+/// Returns how the agent of a step is started, or what is missing.
+fn plan_agent(
+    config: &Config,
+    mcp: &Mcp,
+    runtime: Option<&str>,
+    model: Option<&str>,
+) -> Result<AgentPlan, String> {
+    let mut own = config.clone();
+    if let Some(runtime) = runtime {
+        use_agent(&mut own, runtime);
+    }
+    let entry = RoleEntry { model: model.map(str::to_owned), ..RoleEntry::default() };
+    for_role(("step", &entry), &own.settings.agent, mcp).map_err(|error| {
+        let hint = error.hint_text().unwrap_or_default();
+        format!("{error}: {hint}")
+    })
+}
+
+/// Returns who starts the job: a person, and never an agent that Salve started.
+fn starter(scrubber: &Scrubber) -> Result<Actor, CliError> {
+    match speaker(scrubber) {
+        by @ (Actor::Person { .. } | Actor::Salve(_)) => Ok(by),
+        Actor::Agent { .. } => Err(CliError::usage("an agent cannot start a job")
+            .hint("let the person who started you run it")),
+    }
+}
+
+/// Returns what an outcome means to the shell.
+fn exit_of(outcome: &JobOutcome) -> ExitCode {
+    match outcome {
+        JobOutcome::Over(LoopEnd::Completed) => Exit::Well.into(),
+        JobOutcome::Over(LoopEnd::Limit(_) | LoopEnd::Stuck | LoopEnd::Failed { .. })
+        | JobOutcome::CalledOff => Exit::Failed.into(),
+        JobOutcome::NeedsPerson(_) => Exit::NeedsPerson.into(),
+        JobOutcome::Stopped(SIGINT) => Exit::Interrupted.into(),
+        JobOutcome::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
+    }
+}
+
+impl From<Heard> for JobInput {
+    fn from(heard: Heard) -> Self {
+        match heard {
+            Heard::Journal(_) => JobInput::News,
+            Heard::Stop(signal) | Heard::Signal(signal) => JobInput::Stop(signal),
+        }
+    }
+}
+
+impl From<JobError> for CliError {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Store(error) => error.into(),
+            JobError::Write(error) => error.into(),
+            JobError::Workspace(error) => {
+                let advice = error.advice();
+                Self::failed("the job's workspace cannot be used").because(error).hint(advice)
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! One command of a step: bounded by two timers, captured, and nothing left of it.
+//!
+//! It is over when its process is, not when a pipe that some child of it holds is closed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use salve_core::event::{Exit, StepTimer};
+
+use super::JobInput;
+use crate::agent::Vitals;
+use crate::heal::files::with_causes;
+use crate::heal::spawn_thread;
+use crate::process::{Capture, Care, Spec, Terminal};
+
+/// How long a command that is ended may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long the last of its output is waited for.
+const REST: Duration = Duration::from_secs(5);
+/// The longest time between two looks at its processes.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What is to run.
+#[derive(Clone, Debug)]
+pub(super) struct CommandRun {
+    pub(super) argv: Vec<OsString>,
+    pub(super) dir: PathBuf,
+    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) wall: Duration,
+    pub(super) idle: Duration,
+}
+
+/// How it ended.
+#[derive(Clone, Debug)]
+pub struct CommandEnded {
+    pub(super) exit: Exit,
+    /// The timer that ended it, if one did.
+    pub(super) timer: Option<StepTimer>,
+    /// Whether it was told to stop.
+    pub(super) stopped: bool,
+    pub(super) output: String,
+    pub(super) took: Duration,
+}
+
+/// What reaches the thread that waits for a command.
+enum CommandNews {
+    Ended(Exit),
+    Stop,
+}
+
+/// Ends a command that is under way.
+#[derive(Clone)]
+pub(super) struct CommandStopper(Sender<CommandNews>);
+
+impl CommandStopper {
+    pub(super) fn stop(&self) {
+        // One that is over need not be told.
+        let _ = self.0.send(CommandNews::Stop);
+    }
+}
+
+/// Runs a command on a thread of its own; the inbox hears of its timers and its end.
+pub(super) fn start(
+    care: &Care,
+    run: CommandRun,
+    output: Arc<Capture>,
+    inbox: Sender<JobInput>,
+) -> CommandStopper {
+    let (tell, news) = mpsc::channel();
+    let stopper = CommandStopper(tell.clone());
+    let care = care.clone();
+    spawn_thread("step", move || {
+        let ended = follow(&care, &run, &output, (tell, &news), &inbox);
+        // Nobody is left to tell when the run of Salve is over.
+        let _ = inbox.send(JobInput::Ended(Box::new(ended)));
+    });
+    stopper
+}
+
+fn follow(
+    care: &Care,
+    run: &CommandRun,
+    output: &Arc<Capture>,
+    (tell, news): (Sender<CommandNews>, &Receiver<CommandNews>),
+    inbox: &Sender<JobInput>,
+) -> CommandEnded {
+    let begun = Instant::now();
+    let spec = Spec {
+        argv: run.argv.clone(),
+        dir: run.dir.clone(),
+        env: run.env.clone(),
+        server: "step".to_owned(),
+        terminal: Terminal::Pipes,
+        output: Arc::clone(output),
+    };
+    let then = Box::new(move |ended: crate::process::Ended| {
+        // Whoever has stopped listening knows already.
+        let _ = tell.send(CommandNews::Ended(ended.exit));
+    });
+    let running = match care.spawn_with(&spec, crate::process::Input::Ended, then) {
+        Ok(running) => running,
+        Err(error) => {
+            let (exit, output) = (Exit::Code(127), with_causes(&error));
+            let took = begun.elapsed();
+            return CommandEnded { exit, timer: None, stopped: false, output, took };
+        }
+    };
+    let mut timers = StepTimers::new(run, running.process().pid, begun);
+    let (exit, timer, stopped) = loop {
+        match news.recv_timeout(timers.look) {
+            Ok(CommandNews::Ended(exit)) => break (exit, None, false),
+            Ok(CommandNews::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                break (Exit::TimedOut, None, true);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Some(timer) = timers.ring(output.written(), inbox) {
+            break (Exit::TimedOut, Some(timer), false);
+        }
+    };
+    let took = begun.elapsed();
+    care.end(&running, if timer.is_some() || stopped { GRACE } else { Duration::ZERO });
+    // A reader that takes longer gets the rest while we go on.
+    let _is_passed = running.wait_for_output(REST);
+    CommandEnded { exit, timer, stopped, output: output.tail(), took }
+}
+
+/// The two timers of an attempt.
+struct StepTimers {
+    wall: Duration,
+    idle: Duration,
+    look: Duration,
+    begun: Instant,
+    vitals: Vitals,
+    written: u64,
+    warned: [bool; 2],
+}
+
+impl StepTimers {
+    fn new(run: &CommandRun, pid: u32, begun: Instant) -> Self {
+        let shorter = run.wall.min(run.idle);
+        Self {
+            wall: run.wall,
+            idle: run.idle,
+            look: (shorter / 8).clamp(Duration::from_millis(20), LOOK),
+            begun,
+            vitals: Vitals::new(pid, begun),
+            written: 0,
+            warned: [false; 2],
+        }
+    }
+
+    /// Returns the timer that has run out, if one has; says once when one is about to.
+    fn ring(&mut self, written: u64, inbox: &Sender<JobInput>) -> Option<StepTimer> {
+        let now = Instant::now();
+        if written != self.written {
+            self.written = written;
+            self.vitals.heard(now);
+        }
+        let idle = self.vitals.look(now);
+        let spent = now.duration_since(self.begun);
+        let both = [(StepTimer::Wall, spent, self.wall), (StepTimer::Idle, idle, self.idle)];
+        for (at, (timer, spent, limit)) in both.into_iter().enumerate() {
+            if spent >= limit {
+                return Some(timer);
+            }
+            let is_near = spent >= limit - limit / 4;
+            if is_near && !self.warned[at] {
+                let _ = inbox.send(JobInput::Warned(timer, limit.saturating_sub(spent)));
+            }
+            self.warned[at] = is_near;
+        }
+        None
+    }
+}

@@ -1,0 +1,191 @@
+//! The files of a job: `.salve/jobs/<run>/`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use salve_core::event::{Checkpoint, Entry};
+use salve_core::id::JobId;
+use salve_core::job::{AttemptRecord, Job, job_state, task_events};
+use salve_core::scrub::Scrubbed;
+use serde::{Deserialize, Serialize};
+
+use super::digest;
+use crate::atomic::{self, WriteError};
+use crate::files::{FileKind, make_directories, open_to_append, read_bytes, rename};
+use crate::project::Project;
+use crate::workspace::{ChangedPath, ReplayStep, StepDiff};
+
+/// The directory of one run of a job.
+#[derive(Clone, Debug)]
+pub struct JobFolder {
+    dir: PathBuf,
+}
+
+/// What a step that is done left: `state/steps/step-XXXX.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepRecord {
+    /// The version of its shape.
+    pub version: u32,
+    /// The step.
+    pub step_id: String,
+    /// Its number, from 0.
+    pub step_index: usize,
+    /// The attempt that succeeded, from 1.
+    pub attempt: u32,
+    /// The SHA-256 of its patch.
+    pub diff_hash: String,
+    /// The files that it changed, each with its checksum afterwards.
+    pub changed_files: Vec<ChangedPath>,
+    /// When it was done.
+    pub finished_at: Timestamp,
+}
+
+/// A checkpoint that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{} is {what}", path.display())]
+pub(super) struct BadCheckpoint {
+    path: PathBuf,
+    what: &'static str,
+}
+
+impl JobFolder {
+    /// Returns the directory of a run, which need not be there yet.
+    pub fn of(project: &Project, id: JobId) -> Self {
+        Self { dir: project.state_dir().join("jobs").join(id.short()) }
+    }
+
+    /// Returns its path.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns where the job's own file is.
+    pub fn spec(&self) -> PathBuf {
+        self.dir.join("job.json")
+    }
+
+    fn write(&self, path: &Path, text: impl AsRef<[u8]>) -> Result<(), WriteError> {
+        let parent = path.parent().unwrap_or(&self.dir);
+        make_directories(parent).map_err(|error| WriteError::new(parent, error))?;
+        atomic::write(path, text)
+    }
+
+    /// Writes what the job is to do.
+    pub fn keep_spec(&self, text: &str) -> Result<(), WriteError> {
+        self.write(&self.spec(), text)
+    }
+
+    /// Writes how the job stands.
+    pub(super) fn tell(&self, of: &Job) -> Result<(), WriteError> {
+        let text = serde_json::to_string_pretty(&job_state(of)).unwrap_or_default();
+        self.write(&self.dir.join("state.json"), text + "\n")
+    }
+
+    /// Adds what an entry is called by the spec to the job's own log.
+    pub(super) fn log(&self, of: &Job, entry: &Entry) -> Result<(), WriteError> {
+        let path = self.dir.join("events.jsonl");
+        let failed = |error| WriteError::new(&path, error);
+        let mut lines = String::new();
+        for event in task_events(of, entry) {
+            let mut told = event.payload;
+            told.insert("event".to_owned(), event.name.into());
+            told.insert("seq".to_owned(), entry.seq.into());
+            lines.push_str(&serde_json::Value::Object(told).to_string());
+            lines.push('\n');
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut file = open_to_append(&path, 0o644).map_err(failed)?;
+        file.write_all(lines.as_bytes()).map_err(failed)
+    }
+
+    /// Writes how an attempt went.
+    pub(super) fn keep_attempt(&self, record: &AttemptRecord) -> Result<(), WriteError> {
+        let name = format!("attempt-{:04}-{:04}.json", record.step_index, record.attempt);
+        let text = serde_json::to_string_pretty(record).unwrap_or_default();
+        self.write(&self.dir.join("state/self_heal").join(name), text + "\n")
+    }
+
+    /// Writes what an attempt printed.
+    pub(super) fn keep_output(
+        &self,
+        step: usize,
+        attempt: u32,
+        output: &Scrubbed,
+    ) -> Result<(), WriteError> {
+        let name = format!("step-{step:04}-attempt-{attempt:04}.log");
+        self.write(&self.dir.join("logs").join(name), output.as_str())
+    }
+
+    /// Returns the file of a step's patch.
+    pub fn patch(&self, step: usize) -> PathBuf {
+        self.dir.join(format!("artifacts/patches/steps/step-{step:04}.patch"))
+    }
+
+    fn record(&self, step: usize) -> PathBuf {
+        self.dir.join(format!("state/steps/step-{step:04}.json"))
+    }
+
+    /// Writes the checkpoint of a step that is done.
+    pub(super) fn keep_checkpoint(
+        &self,
+        record: &StepRecord,
+        diff: &StepDiff,
+        tree: &str,
+    ) -> Result<Checkpoint, WriteError> {
+        self.write(&self.patch(record.step_index), &diff.patch)?;
+        let text = serde_json::to_string_pretty(record).unwrap_or_default() + "\n";
+        self.write(&self.record(record.step_index), &text)?;
+        Ok(Checkpoint {
+            patch: digest(&diff.patch),
+            state: digest(text.as_bytes()),
+            tree: digest(tree.as_bytes()),
+        })
+    }
+
+    /// Reads the checkpoints back; each file must be what the journal says.
+    pub(super) fn checkpoints(
+        &self,
+        known: &[Checkpoint],
+    ) -> Result<Vec<ReplayStep>, BadCheckpoint> {
+        let check = |path: PathBuf, wanted| {
+            let Ok(bytes) = read_bytes(&path, FileKind::Bulk) else {
+                return Err(BadCheckpoint { path, what: "missing" });
+            };
+            match digest(&bytes) == wanted {
+                true => Ok((path, bytes)),
+                false => Err(BadCheckpoint { path, what: "not what the step left" }),
+            }
+        };
+        let step = |(number, checkpoint): (usize, &Checkpoint)| {
+            let (patch, _) = check(self.patch(number), checkpoint.patch)?;
+            let (path, text) = check(self.record(number), checkpoint.state)?;
+            let record: StepRecord = serde_json::from_slice(&text)
+                .map_err(|_| BadCheckpoint { path, what: "not readable" })?;
+            Ok(ReplayStep { patch, files: record.changed_files })
+        };
+        known.iter().enumerate().map(step).collect()
+    }
+
+    /// Sets the files of a step and of those after it aside, for a run that goes on from before it.
+    pub(super) fn set_aside(&self, branch: u32, from: usize, to: usize) -> Result<(), WriteError> {
+        let aside = self.dir.join(format!("artifacts/branches/{branch:04}"));
+        for step in from..to {
+            for path in [self.patch(step), self.record(step)] {
+                let Some(name) = path.file_name().filter(|_| path.exists()) else { continue };
+                make_directories(&aside).map_err(|error| WriteError::new(&aside, error))?;
+                let to = aside.join(name);
+                rename(&path, &to).map_err(|error| WriteError::new(&to, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what the whole job changed, for the user to take.
+    pub(super) fn keep_result(&self, diff: &StepDiff) -> Result<(), WriteError> {
+        self.write(&self.dir.join("artifacts/result.patch"), &diff.patch)
+    }
+}

@@ -1,0 +1,141 @@
+//! A job under care: its steps run one after the other in a workspace of their own, each wrapped in
+//! the self-heal controller.
+//!
+//! [`JobDriver::run`] asks core what is next and does it: one thread, one inbox. What takes time (a
+//! command, an agent) runs on a thread of its own and answers by the inbox. Everything that happened
+//! is in the journal before the next thing begins, so whoever is killed leaves a job that the next
+//! run goes on with.
+
+mod attempt;
+mod command;
+mod driver;
+mod files;
+mod reset;
+mod spec;
+mod verify;
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use salve_core::event::{Digest, Entry, JobEvent, LoopEnd, StepTimer};
+use salve_core::fingerprint::Rules;
+use salve_core::id::JobId;
+use salve_core::job::Job;
+use salve_core::scrub::Scrubbed;
+use sha2::Digest as _;
+
+pub use files::{JobFolder, StepRecord};
+pub use spec::{
+    FailureRuleEntry, JobFile, JobSection, JobSpec, SpecError, StepEntry, StepLimits, StepSpec,
+    StepWork, VerifyEntry, job_schema,
+};
+
+use crate::agent::AgentEvent;
+use crate::config::Live;
+use crate::heal::agents::AgentPlan;
+use crate::heal::{IncidentWriter, Presence};
+use crate::process::{Care, Outlet};
+use crate::project::Project;
+use crate::store::{Store, StoreError, Stream};
+use crate::workspace::{StepStore, WorkspaceError};
+
+/// Something that reached a job's driver.
+#[derive(Debug)]
+pub enum JobInput {
+    /// A step's command came to its end.
+    Ended(Box<command::CommandEnded>),
+    /// A timer of the attempt at work will run out after so long.
+    Warned(StepTimer, Duration),
+    /// The agent of the step at work did something.
+    Agent(AgentEvent),
+    /// Something was written to the journal.
+    News,
+    /// The user wants it to end, by this signal.
+    Stop(i32),
+}
+
+/// What is shown to whoever runs a job.
+pub trait JobFace {
+    /// The job took in an entry.
+    fn entry(&mut self, of: &Job, entry: &Entry);
+    /// Something that a person should know.
+    fn note(&mut self, text: &Scrubbed);
+}
+
+/// How a run of a job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobOutcome {
+    /// The job is over.
+    Over(LoopEnd),
+    /// A person has to do something first.
+    NeedsPerson(Scrubbed),
+    /// A person called it off.
+    CalledOff,
+    /// The user wanted it to end, by this signal.
+    Stopped(i32),
+}
+
+/// Why a run of a job could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The journal could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The job's files could not be written.
+    #[error(transparent)]
+    Write(#[from] crate::atomic::WriteError),
+    /// The job's workspace could not be used.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+}
+
+/// Makes the plan of a step's agent, or says what is missing.
+pub type AgentPlanner<'a> = dyn Fn(Option<&str>, Option<&str>) -> Result<AgentPlan, String> + 'a;
+
+/// Drives one run of a job.
+pub struct JobDriver<'a> {
+    /// The project.
+    pub project: Project,
+    /// The job's directory.
+    pub folder: JobFolder,
+    /// Its workspace.
+    pub workspace: StepStore,
+    /// What its steps do.
+    pub spec: JobSpec,
+    /// Where the job meets the journal.
+    pub writer: IncidentWriter<'a>,
+    /// What starts and ends processes.
+    pub care: Care,
+    /// What recognises failures.
+    pub rules: &'a Rules,
+    /// The settings, which are held while an agent works.
+    pub live: Live<'a>,
+    /// What makes the plan of a step's agent.
+    pub planner: &'a AgentPlanner<'a>,
+    /// Where the output of commands goes.
+    pub outlet: Arc<Outlet>,
+    /// Where everything arrives, and how to get there.
+    pub inbox: (Sender<JobInput>, Receiver<JobInput>),
+    /// Who is shown what happens.
+    pub face: &'a mut dyn JobFace,
+    /// Whether somebody is there.
+    pub presence: Presence,
+}
+
+/// Returns all runs of jobs of a project, oldest first.
+pub fn known(store: &Store) -> Result<Vec<Job>, StoreError> {
+    let entries = store.journal().read(0, &Stream::Jobs, usize::MAX)?;
+    let mut by_id: std::collections::BTreeMap<JobId, Vec<&Entry>> = Default::default();
+    for entry in &entries {
+        if let salve_core::event::Event::Job(JobEvent::Advanced { id, .. }) = &entry.event {
+            by_id.entry(*id).or_default().push(entry);
+        }
+    }
+    Ok(by_id.into_iter().filter_map(|(id, entries)| Job::replay(id, entries)).collect())
+}
+
+/// Returns the SHA-256 of some bytes.
+fn digest(bytes: &[u8]) -> Digest {
+    Digest(sha2::Sha256::digest(bytes).into())
+}

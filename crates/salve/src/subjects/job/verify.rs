@@ -1,0 +1,53 @@
+//! Salve's own verification of a step that claims to be done.
+
+use salve_core::event::{Exit, StepTimer};
+
+use super::JobError;
+use super::driver::JobCourse;
+use super::spec::StepSpec;
+use crate::workspace::StepDiff;
+
+/// What a step that claims to be done does not fulfil.
+pub(super) struct UnmetVerification {
+    pub(super) output: String,
+    pub(super) exit: Option<Exit>,
+    pub(super) timer: Option<StepTimer>,
+}
+
+impl JobCourse<'_, '_> {
+    /// Returns what a step does not fulfil, if anything.
+    pub(super) fn verify(
+        &mut self,
+        spec: &StepSpec,
+        diff: &StepDiff,
+    ) -> Result<Option<UnmetVerification>, JobError> {
+        let unmet =
+            |output: String| Ok(Some(UnmetVerification { output, exit: None, timer: None }));
+        let dir = self.driver.workspace.dir();
+        for file in &spec.verify.files {
+            if dir.join(file).symlink_metadata().is_err() {
+                return unmet(format!("verification failed: {file} is missing"));
+            }
+        }
+        for file in &spec.verify.changed {
+            if !diff.files.iter().any(|changed| changed.path.ends_with(file.as_str())) {
+                return unmet(format!("verification failed: {file} was not changed"));
+            }
+        }
+        let changed = diff.files.len();
+        if let Some(most) = spec.verify.max_files.filter(|most| changed > *most) {
+            let text = format!("verification failed: {changed} files changed, at most {most} may");
+            return unmet(text);
+        }
+        let Some(line) = spec.verify.command.as_ref() else { return Ok(None) };
+        let ended = self.command(line.argv(), spec)?;
+        if ended.exit == Exit::Code(0) && !ended.stopped {
+            return Ok(None);
+        }
+        Ok(Some(UnmetVerification {
+            output: ended.output,
+            exit: Some(ended.exit),
+            timer: ended.timer,
+        }))
+    }
+}

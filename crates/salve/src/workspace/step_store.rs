@@ -1,0 +1,471 @@
+//! The workspace of a job: a tree of its own, made from a starting point, with a checkpoint for each
+//! step that is done, and the way back to them.
+//!
+//! A private repository beside the workspace keeps every checkpoint under a hidden ref. It has its
+//! own index, borrows the objects of the user's repository, and no attribute, filter or hook has a
+//! say in it, so files come back byte for byte. What git ignores, such as installed packages, is
+//! part of no checkpoint and stays where it is when the workspace is set back.
+//!
+//! **Invariant:** the workspace is set back only once all patches were replayed in the repository
+//! and came to the very tree that the last checkpoint has.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::error::WorkspaceError;
+use super::git::Git;
+use super::oid::Format;
+
+/// What no workspace has, whatever the user's own rules ignore.
+const EXCLUDED: &str = ".salve/\n.dev-crash*\n.dev-repair.lock\n";
+
+/// Keeps every attribute of the files themselves from changing what is stored.
+const ATTRIBUTES: &str = "* -text -eol -ident -filter -working-tree-encoding\n";
+
+/// How many patches one call of git applies at most; its arguments have a limit.
+const PATCHES_AT_ONCE: usize = 4_000;
+
+/// What the workspace of a job is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartFrom {
+    /// This ref of the user's repository.
+    Ref(String),
+    /// The files as they are, with what is not committed.
+    Files,
+}
+
+/// The workspace of a job and the repository that keeps its checkpoints.
+#[derive(Debug)]
+pub struct StepStore {
+    git: Git,
+    store: PathBuf,
+    workspace: PathBuf,
+    /// Where in the repository the project is.
+    prefix: PathBuf,
+}
+
+/// What a step changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepDiff {
+    /// The patch, complete: binary files, renames, modes, links, deletions, submodules.
+    pub patch: Vec<u8>,
+    /// The files.
+    pub files: Vec<ChangedPath>,
+}
+
+/// A file that a step changed.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedPath {
+    /// Its path in the repository.
+    pub path: String,
+    /// Its mode after the step, as git writes it; `000000` if it is gone.
+    pub mode: String,
+    /// The hash of its content after the step, as git names it.
+    pub checksum: String,
+}
+
+/// A checkpoint to be replayed.
+#[derive(Clone, Debug)]
+pub struct ReplayStep {
+    /// The file of its patch.
+    pub patch: PathBuf,
+    /// The files that it changes, with their checksums after it.
+    pub files: Vec<ChangedPath>,
+}
+
+/// Why checkpoints could not be replayed; the workspace is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// A patch does not lead to where its step led.
+    #[error("{} disagrees with its checkpoint: {said}", patch.display())]
+    Disagrees {
+        /// The file of the patch.
+        patch: PathBuf,
+        /// What is wrong.
+        said: String,
+    },
+    /// The repository could not be used.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+}
+
+impl StepStore {
+    /// Makes the workspace of a job in `dir` from where its project stands.
+    pub fn make(project: &Path, dir: &Path, start: &StartFrom) -> Result<Self, WorkspaceError> {
+        let user = Git::at(project);
+        let format = ask(&user, &["rev-parse", "--show-object-format"])?;
+        let format = format.as_deref().and_then(Format::parse);
+        let store = dir.join("store.git");
+        fs::create_dir_all(dir).map_err(WorkspaceError::io(dir))?;
+        Git::alone(&store, format.unwrap_or(Format::Sha1))?;
+        let write = |name: &str, text: &[u8]| {
+            let path = store.join(name);
+            let parent = path.parent().unwrap_or(&store).to_path_buf();
+            fs::create_dir_all(&parent).map_err(WorkspaceError::io(parent))?;
+            fs::write(&path, text).map_err(WorkspaceError::io(path))
+        };
+        write("info/exclude", EXCLUDED.as_bytes())?;
+        write("info/attributes", ATTRIBUTES.as_bytes())?;
+        let top = match format {
+            Some(_) => super::shadow::top(&user)?.unwrap_or_else(|| project.to_path_buf()),
+            None => project.to_path_buf(),
+        };
+        if format.is_some() {
+            let args = ["rev-parse", "--path-format=absolute", "--git-path", "objects"];
+            let objects = PathBuf::from(ask(&user, &args)?.unwrap_or_default());
+            let line = [objects.into_os_string().into_vec(), b"\n".into()].concat();
+            write("objects/info/alternates", &line)?;
+        }
+        let prefix = project.strip_prefix(&top).unwrap_or(Path::new(""));
+        write("salve-prefix", prefix.as_os_str().as_encoded_bytes())?;
+        fs::create_dir_all(dir.join("workspace")).map_err(WorkspaceError::io(dir))?;
+        let made = Self::open(dir)?;
+        made.begin(format.map(|_| &user), &top, start)?;
+        Ok(made)
+    }
+
+    /// Opens the workspace of a job; its job is run by this process and no other.
+    pub fn open(dir: &Path) -> Result<Self, WorkspaceError> {
+        let (store, workspace) = (dir.join("store.git"), dir.join("workspace"));
+        fs::create_dir_all(&workspace).map_err(WorkspaceError::io(workspace.clone()))?;
+        // Whoever was killed while it wrote the index left this.
+        match fs::remove_file(store.join("index.lock")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(WorkspaceError::io(store)(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        let prefix = store.join("salve-prefix");
+        let prefix = fs::read(&prefix).map_err(WorkspaceError::io(prefix))?;
+        let prefix = PathBuf::from(std::ffi::OsString::from_vec(prefix));
+        let git = Git::alone_over(&workspace, &store);
+        Ok(Self { git, store, workspace, prefix })
+    }
+
+    fn begin(
+        &self,
+        user: Option<&Git>,
+        top: &Path,
+        start: &StartFrom,
+    ) -> Result<(), WorkspaceError> {
+        let commit = |name: &str| match user {
+            Some(user) => {
+                ask(user, &["rev-parse", "--quiet", "--verify", &format!("{name}^{{commit}}")])
+            }
+            None => Ok(None),
+        };
+        let head = commit("HEAD")?;
+        let base = match start {
+            StartFrom::Ref(name) => Some(commit(name)?.ok_or_else(|| WorkspaceError::Git {
+                command: "rev-parse".to_owned(),
+                said: format!("there is no commit `{name}` to start from"),
+            })?),
+            StartFrom::Files => None,
+        };
+        let first = match &base {
+            Some(commit) => commit.clone(),
+            None => {
+                let files = Git::alone_over(top, &self.store);
+                files.read(&["add", "--all"])?;
+                let tree = one_line(&files.read(&["write-tree"])?);
+                self.commit(&tree, head.as_deref(), "the files when the job began")?
+            }
+        };
+        self.git.read(&["update-ref", "refs/salve/start", &first])?;
+        if let (Some(user), Some(commit)) = (user, base.or(head)) {
+            // The user's own clean-up must not take away what the workspace borrows.
+            let name = self.store.parent().and_then(Path::file_name).unwrap_or_default();
+            let name = format!("refs/salve/jobs/{}", name.to_string_lossy());
+            user.read(&["update-ref", &name, &commit])?;
+            fs::write(self.store.join("salve-head"), &commit)
+                .map_err(WorkspaceError::io(&self.store))?;
+        }
+        // Nothing of the files when the job began is in the workspace yet.
+        self.git.read(&["read-tree", "--empty"])?;
+        let tree = self.tree_of("refs/salve/start")?;
+        self.check_out(&tree)
+    }
+
+    /// Returns where the steps run: what stands for the project's directory.
+    pub fn dir(&self) -> PathBuf {
+        match self.prefix.as_os_str().is_empty() {
+            true => self.workspace.clone(),
+            false => self.workspace.join(&self.prefix),
+        }
+    }
+
+    /// Returns the hash of the workspace as it is.
+    pub fn tree(&self) -> Result<String, WorkspaceError> {
+        self.git.read(&["add", "--all"])?;
+        Ok(one_line(&self.git.read(&["write-tree"])?))
+    }
+
+    /// Returns the hash of the tree before a step: the last checkpoint's, or the starting one.
+    pub fn tree_before(&self, step: usize) -> Result<String, WorkspaceError> {
+        match step.checked_sub(1) {
+            Some(done) => self.tree_of(&step_ref(done)),
+            None => self.tree_of("refs/salve/start"),
+        }
+    }
+
+    fn tree_of(&self, name: &str) -> Result<String, WorkspaceError> {
+        Ok(one_line(&self.git.read(&["rev-parse", &format!("{name}^{{tree}}")])?))
+    }
+
+    /// Returns what changed from one tree to another.
+    pub fn diff(&self, from: &str, to: &str) -> Result<StepDiff, WorkspaceError> {
+        let mut args = vec!["diff-tree", "-r", "-p", "--binary", "--full-index", "--find-renames"];
+        args.extend(["--no-color", "--no-ext-diff", "--no-textconv", "--no-relative"]);
+        args.extend(["--src-prefix=a/", "--dst-prefix=b/", from, to]);
+        let patch = self.git.read(&args)?;
+        let raw = self.git.read(&["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to])?;
+        Ok(StepDiff { patch, files: changed_paths(&raw) })
+    }
+
+    /// Keeps a tree as what a step left.
+    pub fn keep(&self, step: usize, tree: &str, message: &str) -> Result<(), WorkspaceError> {
+        let parent = match step.checked_sub(1) {
+            Some(done) => step_ref(done),
+            None => "refs/salve/start".to_owned(),
+        };
+        let commit = self.commit(tree, Some(&parent), message)?;
+        self.git.read(&["update-ref", &step_ref(step), &commit])?;
+        // What the user takes over, commit by commit: `git fetch <store> result`.
+        self.git.read(&["update-ref", "refs/heads/result", &commit]).map(drop)
+    }
+
+    fn commit(
+        &self,
+        tree: &str,
+        parent: Option<&str>,
+        message: &str,
+    ) -> Result<String, WorkspaceError> {
+        let mut args = vec!["-c", "user.name=Salve", "-c", "user.email=salve@localhost"];
+        args.extend(["commit-tree", tree, "-m", message]);
+        args.extend(parent.into_iter().flat_map(|parent| ["-p", parent]));
+        Ok(one_line(&self.git.read(&args)?))
+    }
+
+    /// Replays checkpoints in the repository and returns the tree that they lead to.
+    pub fn replay(&self, steps: &[ReplayStep]) -> Result<String, ReplayError> {
+        self.git.read(&["read-tree", "refs/salve/start"])?;
+        match self.apply_all(steps) {
+            Ok(()) => {}
+            // One by one, it is known which of them it was.
+            Err(WorkspaceError::Git { .. }) => return Err(self.disagreeing(steps)?),
+            Err(error) => return Err(error.into()),
+        }
+        let tree = one_line(&self.git.read(&["write-tree"])?);
+        if tree == self.tree_before(steps.len())? {
+            return Ok(tree);
+        }
+        Err(self.disagreeing(steps)?)
+    }
+
+    fn apply_all(&self, steps: &[ReplayStep]) -> Result<(), WorkspaceError> {
+        let is_there =
+            |step: &&ReplayStep| fs::metadata(&step.patch).is_ok_and(|about| about.len() > 0);
+        let paths: Vec<String> = steps
+            .iter()
+            .filter(is_there)
+            .map(|step| step.patch.to_string_lossy().into_owned())
+            .collect();
+        for some in paths.chunks(PATCHES_AT_ONCE) {
+            let mut args = vec!["apply", "--cached", "-p1", "--whitespace=nowarn"];
+            args.extend(some.iter().map(String::as_str));
+            self.git.read(&args)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the first patch that does not lead to where its step led.
+    fn disagreeing(&self, steps: &[ReplayStep]) -> Result<ReplayError, WorkspaceError> {
+        self.git.read(&["read-tree", "refs/salve/start"])?;
+        for step in steps {
+            let patch = step.patch.clone();
+            match self.apply_all(std::slice::from_ref(step)) {
+                Ok(()) => {}
+                Err(WorkspaceError::Git { said, .. }) => {
+                    return Ok(ReplayError::Disagrees { patch, said });
+                }
+                Err(error) => return Err(error),
+            }
+            for file in &step.files {
+                let listed = self.git.read(&["ls-files", "--stage", "--", &file.path])?;
+                let listed = String::from_utf8_lossy(&listed).into_owned();
+                let is_gone = file.mode == "000000";
+                let is_as_it_was = match is_gone {
+                    true => listed.is_empty(),
+                    false => listed.starts_with(&format!("{} {} ", file.mode, file.checksum)),
+                };
+                if !is_as_it_was {
+                    let said = format!("{} is not what the step left", file.path);
+                    return Ok(ReplayError::Disagrees { patch, said });
+                }
+            }
+        }
+        let patch = self.store.clone();
+        let said = "the tree is not the one that was kept".to_owned();
+        Ok(ReplayError::Disagrees { patch, said })
+    }
+
+    /// Gives the workspace the state of a tree; what git ignores stays.
+    pub fn check_out(&self, tree: &str) -> Result<(), WorkspaceError> {
+        fs::create_dir_all(&self.workspace).map_err(WorkspaceError::io(&self.workspace))?;
+        // The index is what is there now, so that what the tree does not have is removed.
+        self.git.read(&["add", "--all"])?;
+        self.git.read(&["read-tree", "-u", "--reset", tree])?;
+        let dir = self.dir();
+        fs::create_dir_all(&dir).map_err(WorkspaceError::io(dir))?;
+        self.make_repository()
+    }
+
+    /// Gives the workspace the state of a tree, if it has another: a verification may have left
+    /// something.
+    pub fn check_out_if_changed(&self, tree: &str) -> Result<(), WorkspaceError> {
+        match self.tree()? == tree {
+            true => Ok(()),
+            false => self.check_out(tree),
+        }
+    }
+
+    /// Makes the repository that the steps see: the user's history, and settings of its own.
+    fn make_repository(&self) -> Result<(), WorkspaceError> {
+        let Ok(head) = fs::read_to_string(self.store.join("salve-head")) else { return Ok(()) };
+        let dot_git = self.workspace.join(".git");
+        let removed = match fs::symlink_metadata(&dot_git) {
+            Ok(about) if about.is_dir() => fs::remove_dir_all(&dot_git),
+            Ok(_) => fs::remove_file(&dot_git),
+            Err(_) => Ok(()),
+        };
+        removed.map_err(WorkspaceError::io(&dot_git))?;
+        let format = one_line(&self.git.read(&["rev-parse", "--show-object-format"])?);
+        let format = Format::parse(&format).unwrap_or(Format::Sha1);
+        let made = Git::alone(&dot_git, format)?;
+        let info = dot_git.join("objects/info");
+        fs::create_dir_all(&info).map_err(WorkspaceError::io(&info))?;
+        let objects = self.store.join("objects").into_os_string().into_vec();
+        let line = [objects, b"\n".into()].concat();
+        fs::write(info.join("alternates"), line).map_err(WorkspaceError::io(&info))?;
+        fs::write(dot_git.join("HEAD"), format!("{head}\n"))
+            .map_err(WorkspaceError::io(&dot_git))?;
+        made.read(&["read-tree", "HEAD"]).map(drop)
+    }
+}
+
+/// Returns the hidden ref of a step's checkpoint.
+fn step_ref(step: usize) -> String {
+    format!("refs/salve/steps/{step:04}")
+}
+
+fn ask(git: &Git, args: &[&str]) -> Result<Option<String>, WorkspaceError> {
+    Ok(git.ask(args)?.map(|answer| one_line(&answer)).filter(|line| !line.is_empty()))
+}
+
+fn one_line(answer: &[u8]) -> String {
+    String::from_utf8_lossy(answer).trim_end().to_owned()
+}
+
+/// Reads what `git diff-tree --raw -z` lists.
+fn changed_paths(raw: &[u8]) -> Vec<ChangedPath> {
+    let mut parts = raw.split(|&byte| byte == 0);
+    let mut files = Vec::new();
+    while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
+        let about = String::from_utf8_lossy(about).into_owned();
+        let mut words = about.trim_start_matches(':').split(' ');
+        let (_, mode, _) = (words.next(), words.next(), words.next());
+        let (Some(mode), Some(checksum)) = (mode, words.next()) else { continue };
+        let path = String::from_utf8_lossy(path).into_owned();
+        files.push(ChangedPath { path, mode: mode.to_owned(), checksum: checksum.to_owned() });
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn git(dir: &Path, args: &[&str]) {
+        let settings = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        let mut command = std::process::Command::new("git");
+        let status = command.args(settings).args(args).current_dir(dir).status().unwrap();
+        assert!(status.success(), "{args:?}");
+    }
+
+    /// Does a step, keeps its checkpoint, and returns what is needed to replay it.
+    fn step(made: &StepStore, number: usize, dir: &Path, act: impl FnOnce(&Path)) -> ReplayStep {
+        act(&made.dir());
+        let (before, after) = (made.tree_before(number).unwrap(), made.tree().unwrap());
+        let diff = made.diff(&before, &after).unwrap();
+        let patch = dir.join(format!("step-{number:04}.patch"));
+        fs::write(&patch, &diff.patch).unwrap();
+        made.keep(number, &after, "a step").unwrap();
+        ReplayStep { patch, files: diff.files }
+    }
+
+    #[test]
+    fn every_kind_of_change_is_replayed_and_a_changed_patch_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let (project, dir) = (home.path().join("project"), home.path().join("job"));
+        fs::create_dir_all(&project).unwrap();
+        fs::write(project.join("old.txt"), "one\ntwo\nthree\nfour\nfive\n").unwrap();
+        fs::write(project.join("gone.txt"), "gone").unwrap();
+        fs::write(project.join(".gitattributes"), "* text=auto\n").unwrap();
+        git(&project, &["init", "-q"]);
+        git(&project, &["add", "-A"]);
+        git(&project, &["commit", "-qm", "first"]);
+        fs::write(project.join("draft.txt"), "not committed\r\n").unwrap();
+        let made = StepStore::make(&project, &dir, &StartFrom::Files).unwrap();
+        assert_eq!(fs::read(made.dir().join("draft.txt")).unwrap(), b"not committed\r\n");
+        git(&made.dir(), &["log", "-1"]);
+        let first = step(&made, 0, home.path(), |at| {
+            fs::write(at.join("binary"), [0_u8, 255, 1, 0]).unwrap();
+            fs::write(at.join("empty"), "").unwrap();
+            fs::write(at.join("crlf.txt"), "a\r\nb\r\n").unwrap();
+            fs::rename(at.join("old.txt"), at.join("new.txt")).unwrap();
+            fs::remove_file(at.join("gone.txt")).unwrap();
+            symlink("new.txt", at.join("link")).unwrap();
+            fs::write(at.join("run.sh"), "x").unwrap();
+            fs::set_permissions(at.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+        });
+        let second = step(&made, 1, home.path(), |_| {});
+        let third = step(&made, 2, home.path(), |at| {
+            fs::write(at.join("new.txt"), "one\ntwo\n").unwrap();
+        });
+        let steps = [first, second, third];
+        let wanted = made.tree().unwrap();
+        fs::write(made.dir().join("mess"), "left").unwrap();
+        fs::remove_file(made.dir().join("binary")).unwrap();
+        fs::remove_dir_all(made.dir().join(".git")).unwrap();
+        let tree = made.replay(&steps).unwrap();
+        made.check_out(&tree).unwrap();
+        assert_eq!(made.tree().unwrap(), wanted);
+        assert!(!made.dir().join("mess").exists() && made.dir().join(".git").exists());
+        assert_eq!(fs::read(made.dir().join("crlf.txt")).unwrap(), b"a\r\nb\r\n");
+        assert_eq!(fs::read_link(made.dir().join("link")).unwrap(), Path::new("new.txt"));
+        let text = fs::read_to_string(&steps[2].patch).unwrap();
+        fs::write(&steps[2].patch, text.replace("-three", "-other")).unwrap();
+        let error = made.replay(&steps).unwrap_err().to_string();
+        assert!(error.contains("step-0002.patch"), "{error}");
+        assert_eq!(made.tree().unwrap(), wanted, "the workspace is as it was");
+    }
+
+    #[test]
+    fn a_project_without_a_repository_has_a_workspace_too() {
+        let home = tempfile::tempdir().unwrap();
+        let (project, dir) = (home.path().join("project"), home.path().join("job"));
+        fs::create_dir_all(project.join(".salve")).unwrap();
+        fs::write(project.join(".salve/own"), "x").unwrap();
+        fs::write(project.join("a.txt"), "a").unwrap();
+        let made = StepStore::make(&project, &dir, &StartFrom::Files).unwrap();
+        assert_eq!(fs::read_to_string(made.dir().join("a.txt")).unwrap(), "a");
+        assert!(!made.dir().join(".salve").exists());
+        let from = StartFrom::Ref("main".to_owned());
+        assert!(StepStore::make(&project, &home.path().join("other"), &from).is_err());
+    }
+}
