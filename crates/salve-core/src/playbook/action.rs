@@ -20,6 +20,12 @@ pub enum Step {
         /// What to move.
         path: String,
     },
+    /// Copies data that a later step changes; it comes back if that step fails, and the copy is
+    /// kept if it does not.
+    CopyAside {
+        /// What to copy.
+        path: String,
+    },
     /// Deletes something derived that the subject makes anew.
     Clear {
         /// What to delete.
@@ -91,9 +97,11 @@ impl Action {
     pub fn commands(&self) -> impl Iterator<Item = String> {
         self.steps.iter().filter_map(|step| match step {
             Step::Run { argv, .. } => Some(argv.join(" ")),
-            Step::SetAside { .. } | Step::Clear { .. } | Step::Unlock { .. } | Step::End { .. } => {
-                None
-            }
+            Step::SetAside { .. }
+            | Step::CopyAside { .. }
+            | Step::Clear { .. }
+            | Step::Unlock { .. }
+            | Step::End { .. } => None,
         })
     }
 
@@ -104,9 +112,11 @@ impl Action {
                 Edits::Derived => false,
                 Edits::Lockfile(_) | Edits::Anything => true,
             },
-            Step::SetAside { .. } | Step::Clear { .. } | Step::Unlock { .. } | Step::End { .. } => {
-                false
-            }
+            Step::SetAside { .. }
+            | Step::CopyAside { .. }
+            | Step::Clear { .. }
+            | Step::Unlock { .. }
+            | Step::End { .. } => false,
         })
     }
 
@@ -115,7 +125,8 @@ impl Action {
     pub fn is_lasting(&self) -> bool {
         self.steps.iter().all(|step| match step {
             Step::SetAside { .. } | Step::Clear { .. } | Step::Run { .. } => true,
-            Step::Unlock { .. } | Step::End { .. } => false,
+            // The copy is part of what was proven to be safe, and a text alone does not make it.
+            Step::CopyAside { .. } | Step::Unlock { .. } | Step::End { .. } => false,
         })
     }
 
@@ -123,7 +134,8 @@ impl Action {
     pub fn is_lasting_text(text: &str) -> bool {
         let names_one = |step: &str| {
             let step = step.trim_start_matches(['(', ' ']);
-            step.starts_with("kill ") || (step.starts_with("rm ") && !step.starts_with("rm -rf "))
+            ["kill ", "cp "].iter().any(|word| step.starts_with(word))
+                || (step.starts_with("rm ") && !step.starts_with("rm -rf "))
         };
         !text.split(" && ").any(names_one)
     }
@@ -143,6 +155,7 @@ impl Step {
     pub fn text(&self) -> String {
         match self {
             Step::SetAside { path } | Step::Clear { path } => format!("rm -rf {}", quoted(path)),
+            Step::CopyAside { path } => format!("cp {} .salve/copies/", quoted(path)),
             Step::Unlock { path, .. } => format!("rm {}", quoted(path)),
             Step::End { family, .. } => {
                 let pids: Vec<String> = family.iter().map(|one| one.pid.to_string()).collect();

@@ -58,6 +58,18 @@ const KINDS: [(Kind, &str); 15] = [
 ];
 
 impl Kind {
+    /// Every kind.
+    #[cfg(test)]
+    pub(super) const ALL: [Kind; KINDS.len()] = {
+        let mut all = [Kind::Module; KINDS.len()];
+        let mut at = 0;
+        while at < KINDS.len() {
+            all[at] = KINDS[at].0;
+            at += 1;
+        }
+        all
+    };
+
     /// Returns the name of the group.
     pub fn name(self) -> &'static str {
         KINDS.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)

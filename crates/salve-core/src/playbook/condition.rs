@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use super::catch::{Caught, Kind};
 use super::facts::{
-    Agreement, Facts, Holder, Manifest, NodeProject, PackageState, PathKind, PathState, PortState,
-    PythonProject, Venv,
+    Agreement, Disk, Facts, Holder, LockfileState, Manifest, NodeProject, PackageState, PathKind,
+    PathState, PortState, PythonProject, Venv,
 };
 
 /// How young a lock may be, in seconds, and still be somebody's who is not seen.
@@ -65,6 +65,8 @@ conditions! {
     ManagerCertain "node.manager" "It is certain which package manager the project uses." |v| v.node(|n| n.manager.is_some());
     NodeReady "node.ready" "It is a Node project whose package manager is certain and on the `PATH`." |v| v.node(|n| n.manager.is_some() && n.manager_found);
     Lockfile "node.lockfile" "There is a lockfile." |v| v.node(|n| n.lockfile().is_some());
+    LockConflicted "node.lock_conflicted" "A merge left its markers in the lockfile." |v| v.node(|n| matches!(n.lockfile_state, LockfileState::Conflicted { .. }));
+    LockBroken "node.lock_broken" "The lockfile is there and does not parse." |v| v.node(|n| matches!(n.lockfile_state, LockfileState::Broken { .. }));
     LockAgrees "node.lock_agrees" "The lockfile does not contradict the manifest, as far as can be told." |v| v.node(|n| n.agreement != Agreement::Differs);
     ModulesMissing "node.modules_missing" "Packages are declared or locked, and there is no `node_modules` with any in it." |v| v.node(|n| !n.has_modules && n.wants_packages());
     ModulesStale "node.stale" "Installed versions are not the locked ones." |v| v.node(|n| !n.stale.is_empty());
@@ -84,6 +86,7 @@ conditions! {
     ProgramLinked "program.linked" "The program named is in `node_modules/.bin`." |v| v.node(|n| v.is(Kind::Program, |name| n.linked_bins.contains(name)));
     ProgramFound "program.found" "The program named is on the `PATH`." |v| v.is(Kind::Program, |name| v.facts.programs.get(name) == Some(&true));
     ProgramVenv "program.venv" "The program named is a path into the virtual environment." |v| v.is(Kind::Program, |p| v.facts.paths.get(p).is_some_and(|path| v.in_venv(path)));
+    ProgramInVenv "program.in_venv" "The program named is in the virtual environment." |v| v.is(Kind::Program, |name| v.facts.venv_programs.contains(name));
     PathInside "path.inside" "The path named is in the project." |v| v.at(|p| p.inside.is_some());
     PathMissing "path.missing" "Nothing is at the path named." |v| v.at(|p| p.kind == PathKind::Missing);
     PathTracked "path.tracked" "Git tracks the path named." |v| v.at(|p| p.tracked);
@@ -91,6 +94,12 @@ conditions! {
     PathModules "path.modules" "The path named is in `node_modules`." |v| v.at(|p| p.inside.as_deref().is_some_and(|path| parts(path).any(|part| part == "node_modules")));
     PathVenv "path.venv" "The path named is in the virtual environment." |v| v.at(|p| v.in_venv(p));
     PathCache "path.cache" "The path named is in a derived cache of a tool." |v| v.at(|p| is_derived(p) && p.inside.as_deref().and_then(cache).is_some());
+    PathNotExecutable "path.not_executable" "The path named is a file of this user's inside the project that nobody may run." |v| v.at(|p| v.is_own(p) && p.inside.is_some() && matches!(p.kind, PathKind::File(_)) && p.mode & 0o111 == 0);
+    PathOwn "path.own" "The path named, or the nearest directory above it, belongs to this user." |v| v.at(|p| v.is_own(p));
+    PathNearInside "path.near_inside" "The path named, or the nearest that exists above it, is inside the project and not its root." |v| v.at(|p| p.inside.is_some() && !p.nearest.starts_with('/'));
+    GitDeleted "git.deleted" "The failure names a file that git tracks and that is gone from the working tree." |v| !v.facts.deleted.is_empty();
+    DiskFull "disk.full" "The file system in question is full." |v| v.facts.disk.as_ref().is_some_and(Disk::is_full);
+    DiskNamed "disk.named" "The failure names a path on the file system in question." |v| v.facts.disk.as_ref().is_some_and(|disk| disk.named);
     LockStale "lock.stale" "The lock or pid file named is proven to be left behind." |v| v.at(is_stale);
     LockOrphan "lock.orphan" "An orphan of this project holds it." |v| v.at(|p| !p.hold.holders.is_empty() && p.hold.holders.iter().all(Holder::is_orphan));
     LockYoung "lock.young" "It is so young that its owner may not be seen yet." |v| v.at(|p| p.kind != PathKind::Missing && p.hold.holders.is_empty() && !p.hold.busy && p.hold.age < YOUNG);
@@ -106,6 +115,9 @@ conditions! {
     PythonSources "python.sources" "A file says what to install." |v| v.python(|p| !p.sources.is_empty());
     PythonManagerFound "python.manager_found" "The manager that installs is there." |v| v.python(|p| p.manager_found);
     PythonFits "python.fits" "There is an interpreter as the project wants it." |v| v.python(|p| p.interpreter.is_some() && p.interpreter_fits);
+    PythonDrift "python.drift" "A distribution is installed in another version than is asked for." |v| v.python(|p| !p.drift.is_empty());
+    PythonDamaged "python.damaged" "Files of an installed distribution are not those that were installed." |v| v.python(|p| !p.damaged.is_empty());
+    SqliteLocal "sqlite.local" "The project has one SQLite database of its own, which git does not track." |v| v.facts.sqlite.is_some();
     VenvMissing "venv.missing" "The virtual environment that the command wants is not there." |v| v.venv(|e| !e.exists);
     VenvBroken "venv.broken" "The virtual environment is broken." |v| v.venv(|e| e.exists && e.broken.is_some());
     VenvSound "venv.sound" "The virtual environment is there and works." |v| v.venv(|e| e.exists && e.broken.is_none());
@@ -115,10 +127,12 @@ conditions! {
     ImportInstalled "import.installed" "The virtual environment has the module named." |v| v.is(Kind::Import, |module| v.facts.in_venv.contains(module));
     Bytecode "python.bytecode" "There are compiled Python files in the project." |v| !v.facts.bytecode.is_empty();
     EnvExample "env.example" "An example of the environment file names the variable." |v| v.is(Kind::Variable, |name| v.facts.example_variables.contains(name));
+    EnvUnset "env.unset" "The example or the code names variables that nothing sets." |v| !v.facts.unset_variables.is_empty();
     EnvMissing "env.missing" "There is no `.env`, but an example of one." |v| !v.facts.has_env_file && v.facts.example_file.is_some();
     Cargo "cargo" "The subject belongs to a Cargo project." |v| v.has(Manifest::Cargo);
     Go "go" "The subject belongs to a Go module." |v| v.has(Manifest::Go);
     Django "django" "The subject belongs to a Django project." |v| v.has(Manifest::Django);
+    Alembic "alembic" "The project's database is migrated by Alembic." |v| v.has(Manifest::Alembic);
     Rails "rails" "The subject belongs to a Rails project." |v| v.has(Manifest::Rails);
     Prisma "prisma" "The project has a Prisma schema." |v| v.has(Manifest::Prisma);
     BundleInside "bundle.inside" "Gems are installed below the project, as its lockfile says." |v| v.has(Manifest::BundleInside);
@@ -186,6 +200,10 @@ impl<'a> View<'a> {
 
     fn venv(&self, check: impl Fn(&Venv) -> bool) -> bool {
         self.python(|python| python.venv.as_ref().is_some_and(&check))
+    }
+
+    fn is_own(&self, path: &PathState) -> bool {
+        path.owner == self.facts.user.name
     }
 
     fn in_venv(&self, path: &PathState) -> bool {

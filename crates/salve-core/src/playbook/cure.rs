@@ -75,6 +75,13 @@ pub enum Cure {
     /// Installs what the project declares into the virtual environment.
     #[serde(rename = "venv.install")]
     VenvInstall,
+    /// Installs the damaged distributions of the virtual environment again, in the same versions.
+    #[serde(rename = "venv.reinstall")]
+    VenvReinstall,
+    /// Copies the project's own SQLite database aside and runs the rule's command, which brings it
+    /// up to date.
+    #[serde(rename = "sqlite.migrate")]
+    SqliteMigrate,
 }
 
 /// What a cure is made from.
@@ -87,7 +94,7 @@ pub(super) struct Ground<'a> {
 impl Cure {
     /// Returns whether it needs a command of the rule's own.
     pub(super) fn needs_command(self) -> bool {
-        matches!(self, Cure::Command | Cure::Exec)
+        matches!(self, Cure::Command | Cure::Exec | Cure::SqliteMigrate)
     }
 
     /// Returns the steps; nothing if the facts do not tell enough.
@@ -144,6 +151,12 @@ impl Cure {
             Cure::EndHolder => vec![end(ground)?],
             Cure::VenvCreate => venv_create(python?)?,
             Cure::VenvInstall => venv_install(python?)?,
+            Cure::VenvReinstall => vec![venv_reinstall(python?)?],
+            Cure::SqliteMigrate => {
+                let path = ground.view.facts.sqlite.clone()?;
+                let dir = python.map_or(&ground.view.facts.dir, |python| &python.dir);
+                vec![Step::CopyAside { path }, run(command(ground), dir, LONG)]
+            }
         };
         Some(Action { steps })
     }
@@ -298,6 +311,28 @@ fn venv_create(python: &PythonProject) -> Option<Vec<Step>> {
     Some(steps)
 }
 
+/// Installs damaged distributions again: only their own files, in the version that is there.
+fn venv_reinstall(python: &PythonProject) -> Option<Step> {
+    let (first, _) = python.damaged.first()?;
+    // A pip that is damaged itself cannot mend anything.
+    let is_pip = |(name, _): &(String, String)| name == "pip";
+    let mut argv = match python.manager {
+        PythonManager::Uv => words(["uv", "sync", "--frozen", "--reinstall-package", first]),
+        PythonManager::Pip if !python.damaged.iter().any(is_pip) => {
+            let mut argv = words([&python.command(), "-m", "pip", "install", "--no-input"]);
+            argv.extend(words(["--disable-pip-version-check", "--force-reinstall", "--no-deps"]));
+            argv.extend(python.damaged.iter().map(|(name, version)| format!("{name}=={version}")));
+            argv
+        }
+        PythonManager::Pip | PythonManager::Poetry | PythonManager::Pipenv => return None,
+    };
+    if python.manager == PythonManager::Uv {
+        let others = python.damaged.iter().skip(1);
+        argv.extend(others.flat_map(|(name, _)| words(["--reinstall-package", name])));
+    }
+    Some(run(argv, &python.dir, LONG))
+}
+
 /// Installs what the project declares, by whoever the project says.
 fn venv_install(python: &PythonProject) -> Option<Vec<Step>> {
     let venv = python.venv.as_ref()?;
@@ -307,10 +342,8 @@ fn venv_install(python: &PythonProject) -> Option<Vec<Step>> {
         PythonManager::Poetry => words([program, "install", "--no-interaction", "--no-ansi"]),
         PythonManager::Pipenv => words([program, "sync", "--dev"]),
         PythonManager::Pip => {
-            let up = if dir.is_empty() { 0 } else { dir.split('/').count() };
-            let venv = format!("{}{}", "../".repeat(up), venv.path);
             let mut argv = words([
-                &format!("{venv}/bin/python"),
+                &format!("{}{}/bin/python", python.up(), venv.path),
                 "-m",
                 "pip",
                 "install",

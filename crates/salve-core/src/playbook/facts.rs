@@ -28,7 +28,8 @@ pub struct Facts {
     pub compose: Option<Compose>,
     /// The port that the subject would use, from its command, its environment or its framework.
     pub expected_port: Option<u16>,
-    /// Free bytes and inodes of the project's file system, and where it is mounted.
+    /// Room on the file system of the path that the failure names; where it names none, on the
+    /// fullest of those that the subject writes to.
     pub disk: Option<Disk>,
     /// What is at the paths the failure names, by the path as it is named there.
     pub paths: BTreeMap<String, PathState>,
@@ -44,12 +45,20 @@ pub struct Facts {
     pub bytecode: Vec<String>,
     /// Python modules it names that the virtual environment has.
     pub in_venv: BTreeSet<String>,
+    /// Programs it names that the virtual environment has.
+    pub venv_programs: BTreeSet<String>,
+    /// Files that git tracks, that are gone from the working tree, and that the failure names.
+    pub deleted: Vec<String>,
+    /// The one SQLite database inside the project that git does not track.
+    pub sqlite: Option<String>,
     /// Names that `.env.example` or its like has.
     pub example_variables: BTreeSet<String>,
     /// The example's file name, if there is one.
     pub example_file: Option<String>,
     /// Whether a `.env` is there.
     pub has_env_file: bool,
+    /// Variables that the example or the code names and that nothing sets.
+    pub unset_variables: Vec<String>,
 }
 
 /// A user of the system.
@@ -78,6 +87,8 @@ pub enum Manifest {
     Composer,
     /// `composer.lock`.
     ComposerLock,
+    /// `alembic.ini`.
+    Alembic,
     /// `manage.py`.
     Django,
     /// `bin/rails`.
@@ -106,6 +117,19 @@ pub struct Disk {
     pub free: u64,
     /// Free inodes.
     pub inodes: u64,
+    /// All inodes; none where the file system does not count them.
+    pub all_inodes: u64,
+    /// Whether the failure names a path on it.
+    pub named: bool,
+}
+
+impl Disk {
+    /// Returns whether there is hardly room for anything more.
+    pub fn is_full(&self) -> bool {
+        /// What a tool may want at once.
+        const LITTLE: u64 = 16 << 20;
+        self.free < LITTLE.min(self.size / 20) || (self.all_inodes > 0 && self.inodes == 0)
+    }
 }
 
 /// A Node project: the nearest `package.json` above the subject, and the lockfile that governs it.
@@ -121,6 +145,8 @@ pub struct NodeProject {
     pub manager_found: bool,
     /// The lockfiles at `top`.
     pub lockfiles: Vec<String>,
+    /// Whether the lockfile can be read at all.
+    pub lockfile_state: LockfileState,
     /// Whether the lockfile says what the manifest says.
     pub agreement: Agreement,
     /// Whether there is a `node_modules` with packages in it.
@@ -172,6 +198,24 @@ pub enum Agreement {
     Unknown,
 }
 
+/// Whether a lockfile can be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LockfileState {
+    /// It can, as far as can be told, or there is none.
+    #[default]
+    Readable,
+    /// A merge left its markers in it, the first at this line.
+    Conflicted {
+        /// The line, counted from one.
+        line: usize,
+    },
+    /// It does not parse.
+    Broken {
+        /// The line at which reading it ended.
+        line: usize,
+    },
+}
+
 /// What is known of one Node package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageState {
@@ -214,6 +258,22 @@ pub struct PythonProject {
     pub wanted: Option<(String, String)>,
     /// Whether the interpreter is what the project asks for.
     pub interpreter_fits: bool,
+    /// Distributions in the environment whose version is not the declared or locked one.
+    pub drift: Vec<Drift>,
+    /// Distributions in the environment whose files are not those that were installed, of those
+    /// that the failure names, each with its version.
+    pub damaged: Vec<(String, String)>,
+}
+
+/// A distribution whose installed version is not the one that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// Its name, normalised.
+    pub name: String,
+    /// The version that is installed.
+    pub present: String,
+    /// The version that is asked for.
+    pub wanted: String,
 }
 
 /// Who installs a Python project's packages.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::action::quoted;
 use super::catch::{Caught, Kind};
 use super::condition::View;
-use super::facts::{Facts, Holder, Mark, PortState};
+use super::facts::{Facts, Holder, LockfileState, Mark, PortState};
 use crate::fingerprint::Fingerprint;
 
 /// Values beside those that a rule catches itself.
@@ -37,6 +38,20 @@ const KNOWN: &[&str] = &[
     "build",
     "root",
     "attended",
+    "deleted",
+    "drift",
+    "damaged_python",
+    "lock_line",
+    "sqlite",
+    "unset",
+    "python",
+];
+
+/// Values that stand for one word of a command: a path, a name, a version.
+const WORDS: &[&str] = &[
+    "path", "relative", "nearest", "disk", "example", "venv", "program", "package", "script",
+    "service", "root", "user", "variable", "module", "import", "wanted", "deleted", "sqlite",
+    "python", "build",
 ];
 
 /// Returns whether a text may ask for the value.
@@ -63,6 +78,19 @@ pub(super) fn fill(text: &str, values: &Values) -> String {
     out
 }
 
+/// Returns advice with its values filled in, each as one word of a shell.
+///
+/// A path may have a space in it or begin with a dash; pasted as it is, the command would act on
+/// something else.
+pub(super) fn fill_advice(text: &str, values: &Values) -> String {
+    let word = |name: &&'static str, value: &String| {
+        let value = if value.starts_with('-') { format!("./{value}") } else { value.clone() };
+        if WORDS.contains(name) { quoted(&value) } else { value }
+    };
+    let words = values.0.iter().map(|(name, value)| (*name, word(name, value)));
+    fill(text, &Values(words.collect()))
+}
+
 /// The values of one diagnosis.
 pub(super) struct Values(BTreeMap<&'static str, String>);
 
@@ -83,10 +111,20 @@ impl Values {
         values.insert("user", facts.user.name.clone());
         values.insert("root", facts.root.clone());
         values.insert("example", facts.example_file.clone().unwrap_or_default());
+        values.insert("deleted", facts.deleted.first().cloned().unwrap_or_default());
+        values.insert("unset", facts.unset_variables.join(", "));
+        values.extend(facts.sqlite.clone().map(|path| ("sqlite", path)));
         let mut values = Self(values);
         values.add_projects(facts);
         values.add_things(&view);
         values
+    }
+
+    /// Makes every value that a text may ask for the same one.
+    #[cfg(test)]
+    pub(super) fn all(value: &str) -> Self {
+        let kinds = Kind::ALL.iter().map(|kind| kind.name());
+        Self(KNOWN.iter().copied().chain(kinds).map(|name| (name, value.to_owned())).collect())
     }
 
     /// Adds a value that only the whole output tells.
@@ -111,6 +149,12 @@ impl Values {
                 .collect();
             self.0.insert("stale", stale.join(", "));
             self.0.insert("damaged", node.damaged.join(", "));
+            match node.lockfile_state {
+                LockfileState::Readable => {}
+                LockfileState::Conflicted { line } | LockfileState::Broken { line } => {
+                    self.0.insert("lock_line", line.to_string());
+                }
+            }
             self.0.extend(node.build_script().map(|name| ("build", name.to_owned())));
             self.0.extend(node.wanted.as_ref().map(|(what, _)| ("wanted", what.clone())));
             self.0.extend(node.wanted.as_ref().map(|(_, by)| ("wanted_by", by.clone())));
@@ -124,6 +168,14 @@ impl Values {
                 self.0.entry("wanted").or_insert_with(|| wanted.clone());
                 self.0.entry("wanted_by").or_insert_with(|| by.clone());
             }
+            let drift = python.drift.iter().take(3);
+            let drift: Vec<String> = drift
+                .map(|one| format!("{} {} instead of {}", one.name, one.present, one.wanted))
+                .collect();
+            self.0.insert("drift", drift.join(", "));
+            let damaged = python.damaged.iter().map(|(name, version)| format!("{name} {version}"));
+            self.0.insert("damaged_python", damaged.collect::<Vec<_>>().join(", "));
+            self.0.insert("python", python.command());
             let interpreter = python.interpreter.as_ref();
             self.0.extend(interpreter.map(|(path, v)| ("interpreter", format!("{path} ({v})"))));
         }
@@ -131,8 +183,11 @@ impl Values {
             self.0.insert("disk", disk.at.clone());
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
             let (free, size) = (gib(disk.free), gib(disk.size));
-            let free = format!("{free:.1} of {size:.1} GiB and {} inodes", disk.inodes);
-            self.0.insert("free", free);
+            let inodes = match disk.all_inodes {
+                0 => String::new(),
+                _ => format!(" and {} inodes", disk.inodes),
+            };
+            self.0.insert("free", format!("{free:.1} of {size:.1} GiB{inodes}"));
         }
     }
 

@@ -82,6 +82,20 @@ impl NodeProject {
 const DISTRIBUTIONS: &str = include_str!("../../data/playbook/distributions.txt");
 
 impl PythonProject {
+    /// Returns the way from the project's directory up to the root.
+    pub(super) fn up(&self) -> String {
+        let depth = self.dir.split('/').filter(|part| !part.is_empty()).count();
+        "../".repeat(depth)
+    }
+
+    /// Returns the Python of the project's environment, as it is called from its directory.
+    pub fn command(&self) -> String {
+        match self.venv.as_ref().filter(|venv| venv.exists && venv.broken.is_none()) {
+            Some(venv) => format!("{}{}/bin/python", self.up(), venv.path),
+            None => "python3".to_owned(),
+        }
+    }
+
     /// Returns whether a declared distribution has the module.
     pub fn declares(&self, module: &str) -> bool {
         let top = module.split('.').next().unwrap_or(module);

@@ -11,6 +11,7 @@
 //! the project's own orphans, or runs the subject again.
 
 mod action;
+mod advice;
 mod catch;
 mod condition;
 mod cure;
@@ -27,12 +28,14 @@ mod tests;
 
 pub(crate) use action::quoted;
 pub use action::{Action, Edits, Right, Step};
+pub use advice::{Harm, harm_of};
 pub use catch::{Clues, Kind};
 pub use condition::Condition;
 pub use cure::Cure;
 pub use facts::{
-    Agreement, Compose, Disk, Facts, Holder, LockHold, Manifest, Mark, NodeProject, PackageState,
-    PathKind, PathState, PortState, PythonManager, PythonProject, User, Venv,
+    Agreement, Compose, Disk, Drift, Facts, Holder, LockHold, LockfileState, Manifest, Mark,
+    NodeProject, PackageState, PathKind, PathState, PortState, PythonManager, PythonProject, User,
+    Venv,
 };
 pub use know::build_script;
 pub use manager::{NodeManager, Words};

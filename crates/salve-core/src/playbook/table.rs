@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::advice::{NO_ADVICE, harm_of};
 use super::catch::{Caught, Clues};
 use super::condition::{Condition, View};
 use super::cure::Ground;
 use super::facts::Facts;
-use super::fill::{Values, fill};
+use super::fill::{Values, fill, fill_advice};
 use super::pattern::Text;
 use super::place;
 use super::rule::{Case, Place, Rule, RuleError, RuleRow, Turn};
@@ -99,6 +100,12 @@ impl Playbook {
     /// Returns the names of the rules, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(|rule| rule.row.id.as_str())
+    }
+
+    /// Returns the rules as they are written.
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> impl Iterator<Item = &RuleRow> {
+        self.rules.iter().map(|rule| &rule.row)
     }
 
     /// Returns whether the text of a failure is one that some rule is about. If it is not, no look
@@ -192,7 +199,7 @@ impl Playbook {
         let remedies = row.cures.iter().filter_map(|cure| cure.action(&ground)).map(prescribe);
         let finding = Finding {
             what: scrubber.scrub(&fill(&row.finding, &values)),
-            next: scrubber.scrub(&fill(&row.next, &values)),
+            next: scrubber.scrub(&advise(row, &values, &facts.root)),
         };
         Diagnosis {
             nature: row.nature,
@@ -269,6 +276,15 @@ impl Playbook {
         let story = Story::new(&case.text, &fingerprint);
         let holds = |condition: Condition, _: &Caught| case.holds.contains(&condition);
         self.choose(&story, &seen, holds).map(|(rule, _)| rule.row.id.clone())
+    }
+}
+
+/// Returns what a person can do; nothing that could do harm with these values.
+pub(super) fn advise(row: &RuleRow, values: &Values, root: &str) -> String {
+    let advice = fill_advice(&row.next, values);
+    match harm_of(&advice, root) {
+        None => advice,
+        Some(_) => NO_ADVICE.to_owned(),
     }
 }
 

@@ -48,3 +48,44 @@ fn what_hung_is_not_judged_by_the_kind_of_what_it_said_last() {
         assert_eq!(nature(&exit), Nature::Unknown, "{exit:?}");
     }
 }
+
+/// What a failure's own text may make of a value.
+const HOSTILE: &[&str] = &[
+    "/",
+    "/home/me",
+    "/etc/passwd",
+    "~",
+    "$HOME",
+    "-rf",
+    "--recursive",
+    ".",
+    "..",
+    "*",
+    "1",
+    "-1",
+    "a b",
+    "x; rm -rf /",
+    "$(reboot)",
+    "",
+];
+
+#[test]
+fn every_advice_is_harmless_whatever_the_failure_names() {
+    let root = "/srv/shop";
+    for row in Playbook::built_in().rows() {
+        let usual = table::advise(row, &fill::Values::all("4711"), root);
+        assert_ne!(usual, advice::NO_ADVICE, "{} says nothing at all: {}", row.id, row.next);
+        for value in HOSTILE {
+            let told = table::advise(row, &fill::Values::all(value), root);
+            assert_eq!(harm_of(&told, root), None, "{}: {told}", row.id);
+            // Once more by plain search, so that one mistake in the judge is not enough.
+            for bad in
+                ["chown -R", "chmod -R", "rm -rf /", "rm -rf ~", "sudo rm", "kill 1 ", "kill -1"]
+            {
+                assert!(!format!("{told} ").contains(bad), "{}: {told}", row.id);
+            }
+            let privileged = told.match_indices("sudo").count();
+            assert!(privileged == 0 || told.contains("sudo chown "), "{}: {told}", row.id);
+        }
+    }
+}

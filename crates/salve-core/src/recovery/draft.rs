@@ -74,7 +74,11 @@ fn attempted(prescription: &Prescription) -> Attempted {
 fn seconds(action: &Action) -> u64 {
     let limits = action.steps.iter().map(|step| match step {
         Step::Run { limit, .. } => limit.as_secs(),
-        Step::SetAside { .. } | Step::Clear { .. } | Step::Unlock { .. } | Step::End { .. } => 0,
+        Step::SetAside { .. }
+        | Step::CopyAside { .. }
+        | Step::Clear { .. }
+        | Step::Unlock { .. }
+        | Step::End { .. } => 0,
     });
     match limits.sum() {
         0 => DEFAULT_TIMEOUT_SECONDS,

@@ -158,7 +158,7 @@ fn watches() -> Finding {
         Some(limit) => Finding::warn(
             "file watchers",
             format!("the limit of {limit} is low for dev servers"),
-            "sudo sysctl fs.inotify.max_user_watches=524288",
+            "have an administrator raise fs.inotify.max_user_watches (524288 is usual)",
         ),
     }
 }

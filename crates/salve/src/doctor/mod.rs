@@ -57,3 +57,31 @@ pub fn examine(project: Option<&Project>) -> Vec<Finding> {
     findings.extend(project::examine(project));
     findings
 }
+
+#[cfg(test)]
+mod tests {
+    use salve_core::playbook::harm_of;
+
+    use super::*;
+
+    /// The doctor's own texts, with what they are filled in with left out.
+    const SOURCES: [&str; 4] = [
+        include_str!("machine.rs"),
+        include_str!("notices.rs"),
+        include_str!("probe.rs"),
+        include_str!("project.rs"),
+    ];
+
+    #[test]
+    fn no_advice_of_the_doctor_can_do_harm() {
+        for literal in SOURCES.iter().flat_map(|text| text.split('"')) {
+            assert_eq!(harm_of(literal, "/srv/shop"), None, "{literal}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let project = Project::at(dir.path()).unwrap();
+        for finding in examine(Some(&project)).into_iter().chain(examine(None)) {
+            let advice = finding.mend.unwrap_or_default();
+            assert_eq!(harm_of(&advice, "/srv/shop"), None, "{advice}");
+        }
+    }
+}

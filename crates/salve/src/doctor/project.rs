@@ -69,9 +69,14 @@ fn user_data() -> Finding {
         Err(error) => Finding::warn(
             "user data",
             format!("{} cannot be written: {error}", existing.display()),
-            format!("make it yours: chown -R \"$USER\" {}", existing.display()),
+            look_at(existing),
         ),
     }
+}
+
+/// Says how to see who owns a directory; whoever owns it decides whether that should change.
+fn look_at(dir: &Path) -> String {
+    format!("see who owns it and may write there: ls -ld '{}'", dir.display())
 }
 
 fn directory(root: &Path) -> Finding {
@@ -80,7 +85,7 @@ fn directory(root: &Path) -> Finding {
         Err(error) => Finding::fail(
             "project",
             format!("{} cannot be written: {error}", root.display()),
-            format!("make it yours: chown -R \"$USER\" {}", root.display()),
+            look_at(root),
         ),
     }
 }

@@ -12,7 +12,7 @@ use salve_core::playbook::{Action, Holder, LockHold, Right, Step};
 
 use super::Ask;
 use super::aside::{self, Aside, remove};
-use super::look::{is_tracked, procs};
+use super::look::{is_tracked, procs, sqlite};
 use crate::gate::DirError;
 use crate::process::Care;
 use crate::sandbox::{Breach, Job, REMEDY, Ran, SandboxError};
@@ -112,6 +112,9 @@ pub fn apply(
     for step in &action.steps {
         let done = match step {
             Step::SetAside { path } => set_aside(ask.root, path).map(|moved| aside.extend(moved)),
+            Step::CopyAside { path } => {
+                copy_aside(ask.root, path).map(|copies| aside.extend(copies))
+            }
             Step::Clear { path } => clear(ask.root, path),
             Step::Unlock { path, hold } => unlock(ask, path, hold),
             Step::End { holder, family, port, right } => {
@@ -151,6 +154,13 @@ fn set_aside(root: &Path, path: &str) -> Result<Option<Aside>, ApplyError> {
     derived(root, path)?;
     let failed = |source| ApplyError::File { what: "move", path: path.to_owned(), source };
     aside::set(root, path, &crate::scrub::scrubber()).map_err(failed)
+}
+
+/// Copies a database with the files beside it; the copies stay in `.salve/copies`.
+fn copy_aside(root: &Path, path: &str) -> Result<Vec<Aside>, ApplyError> {
+    let place = derived(root, path)?;
+    let failed = |source| ApplyError::File { what: "copy", path: path.to_owned(), source };
+    aside::copy(root, sqlite::files(&place)).map_err(failed)
 }
 
 fn clear(root: &Path, path: &str) -> Result<(), ApplyError> {

@@ -30,10 +30,54 @@ struct Note {
     by: Process,
 }
 
-/// Something that was moved out of the way.
-pub(super) struct Aside {
-    place: PathBuf,
-    dir: PathBuf,
+/// Where copies of data stay that a remedy changed.
+const COPIES: &str = ".salve/copies";
+
+/// How many times data is kept as it was before a remedy.
+const KEPT_COPIES: usize = 5;
+
+/// Something that was moved out of the way or copied.
+pub(super) enum Aside {
+    /// Moved: it is gone from its place.
+    Moved {
+        /// Where it belongs.
+        place: PathBuf,
+        /// Where it and its note are.
+        dir: PathBuf,
+    },
+    /// Copied: it is still in its place, and the copy is kept.
+    Copied {
+        /// Where it belongs.
+        place: PathBuf,
+        /// Its copy.
+        copy: PathBuf,
+    },
+}
+
+/// Copies files that a remedy is about to change; those that are not there are passed over.
+pub(super) fn copy(root: &Path, files: impl Iterator<Item = PathBuf>) -> io::Result<Vec<Aside>> {
+    let copies = root.join(COPIES);
+    let dir = copies.join(Uuid::now_v7().to_string());
+    let mut made = Vec::new();
+    for place in files.filter(|file| file.is_file()) {
+        fs::create_dir_all(&dir)?;
+        let copy = dir.join(place.file_name().unwrap_or_default());
+        fs::copy(&place, &copy)?;
+        made.push(Aside::Copied { place, copy });
+    }
+    // Names begin with their time, so the oldest come first.
+    let mut all: Vec<PathBuf> = fs::read_dir(&copies)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
+    all.sort();
+    let old = all.len().saturating_sub(KEPT_COPIES);
+    for dir in all.iter().take(old) {
+        // One more copy does no harm.
+        let _ = fs::remove_dir_all(dir);
+    }
+    Ok(made)
 }
 
 /// Moves what is at `path` out of the way; nothing if there is nothing, or it cannot be moved.
@@ -48,7 +92,7 @@ pub(super) fn set(root: &Path, path: &str, scrubber: &Scrubber) -> io::Result<Op
     let text = serde_json::to_string(&note).map_err(io::Error::other)?;
     atomic::write(&dir.join("note.json"), &text).map_err(io::Error::other)?;
     match fs::rename(&place, dir.join("kept")) {
-        Ok(()) => Ok(Some(Aside { place, dir })),
+        Ok(()) => Ok(Some(Aside::Moved { place, dir })),
         Err(error) => {
             // Nothing was moved, so nothing is kept.
             let _ = fs::remove_dir_all(&dir);
@@ -64,19 +108,25 @@ pub(super) fn set(root: &Path, path: &str, scrubber: &Scrubber) -> io::Result<Op
 impl Aside {
     /// Puts it back in place of whatever a failed step made there.
     pub(super) fn give_back(self) -> io::Result<()> {
-        let kept = self.dir.join("kept");
-        if fs::symlink_metadata(&kept).is_ok() {
-            remove(&self.place)?;
-            fs::rename(&kept, &self.place)?;
+        match self {
+            Aside::Copied { place, copy } => fs::copy(copy, place).map(drop),
+            Aside::Moved { place, dir } => {
+                let kept = dir.join("kept");
+                if fs::symlink_metadata(&kept).is_ok() {
+                    remove(&place)?;
+                    fs::rename(&kept, &place)?;
+                }
+                fs::remove_dir_all(&dir)
+            }
         }
-        fs::remove_dir_all(&self.dir)
     }
 
     /// Lets it go: what replaces it is there.
     pub(super) fn drop_old(self) {
-        let done = self.dir.with_extension("done");
+        let Aside::Moved { dir, .. } = self else { return };
+        let done = dir.with_extension("done");
         // From here on it is not given back; what cannot be deleted now is deleted another time.
-        let gone = fs::rename(&self.dir, &done).and_then(|()| fs::remove_dir_all(&done));
+        let gone = fs::rename(&dir, &done).and_then(|()| fs::remove_dir_all(&done));
         drop(gone);
     }
 }
@@ -96,7 +146,7 @@ pub fn give_back(root: &Path, scrubber: &Scrubber) -> Vec<String> {
         if !process::is_gone(&note.by, scrubber) {
             continue;
         }
-        let aside = Aside { place: root.join(&note.path), dir };
+        let aside = Aside::Moved { place: root.join(&note.path), dir };
         if aside.give_back().is_ok() {
             back.push(note.path);
         }
@@ -135,11 +185,13 @@ mod tests {
         let me = process::this(&scrubber);
         let by = Process { started: me.started + 1, ..me };
         let note = Note { version: 1, path: "node_modules".into(), by };
-        fs::write(aside.dir.join("note.json"), serde_json::to_string(&note).unwrap()).unwrap();
+        let Aside::Moved { dir: kept_in, .. } = &aside else { panic!("it was moved") };
+        fs::write(kept_in.join("note.json"), serde_json::to_string(&note).unwrap()).unwrap();
         assert_eq!(give_back(root, &scrubber), ["node_modules"]);
         assert_eq!(fs::read_to_string(&kept).unwrap(), "old");
         let aside = set(root, "node_modules", &scrubber).unwrap().unwrap();
-        fs::rename(&aside.dir, aside.dir.with_extension("done")).unwrap();
+        let Aside::Moved { dir: kept_in, .. } = &aside else { panic!("it was moved") };
+        fs::rename(kept_in, kept_in.with_extension("done")).unwrap();
         assert!(give_back(root, &scrubber).is_empty(), "it was let go of");
         assert_eq!(fs::read_dir(root.join(PLACE)).unwrap().count(), 0);
     }

@@ -231,7 +231,8 @@ fn a_pid_file_goes_only_when_its_process_is_gone() {
     let _alone = alone();
     let stage = node();
     let care = Care::start(Uuid::new_v4()).unwrap();
-    let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        Command::new("cat").current_dir(&stage.root).stdin(Stdio::piped()).spawn().unwrap();
     stage.write("server.pid", &child.id().to_string());
     let old =
         || Command::new("touch").args(["-d", "now"]).arg(stage.root.join("server.pid")).status();
@@ -326,4 +327,159 @@ fn what_only_works_in_the_projects_directory_is_no_orphan_of_it() {
     end(&mut child);
     assert_eq!(found.rule.as_deref(), Some("port.own-attended"), "{found:?}");
     assert_eq!(found.remedies[0].gate, Gate::Ask);
+}
+
+#[test]
+fn a_lockfile_with_the_markers_of_a_merge_is_not_a_missing_one() {
+    let ci = "npm error code EUSAGE\nnpm error The `npm ci` command can only install with an \
+              existing package-lock.json or\nnpm error npm-shrinkwrap.json with lockfileVersion >= 1.";
+    let stage = node();
+    stage.write("package-lock.json", &format!("{{\n<<<<<<< HEAD\n{LOCK}\n=======\n>>>>>>> b\n"));
+    stage.check(("npm ci", ci, 1), "node.lock-conflict", &[]);
+    stage.check(MISSING, "node.lock-conflict", &[]);
+    let told = stage.diagnose("npm ci", ci, 1).findings[0].what.to_string();
+    assert!(told.contains("package-lock.json") && told.contains("line 2"), "{told}");
+    stage.write("package-lock.json", "{\n\"name\": ");
+    stage.check(("npm ci", ci, 1), "node.lock-broken", &[]);
+    std::fs::remove_file(stage.root.join("package-lock.json")).unwrap();
+    let found = stage.diagnose("npm ci", ci, 1);
+    assert_eq!(found.rule.as_deref(), Some("node.lock-missing"), "{found:?}");
+}
+
+#[test]
+fn a_pid_file_of_another_program_is_stale() {
+    let _alone = alone();
+    let stage = node();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut other =
+        Command::new("cat").current_dir(elsewhere.path()).stdin(Stdio::piped()).spawn().unwrap();
+    let failure = ("npm run dev", "Error: already running, see server.pid\n", 1);
+    stage.write("server.pid", &other.id().to_string());
+    stage.check(failure, "pidfile.stale", &["rm server.pid"]);
+    // The same id in the project's own directory may be the server itself.
+    let mut own =
+        Command::new("cat").current_dir(&stage.root).stdin(Stdio::piped()).spawn().unwrap();
+    stage.write("server.pid", &own.id().to_string());
+    let found = stage.diagnose(failure.0, failure.1, failure.2);
+    for child in [&mut other, &mut own] {
+        end(child);
+    }
+    assert_eq!(found.rule.as_deref(), Some("pidfile.held"), "{found:?}");
+}
+
+#[test]
+fn a_script_without_its_right_to_run_leads_to_one_file() {
+    let stage = Stage::new(&[("start.sh", "#!/bin/sh\n")]);
+    let output = ("./start.sh", "bash: line 1: ./start.sh: Permission denied\n", 126);
+    let found = stage.diagnose(output.0, output.1, output.2);
+    assert_eq!(found.rule.as_deref(), Some("permission.not-executable"), "{found:?}");
+    assert_eq!(found.remedies[0].gate, Gate::Ask);
+    assert_eq!(found.remedies[0].remedy.text.as_str(), "chmod u+x ./start.sh");
+    let next = found.findings[0].next.as_str();
+    assert!(next.starts_with("chmod u+x ./start.sh;"), "{next}");
+}
+
+#[test]
+fn a_file_that_git_has_and_the_failure_names_is_to_be_restored() {
+    let stage = Stage::new(&[("shop/util.py", ""), ("src/main.js", ""), ("src/util.js", "")]);
+    for path in ["shop/util.py", "src/util.js"] {
+        std::fs::remove_file(stage.root.join(path)).unwrap();
+    }
+    let rows = [
+        ("ModuleNotFoundError: No module named 'shop.util'", "git restore shop/util.py"),
+        (
+            "Error: Cannot find module './util'\nRequire stack:\n- ROOT/src/main.js\n",
+            "git restore src/util.js",
+        ),
+    ];
+    for (output, want) in rows {
+        let found = stage.diagnose("run", output, 1);
+        assert_eq!(found.rule.as_deref(), Some("git.deleted"), "{found:?}");
+        let next = found.findings[0].next.as_str();
+        assert!(next.ends_with(want), "{next}");
+    }
+}
+
+#[test]
+fn variables_that_are_not_set_are_told_by_the_example_and_by_the_code() {
+    let missing = ("npm start", "Error: Missing required environment variable: SHOP_URL\n", 1);
+    let code =
+        Stage::new(&[("server.js", "const a = process.env.SHOP_URL + process.env.SHOP_KEY")]);
+    let told = code.diagnose(missing.0, missing.1, missing.2).findings[0].what.to_string();
+    assert!(told.ends_with("nothing sets: SHOP_KEY, SHOP_URL."), "{told}");
+    code.write(".env.example", "SHOP_URL=\nSHOP_MAIL=\n");
+    let told = code.diagnose(missing.0, missing.1, missing.2).findings[0].what.to_string();
+    assert!(told.ends_with("Not set: SHOP_MAIL, SHOP_URL."), "{told}");
+}
+
+/// Writes an environment that calls itself Python 3.11.
+fn environment(stage: &Stage) {
+    use std::os::unix::fs::PermissionsExt as _;
+    stage.write(".venv/pyvenv.cfg", "");
+    stage.write(".venv/lib/python3.11/site-packages/six.py", "x = 1\n");
+    stage.write(".venv/lib/python3.11/site-packages/six-1.16.0.dist-info/RECORD", "six.py,,\n");
+    stage.write(".venv/bin/python", "#!/bin/sh\necho Python 3.11.1\n");
+    let python = stage.root.join(".venv/bin/python");
+    std::fs::set_permissions(python, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn versions_that_differ_from_what_is_asked_for_are_drift() {
+    let stage = Stage::new(&[("requirements.txt", "six==1.17.0\n"), (".gitignore", ".venv\n")]);
+    environment(&stage);
+    let output = "ImportError: cannot import name 'fresh' from 'six'\n";
+    let command = ".venv/bin/python app.py";
+    let found = stage.diagnose(command, output, 1);
+    assert_eq!(found.rule.as_deref(), Some("python.drift"), "{found:?}");
+    let told = found.findings[0].what.as_str();
+    assert!(told.contains("six 1.16.0 instead of 1.17.0"), "{told}");
+    stage.write("requirements.txt", "six==1.16.0\n");
+    let found = stage.diagnose(command, output, 1);
+    assert_eq!(found.rule.as_deref(), Some("code.import"), "{found:?}");
+}
+
+#[test]
+fn a_damaged_file_of_a_distribution_is_installed_again() {
+    let stage = Stage::new(&[("requirements.txt", "six==1.16.0\n"), (".gitignore", ".venv\n")]);
+    environment(&stage);
+    let list = ".venv/lib/python3.11/site-packages/six-1.16.0.dist-info/RECORD";
+    stage.write(list, "six.py,sha256=of_another_text,6\n");
+    let output = "Traceback (most recent call last):\n  File \"ROOT/app.py\", line 1, in <module>\n\
+                  \x20   import six\n  File \"ROOT/.venv/lib/python3.11/site-packages/six.py\", \
+                  line 3\n    def (\n        ^\nSyntaxError: invalid syntax\n";
+    let again = ".venv/bin/python -m pip install --no-input --disable-pip-version-check \
+                 --force-reinstall --no-deps six==1.16.0";
+    let found = stage.diagnose(".venv/bin/python app.py", output, 1);
+    assert_eq!(found.rule.as_deref(), Some("python.distribution-damaged"), "{found:?}");
+    assert_eq!(found.remedies[0].remedy.text.as_str(), again);
+}
+
+#[test]
+fn only_the_projects_own_sqlite_file_is_migrated_unasked_and_it_is_copied_first() {
+    let _alone = alone();
+    let settings = "DATABASES = {'default': {'NAME': BASE_DIR / 'db.sqlite3'}}\n";
+    let stage = Stage::new(&[
+        ("manage.py", ""),
+        ("shop/settings.py", settings),
+        ("requirements.txt", "django\n"),
+        (".gitignore", "*.sqlite3\n.salve\n"),
+    ]);
+    let failure =
+        ("python manage.py runserver", "OperationalError: no such table: shop_order\n", 1);
+    let asked = stage.diagnose(failure.0, failure.1, failure.2);
+    assert_eq!(asked.rule.as_deref(), Some("django.migrations"), "{asked:?}");
+    assert_eq!(asked.remedies[0].gate, Gate::Ask);
+    stage.write("db.sqlite3", "SQLite format 3\0old");
+    let copy = "cp db.sqlite3 .salve/copies/ && python3 manage.py migrate --noinput";
+    stage.check(failure, "django.migrations-local", &[copy]);
+    let care = Care::start(Uuid::new_v4()).unwrap();
+    let copy = Step::CopyAside { path: "db.sqlite3".into() };
+    let broken = Action { steps: vec![copy, sh("echo half > db.sqlite3; exit 3")] };
+    apply(&broken, &stage.ask("x"), &care).unwrap_err();
+    let kept = std::fs::read_to_string(stage.root.join("db.sqlite3")).unwrap();
+    assert_eq!(kept, "SQLite format 3\0old");
+    stage.write("other/b.db", "");
+    stage.write("shop/settings.py", &format!("{settings} 'b.db'"));
+    let two = stage.diagnose(failure.0, failure.1, failure.2);
+    assert_eq!(two.rule.as_deref(), Some("django.migrations"), "two databases: {two:?}");
 }

@@ -32,6 +32,25 @@ fn git(root: &Path) -> Command {
     git
 }
 
+/// Returns the files that git tracks.
+pub(crate) fn tracked(root: &Path) -> Vec<String> {
+    listed(root, &["ls-files", "-z"])
+}
+
+/// Returns files that git tracks and that are gone from the working tree; nothing if there are
+/// more than `most`.
+pub(crate) fn deleted(root: &Path, most: usize) -> Vec<String> {
+    let gone = listed(root, &["ls-files", "-z", "--deleted"]);
+    if gone.len() > most { Vec::new() } else { gone }
+}
+
+fn listed(root: &Path, args: &[&str]) -> Vec<String> {
+    let listed = git(root).args(args).output();
+    let text = listed.map(|list| String::from_utf8_lossy(&list.stdout).into_owned());
+    let text = text.unwrap_or_default();
+    text.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect()
+}
+
 /// Returns whether git tracks the path or something below it.
 pub(crate) fn is_tracked(root: &Path, relative: &str) -> bool {
     let listed = git(root).args(["ls-files", "-z", "--", relative]).output();

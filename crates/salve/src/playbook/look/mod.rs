@@ -1,11 +1,14 @@
 //! Collects the facts that a diagnosis rests on.
 
+mod deleted;
 mod git;
 mod kin;
 mod node;
 mod path;
 pub(super) mod procs;
 mod python;
+pub(super) mod sqlite;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,8 +38,8 @@ pub fn look(ask: &Ask<'_>, seen: &Seen<'_>) -> Facts {
     let example_file = EXAMPLES.iter().find(|name| ask.dir.join(name).is_file());
     let example =
         example_file.and_then(|name| read_text(&ask.dir.join(name), FileKind::Settings).ok());
-    let names = example.iter().flat_map(|text| text.lines());
-    let names = names.filter_map(|line| Some(line.split_once('=')?.0.trim().to_owned()));
+    let names = example.iter().flat_map(|text| text.lines()).filter_map(variables::name_of);
+    let example_variables: BTreeSet<String> = names.map(str::to_owned).collect();
     let mut paths: BTreeSet<String> = clues.paths.clone();
     paths.extend(clues.programs.iter().filter(|name| name.contains('/')).cloned());
     let named_ports = clues.ports.iter().copied().chain(expected_port);
@@ -47,6 +50,13 @@ pub fn look(ask: &Ask<'_>, seen: &Seen<'_>) -> Facts {
         user: user(),
         packages: node.as_ref().map(|node| node::packages(ask, node, &clues)).unwrap_or_default(),
         in_venv: python.as_ref().map(|p| python::installed(ask, p, &clues)).unwrap_or_default(),
+        venv_programs: python
+            .as_ref()
+            .map(|p| python::programs(ask, p, &clues))
+            .unwrap_or_default(),
+        deleted: deleted::named(ask.root, seen.output),
+        sqlite: sqlite::local(ask, seen.output),
+        unset_variables: variables::unset(ask, seen.output, &example_variables),
         node,
         python,
         manifests: manifests(ask),
@@ -62,7 +72,7 @@ pub fn look(ask: &Ask<'_>, seen: &Seen<'_>) -> Facts {
             .filter_map(|pid| Some((*pid, procs::holder(ask, *pid)?)))
             .collect(),
         programs: clues.programs.iter().map(|p| (p.clone(), find(p).is_some())).collect(),
-        example_variables: names.collect(),
+        example_variables,
         example_file: example_file.map(|name| (*name).to_owned()),
         has_env_file: ask.dir.join(".env").exists(),
     }
@@ -134,6 +144,7 @@ fn manifests(ask: &Ask<'_>) -> BTreeSet<Manifest> {
         ("Gemfile.lock", Manifest::GemfileLock),
         ("composer.json", Manifest::Composer),
         ("composer.lock", Manifest::ComposerLock),
+        ("alembic.ini", Manifest::Alembic),
         ("manage.py", Manifest::Django),
         ("bin/rails", Manifest::Rails),
         ("prisma/schema.prisma", Manifest::Prisma),
@@ -177,15 +188,56 @@ fn compose(ask: &Ask<'_>) -> Option<Compose> {
     Some(Compose { file: file.to_owned(), services })
 }
 
+/// Returns the room on the file system of a path that the failure names; where it names none, on
+/// the fullest of those that a program usually writes to.
 fn disk(ask: &Ask<'_>, clues: &Clues) -> Option<Disk> {
-    let named = clues.paths.iter().map(|name| ask.dir.join(name));
-    let existing =
-        named.filter_map(|path| path.ancestors().find(|p| p.exists()).map(Path::to_path_buf));
-    let candidates = existing.chain([ask.root.to_path_buf()]);
-    let rooms = candidates.filter_map(|at| {
-        let room = rustix::fs::statvfs(&at).ok()?;
-        let (free, size) = (room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize);
-        Some(Disk { at: at.display().to_string(), size, free, inodes: room.f_favail })
+    let named = clues.paths.iter().map(|name| ask.dir.join(name)).filter_map(|path| {
+        let existing = path.ancestors().find(|place| place.exists())?;
+        room(existing).map(|disk| Disk { named: true, ..disk })
     });
-    rooms.min_by_key(|disk| disk.free)
+    let usual = [ask.root.to_path_buf(), std::env::temp_dir()].into_iter();
+    let home = ask.variable("HOME").map(PathBuf::from);
+    let usual = usual.chain(home).filter_map(|place| room(&place));
+    named.min_by_key(|disk| disk.free).or_else(|| fullest(usual))
+}
+
+/// Returns one that is full, else the one with the least room.
+fn fullest(rooms: impl Iterator<Item = Disk>) -> Option<Disk> {
+    rooms.min_by_key(|disk| (!disk.is_full(), disk.free))
+}
+
+fn room(at: &Path) -> Option<Disk> {
+    let room = rustix::fs::statvfs(at).ok()?;
+    Some(Disk {
+        at: at.display().to_string(),
+        size: room.f_blocks * room.f_frsize,
+        free: room.f_bavail * room.f_frsize,
+        inodes: room.f_favail,
+        all_inodes: room.f_files,
+        named: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_system_that_is_full_is_told_and_not_the_smallest() {
+        let disk = |at: &str, size, free, inodes| Disk {
+            at: at.into(),
+            size,
+            free,
+            inodes,
+            all_inodes: 1000,
+            named: false,
+        };
+        let small = disk("/small", 1 << 30, 500 << 20, 10);
+        let full = disk("/full", 1 << 40, 4096, 10);
+        let numbered = disk("/numbered", 1 << 40, 1 << 39, 0);
+        let chosen = |rooms: &[&Disk]| fullest(rooms.iter().map(|d| (*d).clone())).unwrap().at;
+        assert_eq!(chosen(&[&small, &full]), "/full");
+        assert_eq!(chosen(&[&small, &numbered]), "/numbered");
+        assert!(!small.is_full() && full.is_full() && numbered.is_full());
+    }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use salve_core::playbook::{
-    Agreement, Clues, NodeManager, NodeProject, PackageState, build_script,
+    Agreement, Clues, LockfileState, NodeManager, NodeProject, PackageState, build_script,
 };
 use serde_json::Value;
 
@@ -48,6 +48,7 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues) -> Option<NodeProject> {
         if node.dir.is_empty() { name.clone() } else { format!("{}/{name}", node.dir) }
     };
     node.build_records = node.build_records.iter().map(within).collect();
+    node.lockfile_state = lockfile_state(&node, &top);
     read_lock(&mut node, &top, &manifest);
     let looked: BTreeSet<String> = node.declared.keys().chain(&clues.packages).cloned().collect();
     let damaged = looked.iter().filter(|name| is_damaged(&dir, &top, name));
@@ -214,6 +215,21 @@ impl Lock {
                 quoted.then(|| "locked".to_owned())
             }
         }
+    }
+}
+
+/// Looks whether the lockfile can be read: one that is there and broken is not one that is missing.
+fn lockfile_state(node: &NodeProject, top: &Path) -> LockfileState {
+    let text = node.lockfile().and_then(|file| fs::read_to_string(top.join(file)).ok());
+    let Some(text) = text else { return LockfileState::Readable };
+    let marked = text.lines().position(|line| line.starts_with("<<<<<<< "));
+    if let Some(line) = marked {
+        return LockfileState::Conflicted { line: line + 1 };
+    }
+    let is_npm = node.manager == Some(NodeManager::Npm);
+    match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+        Err(error) if is_npm => LockfileState::Broken { line: error.line().max(1) },
+        Ok(_) | Err(_) => LockfileState::Readable,
     }
 }
 

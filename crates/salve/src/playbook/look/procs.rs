@@ -213,7 +213,8 @@ pub(in super::super) fn hold(ask: &Ask<'_>, path: &Path) -> LockHold {
     let written = u64::try_from(meta.mtime()).unwrap_or(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let pid = written_pid(path);
-    let mut pids: Vec<u32> = pid.filter(|pid| is_writer(*pid, written)).into_iter().collect();
+    let writer = pid.filter(|pid| is_writer(*pid, written) && !is_another(ask, *pid, path));
+    let mut pids: Vec<u32> = writer.into_iter().collect();
     pids.extend(lockers(&meta));
     pids.extend(openers(&meta));
     pids.retain(|pid| *pid != std::process::id());
@@ -245,6 +246,23 @@ fn is_writer(pid: u32, written: u64) -> bool {
     let boot = boot.lines().find_map(|line| line.strip_prefix("btime ")?.parse::<u64>().ok());
     // Two seconds, since both clocks are rounded.
     boot.is_none_or(|boot| boot + stat.started / TICKS <= written + 2)
+}
+
+/// Returns whether the process that a pid file names is plainly another program than the one that
+/// wrote it: ids are given out again, and a copied file keeps an old one.
+///
+/// A daemon may work in `/` and call itself anything, so only one that works elsewhere, runs
+/// nothing of the project and is not called like the file is taken for another.
+fn is_another(ask: &Ask<'_>, pid: u32, path: &Path) -> bool {
+    let Some(stat) = tree::stat(pid) else { return false };
+    let Some(cwd) = tree::cwd(pid) else { return false };
+    if cwd.starts_with(ask.root) || cwd == Path::new("/") || kin::is_own(ask, &stat, &cwd) {
+        return false;
+    }
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_ascii_lowercase());
+    let line = tree::command_line(pid).unwrap_or_default().to_ascii_lowercase();
+    let named = stem.filter(|stem| stem.len() > 2 && stem != "server");
+    !named.is_some_and(|stem| line.contains(&stem))
 }
 
 /// Returns the processes that have a kernel lock on the file.

@@ -1,11 +1,13 @@
 //! The Python project around a subject: its virtual environment and what it declares.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use salve_core::playbook::{Clues, PythonManager, PythonProject, Venv};
+use salve_core::playbook::{Clues, Drift, PythonManager, PythonProject, Venv};
+
+mod records;
 
 use super::super::Ask;
 use super::{find, git, nearest, relative};
@@ -63,10 +65,69 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues, output: &str) -> Option<Pyth
         declared: declared(&dir).into_iter().chain(own).collect(),
         interpreter_fits: interpreter.as_ref().is_some_and(|(_, version)| fits(version)),
         interpreter,
+        drift: venv.as_ref().map(|venv| drift(ask, &dir, venv)).unwrap_or_default(),
+        damaged: venv.as_ref().map(|venv| records::damaged(ask, venv, output)).unwrap_or_default(),
         sources,
         venv,
         wanted,
     })
+}
+
+/// Returns the distributions whose version in the environment is not the one that the lockfile or
+/// the requirements ask for.
+fn drift(ask: &Ask<'_>, dir: &Path, venv: &Venv) -> Vec<Drift> {
+    let wanted = pinned(dir);
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let present: BTreeMap<String, String> = site_packages(&ask.root.join(&venv.path))
+        .flat_map(|packages| records::distributions(&packages))
+        .map(|(name, version, _)| (name, version))
+        .collect();
+    let differs = |(name, wanted): (String, String)| {
+        let present = present.get(&name).filter(|present| **present != wanted)?.clone();
+        Some(Drift { name, present, wanted })
+    };
+    wanted.into_iter().filter_map(differs).collect()
+}
+
+/// Returns the versions that the project fixes, by normalised name: of its lockfile, else of its
+/// requirements.
+fn pinned(dir: &Path) -> BTreeMap<String, String> {
+    let lock = ["uv.lock", "poetry.lock"].iter().find_map(|file| {
+        let text = fs::read_to_string(dir.join(file)).ok()?;
+        toml::from_str::<toml::Value>(&text).ok()
+    });
+    if let Some(lock) = lock {
+        let packages = lock.get("package").and_then(toml::Value::as_array);
+        let text = |package: &toml::Value, key| Some(package.get(key)?.as_str()?.to_owned());
+        let pair = |package: &toml::Value| {
+            Some((normalised(&text(package, "name")?), text(package, "version")?))
+        };
+        return packages.into_iter().flatten().filter_map(pair).collect();
+    }
+    let mut found = BTreeMap::new();
+    for file in ["requirements.txt", "requirements-dev.txt", "dev-requirements.txt"] {
+        let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+        for line in text.lines() {
+            // Only for some platforms: whether it is meant here is not told.
+            let Some((_, version)) = line.split_once("==").filter(|_| !line.contains(';')) else {
+                continue;
+            };
+            let version = version.split([' ', '#', '\\', ',']).next().unwrap_or_default();
+            let plain = !version.is_empty() && !version.contains('*');
+            found.extend(name_in(line).filter(|_| plain).map(|name| (name, version.to_owned())));
+        }
+    }
+    found
+}
+
+/// Returns the programs that the failure names and that the environment has.
+pub(super) fn programs(ask: &Ask<'_>, python: &PythonProject, clues: &Clues) -> BTreeSet<String> {
+    let Some(venv) = &python.venv else { return BTreeSet::new() };
+    let bin = ask.root.join(&venv.path).join("bin");
+    let has = |name: &&String| !name.contains('/') && bin.join(name).exists();
+    clues.programs.iter().filter(has).cloned().collect()
 }
 
 /// How many directories are searched for compiled files, and how deep.
