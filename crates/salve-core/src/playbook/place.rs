@@ -20,31 +20,68 @@ const FOREIGN: &[&str] =
 static PLACES: LazyLock<Vec<Regex>> =
     LazyLock::new(|| SHAPES.iter().filter_map(|shape| Regex::new(shape).ok()).collect());
 
+/// How pytest writes one frame of a trace: `shop/cart.py:3: in total`, `test_cart.py:5: TypeError`.
+const PYTEST: &str = r"(?m)^(?P<path>[\w@./~+-]*[\w-]\.py):(?P<line>\d+): (?:in \S|[\w.]*\w$|$)";
+
+static PYTEST_FRAME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PYTEST).ok());
+
 /// Returns ` (file:line)` of the innermost place in the project's own source, or nothing.
 ///
-/// Python writes the innermost frame last, everybody else first.
-pub(super) fn told(near: &str, whole: &str, facts: &Facts) -> String {
-    let found = [near, whole].into_iter().find_map(|text| {
-        PLACES.iter().enumerate().find_map(|(index, regex)| {
-            let own = places(regex, text, facts);
-            if index == 0 { own.into_iter().last() } else { own.into_iter().next() }
+/// Python writes the innermost frame last, and of chained exceptions the last one is the failure;
+/// everybody else writes the innermost first.
+pub(super) fn told(key: &str, near: &str, whole: &str, facts: &Facts) -> String {
+    let found = in_pytest(key, whole, facts).or_else(|| {
+        [near, whole].into_iter().find_map(|text| {
+            PLACES.iter().enumerate().find_map(|(index, regex)| {
+                let own = places(regex, text, facts).map(|found| found.place);
+                if index == 0 { own.last() } else { own.into_iter().next() }
+            })
         })
     });
     found.map(|place| format!(" ({place})")).unwrap_or_default()
 }
 
-fn places(regex: &Regex, text: &str, facts: &Facts) -> Vec<String> {
-    let mut found = Vec::new();
-    for groups in regex.captures_iter(text) {
+/// Returns the frame that belongs to the line `E  …` that names the failure: the one right after
+/// it if that is the project's own, else the nearest of its own before it.
+fn in_pytest(key: &str, whole: &str, facts: &Facts) -> Option<String> {
+    let regex = PYTEST_FRAME.as_ref()?;
+    let frames: Vec<Found> = places(regex, whole, facts).collect();
+    let is_key = |at: &usize| {
+        let line = whole[..*at].rsplit('\n').next().unwrap_or_default();
+        line.trim_end() == "E" || line.starts_with("E  ")
+    };
+    let marked = whole.match_indices(key).map(|(at, _)| at).filter(is_key);
+    let at = marked.filter(|_| !key.is_empty()).last().unwrap_or(whole.len());
+    // The lines that explain an assertion stand between it and its frame.
+    let block = whole[at..].find("\n____").map_or(whole.len(), |end| at + end);
+    let after = frames.iter().find(|frame| frame.at > at && frame.at < block);
+    let before = frames.iter().rev().find(|frame| frame.at < at);
+    let within = |frame: &&Found| {
+        whole[at..frame.at].lines().skip(1).all(|l| l.is_empty() || l.starts_with('E'))
+    };
+    after.filter(within).or(before).map(|frame| frame.place.clone())
+}
+
+/// A place in the project's own source, and where in the text it is named.
+struct Found {
+    at: usize,
+    place: String,
+}
+
+fn places<'t>(
+    regex: &'t Regex,
+    text: &'t str,
+    facts: &'t Facts,
+) -> impl Iterator<Item = Found> + 't {
+    regex.captures_iter(text).filter_map(move |groups| {
         let group = |name| groups.get_group_by_name(name).map(|span| &text[span.range()]);
-        let (Some(path), Some(line)) = (group("path"), group("line")) else { continue };
+        let (path, line) = (group("path")?, group("line")?);
         let own = path.strip_prefix(&facts.root).map(|path| path.trim_start_matches('/'));
-        let own = own.or_else(|| (!path.starts_with('/')).then_some(path));
-        if let Some(own) = own.filter(|own| !FOREIGN.iter().any(|part| own.contains(part))) {
-            found.push(format!("{own}:{line}"));
-        }
-    }
-    found
+        let own = own.or_else(|| (!path.starts_with('/')).then_some(path))?;
+        let at = groups.get_match().map_or(0, |span| span.start());
+        let foreign = FOREIGN.iter().any(|part| own.contains(part));
+        (!foreign).then(|| Found { at, place: format!("{own}:{line}") })
+    })
 }
 
 #[cfg(test)]
@@ -64,8 +101,39 @@ mod tests {
             ("/other/x.js:3", ""),
         ];
         for (text, want) in rows {
-            assert_eq!(told(text, text, &facts), want, "{text}");
+            assert_eq!(told("", text, text, &facts), want, "{text}");
         }
+        assert!(PYTEST_FRAME.is_some());
         assert_eq!(PLACES.len(), SHAPES.len());
+    }
+
+    #[test]
+    fn pytest_is_followed_to_the_frame_where_the_fault_is() {
+        let facts = Facts { root: "/p".into(), ..Facts::default() };
+        let raised = "test_cart.py:5: in test_total\n    total([1])\nshop/cart.py:3: in total\n    \
+                      return sum(x) / 0\nE   ZeroDivisionError: division by zero\n";
+        let long = "    def test_total():\n>       assert total([1, 2]) == 4\nE       assert 3 == 4\n\
+                    E        +  where 3 = total([1, 2])\n\ntest_cart.py:5: AssertionError\n\
+                    ____ test_other ____\n\nE   assert 1 == 2\n\nother.py:9: AssertionError\n";
+        let foreign = "test_a.py:2: in test\n    f()\nshop/a.py:7: in f\n    json.loads(x)\n\
+                       /usr/lib/python3.11/json/__init__.py:3: in loads\nE   ValueError: no\n";
+        let importing = "ImportError while importing test module '/p/test_x.py'.\n\
+                         test_x.py:1: in <module>\n    from shop.cart import total\n\
+                         shop/cart.py:1: in <module>\n    import nump\n\
+                         E   ModuleNotFoundError: No module named 'nump'\n";
+        let chained = "Traceback (most recent call last):\n  File \"/p/a.py\", line 1, in x\n\
+                       KeyError: 'a'\n\nDuring handling of the above exception, another exception \
+                       occurred:\n\nTraceback (most recent call last):\n  \
+                       File \"/p/b.py\", line 9, in y\nValueError: b\n";
+        let rows = [
+            ("ZeroDivisionError: division by zero", raised, " (shop/cart.py:3)"),
+            ("assert 3 == 4", long, " (test_cart.py:5)"),
+            ("ValueError: no", foreign, " (shop/a.py:7)"),
+            ("ModuleNotFoundError: No module named 'nump'", importing, " (shop/cart.py:1)"),
+            ("ValueError: b", chained, " (b.py:9)"),
+        ];
+        for (key, text, want) in rows {
+            assert_eq!(told(key, text, text, &facts), want, "{text}");
+        }
     }
 }

@@ -183,7 +183,7 @@ impl Playbook {
             return Diagnosis::unknown();
         };
         let mut values = Values::new(&caught, facts, seen.fingerprint);
-        values.set_where(place::told(story.near().raw, &story.whole, facts));
+        values.set_where(place::told(&story.key, story.near().raw, &story.whole, facts));
         let row = &rule.row;
         let ground = Ground { row, view: View { caught: &caught, facts }, values: &values };
         let prescribe = |action| {
