@@ -2,26 +2,33 @@
 
 use std::path::Path;
 
-use super::node::{Package, manager};
+use super::node::{Package, exec, manager};
 use super::others::runner;
-use super::{Detected, has, read};
+use super::{Detected, has, read, targets, watches};
 
 /// What npm writes as a test where there is none.
 const NO_TEST: &str = "no test specified";
 
 /// Scripts that make a check, by the check's name, the most telling first.
 const SCRIPTS: [(&str, &[&str]); 4] = [
-    ("test", &["test"]),
+    ("test", &["test", "test:run", "test:ci", "test:unit"]),
     ("types", &["types", "typecheck", "type-check", "tsc", "check-types"]),
     ("lint", &["lint"]),
     ("build", &["build"]),
 ];
 
-/// Returns the checks of one directory, each once, by name.
-pub fn checks(dir: &Path) -> Vec<Detected> {
-    let mut found = node(dir);
-    found.extend(python(dir));
+/// Returns the checks of a project's own directory.
+pub fn checks(root: &Path) -> Vec<Detected> {
+    checks_in(root, root)
+}
+
+/// Returns the checks of one directory, each once, by name; what governs it may be above, up to
+/// `root`.
+pub(super) fn checks_in(root: &Path, dir: &Path) -> Vec<Detected> {
+    let mut found = node(root, dir);
+    found.extend(python(root, dir));
     found.extend(others(dir));
+    found.extend(targets::checks(dir));
     found.sort_by(|a, b| a.name.cmp(&b.name));
     // Where several languages have one, the first is the project's main one.
     found.dedup_by(|later, first| later.name == first.name);
@@ -32,31 +39,78 @@ fn check(name: &str, command: String, why: String) -> Detected {
     Detected { name: name.to_owned(), command, dir: None, framework: None, why: vec![why] }
 }
 
-fn node(dir: &Path) -> Vec<Detected> {
+fn node(root: &Path, dir: &Path) -> Vec<Detected> {
     let package = read(dir, "package.json").and_then(|text| serde_json::from_str(&text).ok());
     let Some(package): Option<Package> = package else { return Vec::new() };
-    let (manager, _) = manager(dir, &package);
-    let is_real = |script: &&str| {
-        package.scripts.get(*script).is_some_and(|command| !command.contains(NO_TEST))
-    };
+    let (manager, _) = manager(root, dir, &package);
     let named = SCRIPTS.iter().filter_map(|(name, scripts)| {
-        let script = scripts.iter().find(|script| is_real(script))?;
-        let command = match *script {
-            "test" => format!("{manager} test"),
-            script => format!("{manager} run {script}"),
-        };
+        // One that ends by itself is taken before one that has to be told to.
+        let ways = scripts.iter().filter_map(|script| by_script(&package, manager, script));
+        let (command, script) = ways.min_by_key(|(command, _)| !command.starts_with(manager))?;
         Some(check(name, command, format!("script {script} in package.json")))
     });
     let mut found: Vec<Detected> = named.collect();
+    found.extend(by_tasks(dir, &package, manager));
     let has_types = found.iter().any(|check| check.name == "types");
     if !has_types && has(dir, "tsconfig.json") && package.uses("typescript") {
-        let why = "typescript in package.json, tsconfig.json".to_owned();
-        found.push(check("types", "npx tsc --noEmit".to_owned(), why));
+        found.push(types(dir, manager));
     }
     found
 }
 
-fn python(dir: &Path) -> Vec<Detected> {
+/// Returns the command that runs a script once, and the script; nothing if it only watches.
+fn by_script<'s>(package: &Package, manager: &str, script: &'s str) -> Option<(String, &'s str)> {
+    let text = package.scripts.get(script).filter(|text| !text.contains(NO_TEST))?;
+    if watches::is_watching(text) {
+        return Some((watches::once(text, exec(manager))?, script));
+    }
+    let command = match script {
+        "test" => format!("{manager} test"),
+        script => format!("{manager} run {script}"),
+    };
+    Some((command, script))
+}
+
+/// Returns the checks that Turborepo or Nx runs over all packages.
+fn by_tasks(dir: &Path, package: &Package, manager: &str) -> Vec<Detected> {
+    let exec = exec(manager);
+    let turbo = read(dir, "turbo.json").filter(|_| package.uses("turbo")).unwrap_or_default();
+    let names = ["test", "typecheck", "lint", "build"];
+    if has(dir, "nx.json") && package.uses("nx") {
+        let found = ["test", "lint", "build"]
+            .map(|name| check(name, format!("{exec} nx run-many -t {name}"), "nx.json".to_owned()));
+        return found.into();
+    }
+    let tasks = names.iter().filter(|name| turbo.contains(&format!("\"{name}\"")));
+    let found = tasks.map(|task| {
+        let name = if *task == "typecheck" { "types" } else { task };
+        check(name, format!("{exec} turbo run {task}"), format!("{task} in turbo.json"))
+    });
+    found.collect()
+}
+
+/// Returns the check of types: of all projects where the settings refer to others, since without
+/// `-b` the compiler looks at none of them.
+fn types(dir: &Path, manager: &str) -> Detected {
+    let settings = read(dir, "tsconfig.json").unwrap_or_default();
+    let refers = settings.split_once("\"references\"").is_some_and(|(_, rest)| {
+        let list = rest.trim_start_matches([' ', '\t', '\n', '\r', ':']);
+        list.strip_prefix('[').is_some_and(|list| !list.trim_start().starts_with(']'))
+    });
+    let exec = exec(manager);
+    match refers {
+        true => {
+            let why = "typescript in package.json, references in tsconfig.json".to_owned();
+            check("types", format!("{exec} tsc -b"), why)
+        }
+        false => {
+            let why = "typescript in package.json, tsconfig.json".to_owned();
+            check("types", format!("{exec} tsc --noEmit"), why)
+        }
+    }
+}
+
+fn python(root: &Path, dir: &Path) -> Vec<Detected> {
     let manifests = ["pyproject.toml", "setup.cfg", "tox.ini", "requirements.txt", "Pipfile"];
     let texts: Vec<_> =
         manifests.iter().filter_map(|name| Some((name, read(dir, name)?))).collect();
@@ -67,7 +121,7 @@ fn python(dir: &Path) -> Vec<Detected> {
             texts.iter().find(names).map(|(name, _)| format!("{} in {name}", marks[0]))
         })
     };
-    let (before, _) = runner(dir);
+    let (before, _) = runner(root, dir);
     let python = if before.is_empty() { "python3".to_owned() } else { format!("{before}python") };
     let run = |module: &str| format!("{python} -m {module}");
     [
@@ -131,6 +185,36 @@ mod tests {
                 ("test", "python3 -m pytest"),
                 ("types", "python3 -m mypy ."),
             ],
+        );
+        found(
+            &[
+                (
+                    "package.json",
+                    r#"{"devDependencies":{"typescript":"5"},"scripts":{"test":"vitest"}}"#,
+                ),
+                (
+                    "tsconfig.json",
+                    r#"{"files": [], "references": [{"path": "./tsconfig.app.json"}]}"#,
+                ),
+            ],
+            &[("test", "npx vitest run"), ("types", "npx tsc -b")],
+        );
+        let both = r#"{"scripts":{"test":"vitest","test:run":"vitest run"}}"#;
+        found(&[("package.json", both)], &[("test", "npm run test:run")]);
+        found(&[("package.json", r#"{"scripts":{"test":"nodemon x"}}"#)], &[]);
+        let turbo = r#"{"packageManager":"pnpm@9","devDependencies":{"turbo":"2"}}"#;
+        found(
+            &[("package.json", turbo), ("turbo.json", r#"{"tasks":{"test":{},"lint":{}}}"#)],
+            &[("lint", "pnpm exec turbo run lint"), ("test", "pnpm exec turbo run test")],
+        );
+        found(
+            &[("Makefile", "CC=cc\ntest: all\n\tpytest\nlint:\n\truff check --watch\n")],
+            &[("test", "make test")],
+        );
+        found(&[("justfile", "test:\n  pytest\nbuild target:\n  x\n")], &[("test", "just test")]);
+        found(
+            &[("pyproject.toml", "[tool.uv]\n[tool.pytest.ini_options]\n")],
+            &[("test", "uv run python -m pytest")],
         );
         found(&[("Cargo.toml", "[package]")], &[("test", "cargo test")]);
         found(&[("go.mod", "module m")], &[("lint", "go vet ./..."), ("test", "go test ./...")]);

@@ -6,8 +6,11 @@
 mod checks;
 mod node;
 mod others;
+mod targets;
 #[cfg(test)]
 mod tests;
+mod watches;
+mod workspaces;
 mod write;
 
 use std::fs;
@@ -19,6 +22,7 @@ use crate::config::{PROCFILES, procfile};
 use crate::files::{FileKind, read_text};
 
 pub use checks::checks;
+use checks::checks_in;
 pub use write::{missing_ignores, settings_text, with_ignores};
 
 /// A dev server or a check that was found.
@@ -47,34 +51,59 @@ pub struct Findings {
     pub services: Vec<String>,
 }
 
-/// Looks at the files in `root`, and one directory down if there is nothing.
+/// Looks at the files in `root`; where it has no server of its own, at the members of its
+/// workspace, and one directory down if there are none.
 pub fn detect(root: &Path) -> Findings {
-    let mut servers = one(root);
+    let members = workspaces::members(root);
+    let mut servers = one(root, root);
     if servers.is_empty() {
-        for dir in directories(root) {
-            servers.extend(one(&root.join(&dir)).into_iter().map(|found| Detected {
-                name: below(&dir, &found),
-                dir: Some(dir.clone()),
-                ..found
-            }));
-        }
+        let parts = if members.is_empty() { directories(root) } else { members.clone() };
+        servers = in_parts(root, &parts, |dir| one(root, dir));
     }
-    servers.sort_by(|a, b| a.name.cmp(&b.name));
-    servers.dedup_by(|a, b| a.name == b.name);
-    Findings { servers, checks: checks(root), services: services(root) }
+    let mut all = checks_in(root, root);
+    // A check of the whole says what those of its members would say.
+    let missing = in_parts(root, &members, |dir| {
+        let parts = checks_in(root, dir).into_iter();
+        parts.filter(|part| !all.iter().any(|whole| whole.name == part.name)).collect()
+    });
+    all.extend(missing);
+    for list in [&mut servers, &mut all] {
+        list.sort_by(|a, b| a.name.cmp(&b.name));
+        list.dedup_by(|a, b| a.name == b.name);
+    }
+    Findings { servers, checks: all, services: services(root) }
+}
+
+/// Looks into directories below and gives what is found there their names.
+fn in_parts(root: &Path, parts: &[String], look: impl Fn(&Path) -> Vec<Detected>) -> Vec<Detected> {
+    let mut all = Vec::new();
+    for dir in parts {
+        all.extend(look(&root.join(dir)).into_iter().map(|found| Detected {
+            name: below(dir, &found),
+            dir: Some(dir.clone()),
+            ..found
+        }));
+    }
+    all
+}
+
+/// Returns the directories from `dir` up to the root, in which what governs it may be.
+fn up_to<'a>(root: &'a Path, dir: &'a Path) -> impl Iterator<Item = &'a Path> {
+    dir.ancestors().take_while(move |above| above.starts_with(root))
 }
 
 /// Returns the servers of one directory: the first source that has any is the one that is meant.
-fn one(dir: &Path) -> Vec<Detected> {
+fn one(root: &Path, dir: &Path) -> Vec<Detected> {
     // A plain Procfile is written for where the program is deployed, so it comes last.
     let [for_dev, for_all] = PROCFILES.map(|name| from_procfile(dir, name));
     let first = [
         for_dev,
-        node::detect(dir).into_iter().collect(),
-        others::python(dir).into_iter().collect(),
+        node::detect(root, dir).into_iter().collect(),
+        others::python(root, dir).into_iter().collect(),
         others::rails(dir).into_iter().collect(),
         others::rust(dir).into_iter().collect(),
         others::go(dir).into_iter().collect(),
+        targets::server(dir).into_iter().collect(),
         for_all,
     ];
     first.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
@@ -122,6 +151,8 @@ fn below(dir: &str, found: &Detected) -> String {
         c if c.is_ascii_alphanumeric() || c == '_' => c,
         _ => '-',
     };
+    // Members lie in directories that say nothing: `apps/web`, `packages/api`.
+    let dir = dir.rsplit('/').next().unwrap_or(dir);
     let dir: String = dir.chars().map(plain).take(30).collect();
     match &*found.name {
         "web" => dir.trim_start_matches('-').to_owned(),

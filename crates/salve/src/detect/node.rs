@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Detected, has, read};
+use super::{Detected, has, read, up_to};
 
 /// The parts of a package.json that matter here.
 #[derive(Default, Deserialize)]
@@ -45,10 +45,10 @@ const FRAMEWORKS: [(&str, &str, &str); 14] = [
 /// Scripts that start a dev server, the most telling first.
 const SCRIPTS: [&str; 5] = ["dev", "start:dev", "develop", "serve", "start"];
 
-pub(super) fn detect(dir: &Path) -> Option<Detected> {
+pub(super) fn detect(root: &Path, dir: &Path) -> Option<Detected> {
     let package: Package = serde_json::from_str(&read(dir, "package.json")?).ok()?;
     let framework = FRAMEWORKS.iter().find(|(name, ..)| package.uses(name));
-    let (manager, told) = manager(dir, &package);
+    let (manager, told) = manager(root, dir, &package);
     let mut why = Vec::new();
     let command = if let Some(script) =
         SCRIPTS.iter().find(|name| package.scripts.contains_key(**name))
@@ -59,13 +59,7 @@ pub(super) fn detect(dir: &Path) -> Option<Detected> {
             (manager, script) => format!("{manager} run {script}"),
         }
     } else if let Some((_, _, start)) = framework.filter(|(.., start)| !start.is_empty()) {
-        let runner = match manager {
-            "pnpm" => "pnpm exec",
-            "yarn" => "yarn",
-            "bun" => "bunx",
-            _ => "npx",
-        };
-        format!("{runner} {start}")
+        format!("{} {start}", exec(manager))
     } else {
         let files = package.main.as_deref().into_iter().chain(["server.js", "index.js", "app.js"]);
         let main = files.into_iter().find(|file| has(dir, file))?;
@@ -78,13 +72,29 @@ pub(super) fn detect(dir: &Path) -> Option<Detected> {
     Some(Detected { name: "web".to_owned(), command, dir: None, framework, why })
 }
 
-/// Returns the package manager and what told us.
-pub(super) fn manager(dir: &Path, package: &Package) -> (&'static str, String) {
+/// Returns what runs a program of an installed package.
+pub(super) fn exec(manager: &str) -> &'static str {
+    match manager {
+        "pnpm" => "pnpm exec",
+        "yarn" => "yarn",
+        "bun" => "bunx",
+        _ => "npx",
+    }
+}
+
+/// Returns the package manager and what told us: the package itself, or a directory above it up to
+/// the root, where a workspace has its lockfile.
+pub(super) fn manager(root: &Path, dir: &Path, package: &Package) -> (&'static str, String) {
     let known = ["npm", "pnpm", "yarn", "bun"];
-    let said = package.package_manager.as_deref().unwrap_or_default();
-    let said = said.split('@').next().unwrap_or_default();
-    if let Some(name) = known.into_iter().find(|name| *name == said) {
-        return (name, format!("packageManager {name} in package.json"));
+    let above = up_to(root, dir).skip(1).filter_map(|dir| {
+        let package: Package = serde_json::from_str(&read(dir, "package.json")?).ok()?;
+        package.package_manager
+    });
+    for said in package.package_manager.clone().into_iter().chain(above) {
+        let said = said.split('@').next().unwrap_or_default();
+        if let Some(name) = known.into_iter().find(|name| *name == said) {
+            return (name, format!("packageManager {name} in package.json"));
+        }
     }
     let lockfiles = [
         ("pnpm", "pnpm-lock.yaml"),
@@ -94,7 +104,9 @@ pub(super) fn manager(dir: &Path, package: &Package) -> (&'static str, String) {
         ("npm", "package-lock.json"),
         ("npm", "npm-shrinkwrap.json"),
     ];
-    match lockfiles.into_iter().find(|(_, file)| has(dir, file)) {
+    let found =
+        up_to(root, dir).find_map(|dir| lockfiles.into_iter().find(|(_, file)| has(dir, file)));
+    match found {
         Some((name, file)) => (name, format!("{file}, so {name}")),
         None => ("npm", "no lockfile, so npm".to_owned()),
     }

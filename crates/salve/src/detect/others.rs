@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Detected, has, read};
+use super::{Detected, has, read, up_to};
 
 fn found(command: String, framework: Option<&'static str>, why: Vec<String>) -> Option<Detected> {
     Some(Detected { name: "web".to_owned(), command, dir: None, framework, why })
 }
 
 /// Django, Flask or FastAPI, by uv, Poetry, a virtual environment or the system's Python.
-pub(super) fn python(dir: &Path) -> Option<Detected> {
+pub(super) fn python(root: &Path, dir: &Path) -> Option<Detected> {
     let manifests = ["pyproject.toml", "requirements.txt", "requirements/base.txt", "Pipfile"];
     let manifest = manifests.into_iter().find_map(|name| Some((name, read(dir, name)?)));
     let names = |package: &str| {
@@ -21,7 +21,7 @@ pub(super) fn python(dir: &Path) -> Option<Detected> {
         let named = named.flat_map(|line| line.split(parts)).any(word);
         named.then(|| format!("{package} in {file}"))
     };
-    let (runner, told) = runner(dir);
+    let (runner, told) = runner(root, dir);
     if has(dir, "manage.py") {
         let why = vec!["manage.py".to_owned(), told];
         return found(format!("{runner}python manage.py runserver"), Some("Django"), why);
@@ -49,12 +49,19 @@ pub(super) fn python(dir: &Path) -> Option<Detected> {
 }
 
 /// Returns what stands before `python`, and what told us.
-pub(super) fn runner(dir: &Path) -> (&'static str, String) {
-    if has(dir, "uv.lock") {
+pub(super) fn runner(root: &Path, dir: &Path) -> (&'static str, String) {
+    if up_to(root, dir).any(|dir| has(dir, "uv.lock")) {
         return ("uv run ", "uv.lock, so uv".to_owned());
     }
-    if has(dir, "poetry.lock") {
+    if up_to(root, dir).any(|dir| has(dir, "poetry.lock")) {
         return ("poetry run ", "poetry.lock, so Poetry".to_owned());
+    }
+    let manifest = read(dir, "pyproject.toml").unwrap_or_default();
+    if manifest.contains("[tool.uv]") || manifest.contains("[tool.uv.") {
+        return ("uv run ", "tool.uv in pyproject.toml, so uv".to_owned());
+    }
+    if manifest.contains("[tool.poetry]") {
+        return ("poetry run ", "tool.poetry in pyproject.toml, so Poetry".to_owned());
     }
     for (venv, before) in [(".venv", ".venv/bin/"), ("venv", "venv/bin/")] {
         if dir.join(venv).join("bin/python").exists() {

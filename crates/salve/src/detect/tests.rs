@@ -103,3 +103,45 @@ fn a_framework_and_the_services_are_named() {
     assert_eq!(findings.servers[0].framework, Some("SvelteKit"));
     assert_eq!(findings.services, ["cache", "db"]);
 }
+
+#[test]
+fn members_of_a_workspace_are_found_where_the_root_has_no_server() {
+    let dev = r#"{"scripts": {"dev": "vite", "test": "vitest"}}"#;
+    let findings = found(&[
+        ("package.json", r#"{"workspaces": ["apps/*", "!apps/old"]}"#),
+        ("package-lock.json", ""),
+        ("apps/web/package.json", dev),
+        ("apps/old/package.json", dev),
+        ("apps/lib/package.json", r#"{"scripts": {"test": "node --test"}}"#),
+    ]);
+    let told = |list: &[Detected]| {
+        let line = |one: &Detected| {
+            format!("{}: {} in {}", one.name, one.command, one.dir.clone().unwrap_or_default())
+        };
+        list.iter().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&findings.servers), ["web: npm run dev in apps/web"]);
+    assert_eq!(
+        told(&findings.checks),
+        ["lib-test: npm test in apps/lib", "web-test: npx vitest run in apps/web"]
+    );
+    check(
+        &[
+            ("package.json", "{}"),
+            ("pnpm-workspace.yaml", "packages:\n  - 'packages/*'\n"),
+            ("pnpm-lock.yaml", ""),
+            ("packages/api/package.json", dev),
+        ],
+        &["api: pnpm run dev in packages/api"],
+    );
+    check(
+        &[
+            ("pyproject.toml", "[tool.uv.workspace]\nmembers = [\"services/*\"]\n"),
+            ("uv.lock", ""),
+            ("services/api/main.py", "app = FastAPI()"),
+        ],
+        &["api: uv run python -m uvicorn main:app --reload in services/api"],
+    );
+    check(&[("justfile", "dev:\n  air\n")], &["web: just dev"]);
+    check(&[("package.json", r#"{"workspaces": ["../x", "/etc"]}"#)], &[]);
+}
