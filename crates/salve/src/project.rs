@@ -1,5 +1,7 @@
 //! The project Salve works in: its root and the files Salve keeps there.
 
+mod exclude;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -7,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::atomic::{self, WriteError};
 use crate::files;
+
+pub(crate) use exclude::{LEFT_AT_THE_ROOT, keep_out_of_git};
 
 /// What marks a directory as a project's root, in no particular order.
 const MARKERS: [&str; 4] = ["salve.toml", "salve.json", STATE_DIR, ".git"];
@@ -184,6 +188,9 @@ impl Project {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(make(error)),
             }
+        }
+        if self.files == Files::Project {
+            keep_out_of_git(&self.root);
         }
         let ignore = dir.join(".gitignore");
         if self.files == Files::Project && fs::symlink_metadata(&ignore).is_err() {

@@ -18,6 +18,7 @@ mod status;
 mod story;
 mod tale;
 mod task;
+mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ pub use status::{AgentPart, PhaseEvent, RepairState, RepairStatus, Size, State, 
 pub use story::{Moment, Story, ended, who};
 pub use tale::{Line, Tale, Work};
 pub use task::{NoTask, RepairTask, SafetyLimits, Scene, Standing, Task, standing, task};
+pub use telling::event_text;
 
 use crate::event::SubjectKind;
 use crate::id::IncidentId;

@@ -99,7 +99,7 @@ pub fn who(actor: &Actor) -> String {
 }
 
 /// Returns what an event says, in words.
-fn words(event: &Event) -> String {
+pub(super) fn words(event: &Event) -> String {
     match event {
         Event::Incident(IncidentEvent::Opened { subject, symptom, .. }) => {
             format!("{} {}", subject.name, failure(symptom))
@@ -240,7 +240,7 @@ fn of_people_and_ends(event: &Event) -> String {
 }
 
 /// Returns what something cost, in words.
-fn cost(spent: Amounts) -> String {
+pub(super) fn cost(spent: Amounts) -> String {
     let Amounts { tokens, money_micros, wall_ms, .. } = spent;
     let mut parts = Vec::new();
     if tokens > 0 {
@@ -255,7 +255,7 @@ fn cost(spent: Amounts) -> String {
     parts.join(", ")
 }
 
-fn ordered(order: Order) -> &'static str {
+pub(super) fn ordered(order: Order) -> &'static str {
     match order {
         Order::Pause => "paused it",
         Order::Resume => "let it go on",

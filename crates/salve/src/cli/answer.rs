@@ -37,8 +37,9 @@ struct By {
 /// Which incident is spoken to, and by whom.
 #[derive(Debug, clap::Args)]
 pub(super) struct To {
-    /// The incident's id; its first digits will do, with or without `heal-`
-    id: String,
+    /// The incident's id; its first digits will do, with or without `heal-` [default: the only one
+    /// that is not over]
+    id: Option<String>,
     #[command(flatten)]
     by: By,
 }
@@ -67,6 +68,16 @@ pub(super) struct Answer {
     question: Option<u32>,
     #[command(flatten)]
     by: By,
+}
+
+/// Arguments of `salve reject`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Reject {
+    #[command(flatten)]
+    answer: Answer,
+    /// Say no to everything that is asked
+    #[arg(long, conflicts_with_all = ["id", "question"])]
+    all: bool,
 }
 
 /// Arguments of `salve resolve`.
@@ -150,6 +161,27 @@ pub(super) fn answer(word: Word, args: &Answer, out: &Output) -> Result<Exit, Cl
     tell(&Telling { word, target, by, note: note.text(), question: *question }, out)
 }
 
+/// Says no to one question, or to every one that is open.
+pub(super) fn reject(args: &Reject, out: &Output) -> Result<Exit, CliError> {
+    if !args.all {
+        return answer(Word::Reject, &args.answer, out);
+    }
+    let store = project::open_store(out)?;
+    let asking = target::asking(store.journal())?;
+    drop(store);
+    if asking.is_empty() {
+        out.remark("no incident asks anything");
+    }
+    let Answer { note, by, .. } = &args.answer;
+    for id in asking {
+        let id = id.to_string();
+        let target = Target::Id(&id);
+        let word = Word::Reject;
+        tell(&Telling { word, target, by, note: note.text(), question: None }, out)?;
+    }
+    Ok(Exit::Well)
+}
+
 /// Says that the matter is settled.
 pub(super) fn resolve(args: &Resolve, out: &Output) -> Result<Exit, CliError> {
     let Resolve { id, note, by } = args;
@@ -162,6 +194,15 @@ pub(super) fn recovery(word: Word, args: &Recovery, out: &Output) -> Result<Exit
     let Recovery { of, note, by } = args;
     let target = Target::Loop(of);
     tell(&Telling { word, target, by, note: note.as_deref(), question: None }, out)
+}
+
+impl To {
+    fn find(&self, journal: &dyn Journal) -> Result<IncidentId, CliError> {
+        match &self.id {
+            Some(id) => events::find(journal, id),
+            None => target::only_open(journal),
+        }
+    }
 }
 
 impl Note {
@@ -221,7 +262,7 @@ pub(super) fn refused(id: IncidentId, error: PersonError) -> CliError {
 
 /// Gives an order.
 pub(super) fn order(to: To, order: Order, out: &Output) -> Result<Exit, CliError> {
-    let find = |journal: &dyn Journal| events::find(journal, &to.id);
+    let find = |journal: &dyn Journal| to.find(journal);
     say(find, &to.by, out, PersonWord::Order(order))
 }
 
@@ -236,7 +277,7 @@ pub(super) fn refill(args: Refill, out: &Output) -> Result<Exit, CliError> {
     if granted == Amounts::default() {
         return Err(CliError::usage("nothing is granted").hint("say how much: --attempts 3"));
     }
-    let find = |journal: &dyn Journal| events::find(journal, &args.to.id);
+    let find = |journal: &dyn Journal| args.to.find(journal);
     say(find, &args.to.by, out, PersonWord::Refill(granted))
 }
 

@@ -59,6 +59,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let project = locate(out)?;
     let config = super::config::in_force(out)?;
+    super::startable::check(&args.command, project.root(), &config)?;
     let wanted = wanted(args, &project, &config)?;
     let foundation = Foundation::lay(project, &config, out)?;
     end_strays(&foundation.store)?;

@@ -53,6 +53,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     if args.command.is_empty() && config.settings.checks.is_empty() {
         config.settings.checks = found(&project);
     }
+    super::startable::check(&args.command, project.root(), &config)?;
     let plans = plans(args, &config)?;
     if args.command.is_empty() && args.checks.is_empty() {
         tell_waiting(&project, out)?;

@@ -125,6 +125,7 @@ fn init(args: &Args, root: &Path, out: &Output) -> Result<Exit, CliError> {
         if let Made::Existed = atomic::write_new(&root.join("salve.toml"), &text)? {
             return Err(CliError::usage("there is a salve.toml already"));
         }
+        crate::project::keep_out_of_git(root);
         if args.yes && !ignores.is_empty() {
             let new = detect::with_ignores(root, &ignores);
             atomic::write(&root.join(".gitignore"), new)?;
@@ -170,9 +171,7 @@ fn tell(
         (true, _) => {}
         (false, true) => writeln!(stdout, "added {} to .gitignore", ignores.join(", "))?,
         (false, false) => {
-            let lines = ignores.join("\\n");
-            writeln!(stdout, "git should ignore {}:", ignores.join(", "))?;
-            writeln!(stdout, "      printf '{lines}\\n' >> .gitignore")?;
+            writeln!(stdout, "kept out of git here, by .git/info/exclude: {}", ignores.join(", "))?;
         }
     }
     let next = match (findings.servers.is_empty(), findings.checks.is_empty()) {

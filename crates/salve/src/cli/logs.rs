@@ -47,8 +47,8 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         true => format!("{name:<widest$} | "),
         false => String::new(),
     };
-    // Not `out.stdout()`: colours and what is not UTF-8 pass through as they came.
-    let mut to = io::stdout().lock();
+    // What is not UTF-8 passes through as it came, and so do colours where they are shown.
+    let mut to = anstream::AutoStream::auto(io::stdout()).lock();
     let mut logs = Vec::new();
     for name in names {
         let path = project.log(&name);

@@ -28,19 +28,23 @@ mod memory;
 mod notify;
 mod output;
 mod project;
+mod ps;
 mod report;
 mod rules;
 mod scrub;
 mod servers;
 mod show;
+mod startable;
 mod status;
 mod undo;
 mod voice;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use salve_core::event::{Order, ServerOrder};
 
@@ -48,6 +52,7 @@ pub use error::{CliError, Exit};
 pub use output::Output;
 
 use self::answer::Word;
+use crate::doctor::find_program;
 use crate::process::keeper;
 use crate::sandbox;
 use crate::workspace;
@@ -123,6 +128,8 @@ enum Command {
     Init(init::Args),
     /// Show the state of this project on one screen
     Status(status::Args),
+    /// List the servers of this project, or of all your projects
+    Ps(ps::Args),
     /// List the incidents of this project, whatever fell ill
     Incidents(incidents::Args),
     /// Show one incident's story and what to do next, or one run of a job
@@ -130,7 +137,7 @@ enum Command {
     /// Say yes to what an incident asks
     Approve(answer::Answer),
     /// Say no to what an incident asks
-    Reject(answer::Answer),
+    Reject(answer::Reject),
     /// Say that an incident is settled
     Resolve(answer::Resolve),
     /// Say yes to what the recovery of a loop asks
@@ -205,6 +212,7 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // Nothing is left to do when even the message cannot be written.
             let _ = error.print();
+            tell_of_programs(&error);
             return if error.use_stderr() { Exit::Usage.into() } else { Exit::Well.into() };
         }
     };
@@ -213,6 +221,19 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         out.error(&error);
         error.exit().into()
     })
+}
+
+/// Says how a program is run under Salve to whoever gave it as a command of Salve's.
+fn tell_of_programs(error: &clap::Error) {
+    let word = error.get(ContextKind::InvalidSubcommand);
+    let Some(ContextValue::String(word)) = word else { return };
+    if error.kind() != ErrorKind::InvalidSubcommand || find_program(word).is_none() {
+        return;
+    }
+    let mut err = anstream::stderr().lock();
+    let line =
+        format!("as a dev server: salve dev -- {word} …    as a check: salve heal -- {word} …");
+    let _ = writeln!(err, "\n  {line}");
 }
 
 /// Does what one command says.
@@ -239,10 +260,11 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Doctor(args) => doctor::run(args, out)?,
         Command::Init(args) => init::run(args, out)?,
         Command::Status(args) => status::run(args, out)?,
+        Command::Ps(args) => ps::run(&args, out)?,
         Command::Incidents(args) => incidents::run(&args, out)?,
         Command::Show(args) => show::run(args, out)?,
         Command::Approve(args) => answer::answer(Word::Approve, &args, out)?,
-        Command::Reject(args) => answer::answer(Word::Reject, &args, out)?,
+        Command::Reject(args) => answer::reject(&args, out)?,
         Command::Resolve(args) => answer::resolve(&args, out)?,
         Command::ApproveRecovery(args) => answer::recovery(Word::Approve, &args, out)?,
         Command::RejectRecovery(args) => answer::recovery(Word::Reject, &args, out)?,

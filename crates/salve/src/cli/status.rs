@@ -7,15 +7,17 @@ use jiff::{SignedDuration, Timestamp};
 use salve_core::earned::{Rule, Standing, Terms};
 use salve_core::event::SubjectKind;
 use salve_core::incident::{Incident, Phase};
+use salve_core::iteration::Standing as LoopStanding;
 use salve_core::repair::who;
 use serde::Serialize;
 
 use super::events::visible;
 use super::output::counted;
 use super::project::{locate, tell_mended};
+use super::ps::{self, ServerLine};
 use super::{CliError, Exit, Output};
 use crate::config::{self, Sources};
-use crate::heal::{control, earned};
+use crate::heal::{control, earned, loops};
 use crate::project::Project;
 use crate::store::{Counts, Store, Stream};
 
@@ -26,7 +28,11 @@ const SHOWN: usize = 5;
 
 /// Arguments of `salve status`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    /// Show it again every second until stopped with Ctrl-C
+    #[arg(long, short)]
+    watch: bool,
+}
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -39,9 +45,18 @@ struct Report {
     memory: Counts,
     /// Who paused all healing, if it is paused.
     paused_by: Option<String>,
+    servers: Vec<ServerLine>,
+    loops: Vec<LoopLine>,
     incidents: Vec<Line>,
     /// Commands that have earned to be accepted by a person.
     proposed: Vec<String>,
+}
+
+/// One loop in a few words.
+#[derive(Serialize)]
+struct LoopLine {
+    id: String,
+    state: String,
 }
 
 /// The settings in a few words.
@@ -76,9 +91,17 @@ enum State {
 }
 
 /// Shows the project; exit code 3 if a person is needed.
-pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     let project = locate(out)?;
-    let report = look(&project, out)?;
+    if args.watch {
+        super::interrupt::end_with_130()?;
+        ps::again(out, |out| show(&project, out).map(drop))?;
+    }
+    show(&project, out)
+}
+
+fn show(project: &Project, out: &Output) -> Result<Exit, CliError> {
+    let report = look(project, out)?;
     let needed = report.incidents.iter().any(|line| line.state == State::NeedsYou);
     if out.json() {
         out.fact(&report)?;
@@ -107,6 +130,8 @@ fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
         last_event: None,
         memory: Counts::default(),
         paused_by: None,
+        servers: Vec::new(),
+        loops: Vec::new(),
         incidents: Vec::new(),
         proposed: Vec::new(),
     };
@@ -117,6 +142,8 @@ fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
         report.last_event = store.journal().tail(&Stream::Project, 1)?.first().map(|e| e.at);
         report.memory = store.memory().counts()?;
         report.paused_by = control::pause(&store)?.map(|by| who(&by));
+        report.servers = ps::of_project(project, &store)?;
+        report.loops = loops(&store)?;
         report.incidents = incidents(&store)?;
         report.proposed = proposed(&store, terms)?;
     }
@@ -132,6 +159,25 @@ fn proposed(store: &Store, terms: Terms) -> Result<Vec<String>, CliError> {
         format!("`{command}` helped {times} times: salve rules accept {}", rule.key.short())
     };
     Ok(rules.map(line).collect())
+}
+
+/// Returns the loops that are not over, each with how it stands.
+fn loops(store: &Store) -> Result<Vec<LoopLine>, CliError> {
+    let known = loops::known(store)?;
+    let open = known.iter().filter_map(|one| {
+        let iteration = one.iteration();
+        let state = match one.standing() {
+            LoopStanding::Running => format!("iteration {iteration}"),
+            LoopStanding::Parked { reason, .. } => format!("parked: {}", visible(reason.as_str())),
+            LoopStanding::Waits { reason } => {
+                format!("waits for you: {}", visible(reason.as_str()))
+            }
+            LoopStanding::Stopped => format!("stopped in iteration {iteration}; salve loop run"),
+            LoopStanding::Ended(_) => return None,
+        };
+        Some(LoopLine { id: one.id().to_string(), state })
+    });
+    Ok(open.collect())
 }
 
 /// Returns the latest incidents: those that need somebody first, then by time.
@@ -207,6 +253,14 @@ fn print(to: &mut impl Write, report: &Report) -> std::io::Result<()> {
     }
     if let Some(by) = &report.paused_by {
         writeln!(to, "  healing    paused by {by}; RESUME in .salve/CONTROL.md lets it go on")?;
+    }
+    if !report.servers.is_empty() {
+        writeln!(to, "  servers")?;
+        ps::print(to, &report.servers)?;
+    }
+    for (place, line) in report.loops.iter().enumerate() {
+        let word = if place == 0 { "loops" } else { "" };
+        writeln!(to, "  {word:<9}  {}  {}", line.id, line.state)?;
     }
     if report.incidents.is_empty() {
         return writeln!(to, "  incidents  none");

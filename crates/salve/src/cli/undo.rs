@@ -21,8 +21,8 @@ use crate::workspace::{
 /// Arguments of `salve undo`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The incident, by the first digits of its id
-    incident: String,
+    /// The incident, by the first digits of its id [default: the only one whose repair is kept]
+    incident: Option<String>,
     /// Undo only this attempt [default: the whole repair]
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
@@ -47,21 +47,52 @@ struct Report<'a> {
 /// Undoes a repair, or an undoing.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     if process::is_agents() {
-        return Err(CliError::needs_person("an agent cannot undo a repair")
-            .hint(format!("ask the person you work for to run `salve undo {}`", args.incident)));
+        return Err(CliError::needs_person("an agent cannot undo a repair").hint(format!(
+            "ask the person you work for to run `salve undo {}`",
+            args.incident.as_deref().unwrap_or_default()
+        )));
     }
     let project = locate(out)?;
     let Some(store) = Store::open_existing(&project)? else {
         return Err(CliError::failed("Salve has repaired nothing in this project"));
     };
     tell_mended(&store, out);
-    let id = find(store.journal(), &args.incident)?;
-    check_quiet(&store, id)?;
     let workspace = Workspace::open(&project)?;
+    let id = match &args.incident {
+        Some(id) => find(store.journal(), id)?,
+        None => only_repaired(&store, &workspace)?,
+    };
+    check_quiet(&store, id)?;
     let restored = give_back(&workspace, id, &args)?;
     note(&store, id, &args, &restored)?;
     tell(id, &args, &restored, out)?;
     Ok(Exit::Well)
+}
+
+/// How many incidents back one looks for a repair.
+const LOOKED_BACK: usize = 50;
+
+/// Returns the only incident whose repair changed files and can be undone.
+fn only_repaired(store: &Store, workspace: &Workspace) -> Result<IncidentId, CliError> {
+    let opened = store.journal().tail(&Stream::Incidents, LOOKED_BACK)?;
+    let mut found = Vec::new();
+    for id in opened.iter().rev().filter_map(|entry| entry.incident) {
+        let names = workspace.names(id)?;
+        if names.iter().any(|name| name.moment == Moment::After) {
+            found.push(id);
+        }
+    }
+    match found.as_slice() {
+        [one] => Ok(*one),
+        [] => Err(CliError::failed("no repair is kept that could be undone")
+            .hint("`salve incidents` lists what happened")),
+        several => {
+            let lines: Vec<_> =
+                several.iter().take(5).map(|id| format!("salve undo {}", id.short())).collect();
+            Err(CliError::usage("several repairs can be undone; say which is meant")
+                .hint(lines.join("\n       ")))
+        }
+    }
 }
 
 /// Refuses while a repair is at work on the same files.
@@ -193,7 +224,7 @@ mod tests {
     use crate::project::Project;
 
     fn args(attempt: Option<u32>, force: bool, back: bool) -> Args {
-        Args { incident: String::new(), attempt, force, back }
+        Args { incident: None, attempt, force, back }
     }
 
     #[test]

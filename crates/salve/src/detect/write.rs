@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use super::{Detected, Findings, read};
-
-/// What Salve leaves in the project's directory and git need not know; `.salve` looks after itself.
-const IGNORED: [&str; 2] = [".dev-crash*.log", ".dev-repair.lock"];
+use crate::project::LEFT_AT_THE_ROOT;
 
 /// Returns the text of a `salve.toml`.
 pub fn settings_text(findings: &Findings) -> String {
@@ -65,7 +63,7 @@ pub fn missing_ignores(root: &Path) -> Vec<&'static str> {
     }
     let text = read(root, ".gitignore").unwrap_or_default();
     let has = |line: &&str| text.lines().any(|known| known.trim().trim_start_matches('/') == *line);
-    IGNORED.into_iter().filter(|line| !has(line)).collect()
+    LEFT_AT_THE_ROOT.into_iter().filter(|line| !has(line)).collect()
 }
 
 /// Returns a `.gitignore` with these lines at its end.

@@ -14,7 +14,7 @@ use salve_core::scrub::Scrubber;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::files::{FileKind, make_directories, read_bytes};
+use crate::files::{FileKind, Links, make_directories, open_regular, open_to_append, read_bytes};
 use crate::{atomic, process};
 
 /// Where things are kept, below the project's root.
@@ -60,9 +60,12 @@ pub(super) fn copy(root: &Path, files: impl Iterator<Item = PathBuf>) -> io::Res
     let dir = copies.join(Uuid::now_v7().to_string());
     let mut made = Vec::new();
     for place in files.filter(|file| file.is_file()) {
-        fs::create_dir_all(&dir)?;
+        make_directories(&dir)?;
         let copy = dir.join(place.file_name().unwrap_or_default());
-        fs::copy(&place, &copy)?;
+        let mut from = open_regular(&place, Links::Refuse).map_err(io::Error::other)?;
+        let mut to = open_to_append(&copy, 0o600)?;
+        io::copy(&mut from, &mut to)?;
+        to.sync_all()?;
         made.push(Aside::Copied { place, copy });
     }
     // Names begin with their time, so the oldest come first.

@@ -111,15 +111,6 @@ fn a_clean_stop_while_it_is_verified_is_no_failure_and_no_heal() {
 }
 
 #[test]
-fn what_cannot_be_started_says_so() {
-    let project = Project::new();
-    let output = run(dev(&project, &["--", "no-such-program-anywhere"]));
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("`no-such-program-anywhere` was not found"), "{said}");
-}
-
-#[test]
 fn nothing_survives_the_keeper_or_the_worker() {
     for victim in ["keeper", "worker"] {
         let project = Project::new();

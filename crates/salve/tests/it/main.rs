@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod dev;
 mod dev_learns;
+mod everyday;
 mod faults;
 mod fingerprint;
 mod fleet;

@@ -61,6 +61,28 @@ fn open(journal: &dyn Journal) -> Result<Vec<Open>, CliError> {
     Ok(found)
 }
 
+/// Returns every incident that asks, the newest first.
+pub(super) fn asking(journal: &dyn Journal) -> Result<Vec<IncidentId>, CliError> {
+    let asking = open(journal)?.into_iter().filter(|one| one.asks.is_some());
+    Ok(asking.map(|one| one.id).collect())
+}
+
+/// Returns the only incident that is not over.
+pub(super) fn only_open(journal: &dyn Journal) -> Result<IncidentId, CliError> {
+    let open = open(journal)?;
+    match open.as_slice() {
+        [one] => Ok(one.id),
+        [] => Err(CliError::failed("no incident is open").hint("salve incidents")),
+        several => {
+            let lines =
+                several.iter().map(|one| format!("{}    {}", one.id.short(), visible(&one.name)));
+            let lines: Vec<String> = lines.collect();
+            Err(CliError::usage("several incidents are open; say which is meant")
+                .hint(lines.join("\n       ")))
+        }
+    }
+}
+
 fn only_one(open: Vec<Open>, word: Word) -> Result<IncidentId, CliError> {
     let asking: Vec<Open> = open.into_iter().filter(|one| one.asks.is_some()).collect();
     match asking.as_slice() {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use salve_core::event::{Actor, Encoded, Entry};
+use salve_core::repair::event_text;
 use serde_json::Value;
 
 /// The longest text of one field; `--json` shows all of it.
@@ -22,7 +23,14 @@ pub(super) fn line(entry: &Entry, zone: &TimeZone) -> String {
     let mut line = format!(
         "{dim}{seq:>5}{dim:#}  {time}  {dim}{incident:<8}{dim:#}  {colour}{kind:<15}{colour:#}"
     );
-    details("", &data, &mut line);
+    match event_text(&entry.event) {
+        Some(text) => {
+            line.push(' ');
+            line.push_str(&cut(&visible(&text)));
+        }
+        // What a newer Salve wrote is shown as it is.
+        None => details("", &data, &mut line),
+    }
     let _ = write!(line, "  {dim}by {}{dim:#}", who(&entry.by));
     line
 }
@@ -66,10 +74,7 @@ fn details(name: &str, value: &Value, line: &mut String) {
         }
         other => visible(&other.to_string()),
     };
-    let text: String = match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    };
+    let text = cut(&text);
     line.push(' ');
     match name {
         // The one thing that such events say needs no name.
@@ -79,6 +84,14 @@ fn details(name: &str, value: &Value, line: &mut String) {
         }
     }
     line.push_str(&text);
+}
+
+/// Returns a text of bearable length.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// Returns the text with nothing in it that a terminal would obey.
@@ -118,7 +131,12 @@ mod tests {
     #[test]
     fn every_kind_is_shown_also_an_unknown_one() {
         check("noted", r#"{"text":"hello"}"#, "noted           hello");
-        check("released", "{}", "released       ");
+        check("released", "{}", "released        let go of it");
+        check(
+            "server_stopped",
+            r#"{"server":"web","exit":{"code":1}}"#,
+            "server_stopped  web ended: exit 1",
+        );
         check(
             "dreamed",
             r#"{"a":{"b":1},"c":["x","y"],"d":null}"#,

@@ -220,7 +220,7 @@ impl Lock {
 
 /// Looks whether the lockfile can be read: one that is there and broken is not one that is missing.
 fn lockfile_state(node: &NodeProject, top: &Path) -> LockfileState {
-    let text = node.lockfile().and_then(|file| fs::read_to_string(top.join(file)).ok());
+    let text = node.lockfile().and_then(|file| read_text(&top.join(file), FileKind::Bulk).ok());
     let Some(text) = text else { return LockfileState::Readable };
     let marked = text.lines().position(|line| line.starts_with("<<<<<<< "));
     if let Some(line) = marked {

@@ -95,7 +95,7 @@ fn drift(ask: &Ask<'_>, dir: &Path, venv: &Venv) -> Vec<Drift> {
 /// requirements.
 fn pinned(dir: &Path) -> BTreeMap<String, String> {
     let lock = ["uv.lock", "poetry.lock"].iter().find_map(|file| {
-        let text = fs::read_to_string(dir.join(file)).ok()?;
+        let text = read_text(&dir.join(file), FileKind::Bulk).ok()?;
         toml::from_str::<toml::Value>(&text).ok()
     });
     if let Some(lock) = lock {
@@ -108,7 +108,7 @@ fn pinned(dir: &Path) -> BTreeMap<String, String> {
     }
     let mut found = BTreeMap::new();
     for file in ["requirements.txt", "requirements-dev.txt", "dev-requirements.txt"] {
-        let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+        let text = read_text(&dir.join(file), FileKind::Document).unwrap_or_default();
         for line in text.lines() {
             // Only for some platforms: whether it is meant here is not told.
             let Some((_, version)) = line.split_once("==").filter(|_| !line.contains(';')) else {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::Ask;
 use super::{git, relative};
+use crate::files::{FileKind, Links, open_regular, read_text};
 
 /// How a database file begins; one that was only opened is empty.
 const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -44,7 +45,7 @@ pub(super) fn local(ask: &Ask<'_>, output: &str) -> Option<String> {
                 left -= 1;
                 open.push((path.clone(), depth - 1));
             } else if kind.is_file() && SETTINGS.contains(&&*name) {
-                settings.push_str(&fs::read_to_string(&path).unwrap_or_default());
+                settings.push_str(&read_text(&path, FileKind::Settings).unwrap_or_default());
             } else if kind.is_file() && is_database(&path) {
                 databases.push((path, name));
             }
@@ -62,8 +63,8 @@ fn is_database(path: &Path) -> bool {
         return false;
     }
     let mut start = [0; MAGIC.len()];
-    let read = fs::File::open(path).and_then(|mut file| file.read(&mut start));
-    read.is_ok_and(|read| read == 0 || start[..read] == *MAGIC)
+    let Ok(mut file) = open_regular(path, Links::Refuse) else { return false };
+    file.read(&mut start).is_ok_and(|read| read == 0 || start[..read] == *MAGIC)
 }
 
 /// Returns a database with the files that SQLite keeps beside it.

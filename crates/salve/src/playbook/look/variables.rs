@@ -1,11 +1,11 @@
 //! Variables of the environment that a project wants: by its example file and by its code.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use super::super::Ask;
 use super::git;
+use crate::files::{FileKind, read_text};
 
 /// How code in the usual languages reads a variable, and what has to follow its name: after the
 /// name alone nothing, else the end of a call without a value to fall back on.
@@ -54,7 +54,6 @@ const USUAL: &[&str] = &[
 
 /// How much code is read.
 const FILES: usize = 400;
-const LONGEST: u64 = 256 << 10;
 
 /// How many names are told.
 const TOLD: usize = 8;
@@ -75,7 +74,7 @@ pub(super) fn unset(ask: &Ask<'_>, output: &str, example: &BTreeSet<String>) -> 
     if wanted.is_empty() {
         wanted = in_code(ask.root);
     }
-    let own = fs::read_to_string(ask.dir.join(".env")).unwrap_or_default();
+    let own = read_text(&ask.dir.join(".env"), FileKind::Settings).unwrap_or_default();
     let set: BTreeSet<&str> = own.lines().filter_map(name_of).collect();
     let is_unset = |name: &String| {
         !set.contains(name.as_str())
@@ -99,9 +98,7 @@ fn in_code(root: &Path) -> BTreeSet<String> {
         |path: &String| path.rsplit_once('.').is_some_and(|(_, ending)| CODE.contains(&ending));
     let mut found = BTreeSet::new();
     for path in git::tracked(root).into_iter().filter(is_code).take(FILES) {
-        let path = root.join(path);
-        let short = fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST);
-        let Some(text) = short.then(|| fs::read_to_string(&path).ok()).flatten() else { continue };
+        let Ok(text) = read_text(&root.join(path), FileKind::Settings) else { continue };
         found.extend(reads(&text).map(str::to_owned));
     }
     found

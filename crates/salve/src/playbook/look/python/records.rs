@@ -11,13 +11,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::super::Ask;
 use super::{normalised, site_packages};
+use crate::files::{FileKind, Links, read_bytes_where, read_text};
 
 /// How many distributions are looked at, and how many files of each.
 const DISTRIBUTIONS: usize = 1_000;
 const FILES: usize = 2_000;
-
-/// Files longer than this are not hashed.
-const LONGEST: u64 = 8 << 20;
 
 /// Returns what is installed: normalised name, version, and where its lists are.
 pub(super) fn distributions(packages: &Path) -> Vec<(String, String, PathBuf)> {
@@ -40,7 +38,7 @@ pub(super) fn damaged(ask: &Ask<'_>, venv: &Venv, output: &str) -> Vec<(String, 
     let mut found = Vec::new();
     for packages in site_packages(&ask.root.join(&venv.path)) {
         for (name, version, lists) in distributions(&packages) {
-            let record = fs::read_to_string(lists.join("RECORD")).unwrap_or_default();
+            let record = read_text(&lists.join("RECORD"), FileKind::Document).unwrap_or_default();
             let own = |line: &str| tops.iter().any(|top| is_of(line, top));
             if record.lines().any(own) && is_damaged(&packages, &record) {
                 found.push((name, version));
@@ -83,11 +81,10 @@ fn is_damaged(packages: &Path, record: &str) -> bool {
     });
     lines.take(FILES).any(|(path, hash)| {
         let path = packages.join(path);
-        let Ok(meta) = fs::metadata(&path) else { return true };
-        if meta.len() > LONGEST {
-            return false;
+        match read_bytes_where(&path, FileKind::Document, Links::Follow) {
+            Ok(bytes) => URL_SAFE_NO_PAD.encode(Sha256::digest(&bytes)) != hash,
+            Err(error) => error.is_absent(),
         }
-        fs::read(&path).is_ok_and(|bytes| URL_SAFE_NO_PAD.encode(Sha256::digest(&bytes)) != hash)
     })
 }
 

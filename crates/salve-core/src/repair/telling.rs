@@ -1,0 +1,119 @@
+//! What an event says to people who read the journal.
+
+use super::notice::exit_text;
+use super::story::{cost, ordered, words};
+use crate::event::{
+    ConfigEvent, Event, LoopEvent, MemoryEvent, NoteEvent, Proof, RecoveryEvent, RuleEvent,
+    ServerEvent, ServerOrder, SessionEvent, TeamEvent, Turn,
+};
+use crate::scrub::Scrubbed;
+
+/// Returns what an event says, in words; nothing of one that a newer Salve wrote.
+pub fn event_text(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Incident(_) => words(event),
+        Event::Server(event) => of_server(event),
+        Event::Config(event) => of_config(event),
+        Event::Memory(MemoryEvent::Learned { signature, proof, .. }) => {
+            let how = match proof {
+                Proof::Proven => "helped, and is proven",
+                Proof::Transient => "was not needed",
+                Proof::Flaky => "helped by turns only",
+                Proof::Masked => "only hid the failure",
+                Proof::Failed => "did not help",
+            };
+            format!("remembered for {signature}: the remedy {how}")
+        }
+        Event::Memory(MemoryEvent::Forgotten { signature }) => format!("forgot {signature}"),
+        Event::Session(SessionEvent::Attached { process }) => {
+            format!("an agent's session listens for repairs (pid {})", process.pid)
+        }
+        Event::Session(SessionEvent::Detached { process }) => {
+            format!("an agent's session ended (pid {})", process.pid)
+        }
+        Event::Team(TeamEvent::IssueReported { text, .. }) => format!("reported an issue: {text}"),
+        Event::Team(TeamEvent::IssueSettled { .. }) => "an issue is settled".to_owned(),
+        Event::Team(TeamEvent::FixWanted { .. } | TeamEvent::FixProposed { .. }) => words(event),
+        Event::Loop(LoopEvent::Turned { iteration, what, .. }) => {
+            format!("iteration {iteration}: {}", of_turn(what))
+        }
+        Event::Loop(LoopEvent::Attached { .. }) => "serves somebody else's loop".to_owned(),
+        Event::Loop(LoopEvent::Detached { .. }) => "no longer serves the loop".to_owned(),
+        Event::Loop(LoopEvent::ManifestsSeen { files, .. }) => {
+            format!("looked at {} manifests of the loop", files.len())
+        }
+        Event::Recovery(RecoveryEvent::Sought { .. } | RecoveryEvent::Proposed { .. }) => {
+            words(event)
+        }
+        Event::Recovery(RecoveryEvent::Refused { reason, .. }) => {
+            format!("refused a proposal: {reason}")
+        }
+        Event::Rule(RuleEvent::Accepted(key)) => {
+            format!("accepted that {} runs unattended", key.short())
+        }
+        Event::Rule(RuleEvent::Withdrawn(key)) => {
+            format!("no longer accepts that {} runs unattended", key.short())
+        }
+        Event::Note(NoteEvent::StoreSalvaged { kept, aside }) => {
+            format!("the store was damaged: {kept} entries were saved, the old one is in {aside}")
+        }
+        Event::Note(NoteEvent::Notified(_)) => "told others about it".to_owned(),
+        Event::Note(NoteEvent::Noted { text }) => text.to_string(),
+        Event::Other(_) => return None,
+    })
+}
+
+fn of_server(event: &ServerEvent) -> String {
+    match event {
+        ServerEvent::Started { server, process, command, .. } => {
+            format!("started {server}: `{command}` (pid {})", process.pid)
+        }
+        ServerEvent::Up { server, url: Some(url) } => format!("{server} is up at {url}"),
+        ServerEvent::Up { server, url: None } => format!("{server} is up"),
+        ServerEvent::Stopped { server, exit } => format!("{server} ended: {}", exit_text(exit)),
+        ServerEvent::Ordered { server, order } => {
+            let order = match order {
+                ServerOrder::Start => "started",
+                ServerOrder::Stop => "stopped",
+                ServerOrder::Restart => "restarted",
+            };
+            format!("wants {server} {order}")
+        }
+    }
+}
+
+fn of_turn(turn: &Turn) -> String {
+    match turn {
+        Turn::Started { task, .. } => format!("the loop was started: {task}"),
+        Turn::Began { .. } => "began".to_owned(),
+        Turn::RoleBegan { role, attempt: 1 } => format!("{role} began"),
+        Turn::RoleBegan { role, attempt } => format!("{role} began, for the {attempt}. time"),
+        Turn::Charged { role, spent } => format!("{role} took {} so far", cost(*spent)),
+        Turn::RoleEnded { role, spent, .. } => format!("{role} is done; it took {}", cost(*spent)),
+        Turn::TestsRan { .. } => "ran the tests".to_owned(),
+        Turn::RecoveryBegan {} => "the tests cannot execute and are being recovered".to_owned(),
+        Turn::RecoveryEnded { took_ms, .. } => {
+            format!("the recovery is over after {} s", took_ms / 1000)
+        }
+        Turn::Stopped {} => "stopped; it goes on when it is started again".to_owned(),
+        Turn::Ended { .. } => "the loop is over".to_owned(),
+        Turn::Ordered { order } => ordered(*order).to_owned(),
+    }
+}
+
+fn of_config(event: &ConfigEvent) -> String {
+    let list = |changes: &[Scrubbed]| {
+        let texts: Vec<&str> = changes.iter().map(Scrubbed::as_str).collect();
+        texts.join("; ")
+    };
+    match event {
+        ConfigEvent::Changed { changes, .. } => format!("settings changed: {}", list(changes)),
+        ConfigEvent::Rejected { reason } => format!("settings refused: {reason}"),
+        ConfigEvent::Pending { changes, .. } => {
+            format!("settings wait for a person (salve config accept): {}", list(changes))
+        }
+        ConfigEvent::Accepted { .. } => "accepted the changed settings".to_owned(),
+        ConfigEvent::Guarded { .. } => "settings are held while an agent works".to_owned(),
+        ConfigEvent::Released { .. } => "settings are no longer held".to_owned(),
+    }
+}

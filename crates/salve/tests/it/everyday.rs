@@ -1,0 +1,102 @@
+//! The ordinary day: slips of the hand, lists of servers, words for people.
+
+use std::process::Stdio;
+
+use crate::support::{Project, dev, wait_for};
+
+fn stdout(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_an_error_and_no_incident() {
+    let project = Project::new();
+    for command in ["dev", "heal"] {
+        let output = project.run(&[command, "--", "no-such-program-anywhere"]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("cannot start `no-such-program-anywhere`"), "{said}");
+    }
+    assert!(stdout(&project.run(&["incidents"])).is_empty());
+    let slip = project.run(&["heal", "--", "shh", "-c", "true"]);
+    assert!(String::from_utf8_lossy(&slip.stderr).contains("did you mean `sh`?"), "{slip:?}");
+    let other = project.run(&["sh", "-c", "true"]);
+    assert!(String::from_utf8_lossy(&other.stderr).contains("salve dev -- sh"), "{other:?}");
+}
+
+#[test]
+fn every_question_is_answered_no_at_once_and_events_speak_to_people() {
+    let project = Project::new();
+    for name in ["one", "two"] {
+        let output = project.run(&["heal", "--", "sh", "-c", &format!("echo {name} >&2; exit 1")]);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+    }
+    let said = stdout(&project.run(&["events"]));
+    assert!(said.contains("chose `run it again`"), "{said}");
+    assert!(!said.contains("policy."), "{said}");
+    let refused = project.run(&["refill", "--attempts", "1"]);
+    assert_eq!(refused.status.code(), Some(2), "two fit: {refused:?}");
+    let output = project.run(&["reject", "--all"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let none = project.run(&["approve"]);
+    assert!(
+        String::from_utf8_lossy(&none.stderr).contains("no incident asks anything"),
+        "{none:?}"
+    );
+}
+
+#[test]
+fn servers_are_listed_with_all_that_is_known_and_their_logs_are_plain_in_a_pipe() {
+    let project = Project::new();
+    let script = "printf '\\033[31mred\\033[0m\\n'; sleep 600";
+    let mut command = dev(&project, &["--", "sh", "-c", script]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("a list with the server", || stdout(&project.run(&["ps"])).contains("pid "));
+    let all = stdout(&project.run(&["ps", "--all"]));
+    let root = project.dir().canonicalize().unwrap();
+    assert!(all.contains(root.to_str().unwrap()), "{all}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&project.run(&["--json", "ps"]).stdout).unwrap();
+    assert_eq!(json["servers"][0]["name"], "dev");
+    assert_eq!(json["servers"][0]["restarts"], 0);
+    let status = stdout(&project.run(&["status"]));
+    assert!(status.contains("servers") && status.contains("pid "), "{status}");
+    wait_for("a log", || stdout(&project.run(&["logs"])).contains("red"));
+    let log = stdout(&project.run(&["logs"]));
+    assert!(log.ends_with("\nred\n") && !log.contains('\x1b'), "{log:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_damaged_file_of_an_installed_distribution_is_installed_again() {
+    let project = Project::new();
+    let run = |program: &str, args: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        command.args(args).current_dir(project.dir()).output()
+    };
+    let made = run("python3", &["-m", "venv", ".venv"]).is_ok_and(|made| made.status.success());
+    let pip = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "six==1.17.0"];
+    let python = project.dir().join(".venv/bin/python");
+    let python = python.to_str().unwrap();
+    if !made || !run(python, &pip).is_ok_and(|done| done.status.success()) {
+        println!("skipped: no distribution can be installed here");
+        return;
+    }
+    project.write("requirements.txt", "six==1.17.0\n");
+    project.write("app.py", "import six\nprint(six.PY3)\n");
+    assert!(run("git", &["init", "-q"]).is_ok());
+    project.write(".gitignore", ".venv\n.salve\n__pycache__\n");
+    let lib = std::fs::read_dir(project.dir().join(".venv/lib")).unwrap().next().unwrap().unwrap();
+    let damaged = lib.path().join("site-packages/six.py");
+    std::fs::write(&damaged, "def (:\n").unwrap();
+    let output = project.run(&["heal", "--", ".venv/bin/python", "app.py"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("python.distribution-damaged"), "{said}");
+    assert!(!said.contains("does not parse"), "{said}");
+    // The package is fetched anew by the remedy itself, which has the caches of this home only.
+    if output.status.code() == Some(0) {
+        assert!(std::fs::read_to_string(&damaged).unwrap().contains("__version__"));
+    }
+}
