@@ -27,5 +27,6 @@ pub mod sealed_path;
 pub mod server;
 pub mod steps;
 pub mod team;
+pub mod tool;
 pub mod watch;
 pub mod widen;

@@ -25,7 +25,7 @@ const STAR: char = '*';
 
 impl Pattern {
     /// Makes a pattern from an entry that [`Policy::new`](super::Policy::new) has checked.
-    pub(super) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         Self { text: text.to_owned(), head: text.find(STAR).unwrap_or(text.len()) }
     }
 

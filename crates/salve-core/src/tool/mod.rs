@@ -1,0 +1,7 @@
+//! Tool calls: what passes between an agent and its tools, and what becomes of a call that fails.
+
+pub mod cluster;
+pub mod envelope;
+pub mod failure;
+pub mod rule;
+pub mod session;
