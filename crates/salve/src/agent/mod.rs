@@ -15,7 +15,7 @@ mod host;
 mod profile;
 #[cfg(test)]
 mod tests;
-mod vitals;
+pub(crate) mod vitals;
 
 use std::ffi::OsString;
 use std::io;

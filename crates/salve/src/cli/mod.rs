@@ -4,6 +4,7 @@
 //! here; everything below returns typed errors.
 
 mod answer;
+mod call;
 mod completions;
 mod config;
 mod dev;
@@ -29,6 +30,7 @@ mod notify;
 mod output;
 mod project;
 mod ps;
+mod proxy;
 mod report;
 mod rules;
 mod scrub;
@@ -102,6 +104,10 @@ enum Command {
     Control(job::control::Args),
     /// Print the figures of all jobs, as Prometheus reads them
     Metrics(job::metrics::Args),
+    /// Stand in front of an MCP server and keep it alive
+    Proxy(proxy::Args),
+    /// Run one command and heal what keeps it from working, as far as that is safe
+    Call(call::Args),
     /// Start a server that another salve cares for
     Start(servers::Args),
     /// Stop a server that another salve cares for
@@ -197,7 +203,7 @@ pub fn main() -> ExitCode {
 fn is_kept(mut args: impl Iterator<Item = OsString>) -> bool {
     while let Some(arg) = args.next() {
         match arg.to_str() {
-            Some("dev" | "heal" | "loop" | "run") => return true,
+            Some("dev" | "heal" | "loop" | "run" | "proxy" | "call") => return true,
             Some("--project" | "--set") => drop(args.next()),
             Some(option) if option.starts_with('-') => {}
             Some(_) | None => return false,
@@ -247,6 +253,8 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Jobs(args) => job::list::run(&args, out)?,
         Command::Metrics(args) => job::metrics::run(&args, out)?,
         Command::Control(args) => job::control::run(&args, out)?,
+        Command::Proxy(args) => return proxy::run(&args, out),
+        Command::Call(args) => return call::run(&args, out),
         Command::Start(args) => servers::run(&args, ServerOrder::Start, out)?,
         Command::Stop(args) => servers::run(&args, ServerOrder::Stop, out)?,
         Command::Restart(args) => servers::run(&args, ServerOrder::Restart, out)?,

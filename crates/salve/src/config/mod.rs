@@ -15,6 +15,7 @@ mod loops;
 mod parse;
 mod problem;
 mod procfile;
+mod proxy;
 mod read;
 mod rows;
 mod rules;
@@ -24,11 +25,13 @@ mod servers;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod tools;
 pub mod tree;
 mod valid;
 mod valid_checks;
 mod valid_loops;
 mod valid_servers;
+mod valid_tools;
 mod words;
 
 pub use checks::{Breakers, CheckEntry, Heal, Specialist, TierTerms, Tiers};
@@ -39,11 +42,13 @@ pub use load::{Config, DEFAULTS, LoadError, Sources, defaults, load, load_file};
 pub use loops::{Loop, RECOVERY, RoleEntry, TESTS, WeakenedTests, shipped_prompt};
 pub use problem::Problem;
 pub use procfile::{PROCFILES, ProcfileError, is_name as is_server_name, procfile};
+pub use proxy::ProxySettings;
 pub use read::{ReadError, read, read_from};
 pub use sandbox::{Network, SandboxMode, SandboxSettings};
 pub use schema::{Key, keys, with_defaults};
 pub use servers::{Health, HealthEntry, Server, ServerEntry, ServerSettings};
 pub use settings::*;
+pub use tools::{CallEntry, HealRuleEntry, ToolEntry, WaitFor};
 pub use words::{Environment, unknown_key};
 
 use tree::{File, Layer};

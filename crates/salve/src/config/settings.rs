@@ -17,9 +17,11 @@ use super::checks::{CheckEntry, Heal, Specialist};
 use super::command::CommandLine;
 use super::jobs::{JobSettings, TelemetrySettings};
 use super::loops::Loop;
+use super::proxy::ProxySettings;
 use super::rows::{AnchorSchema, ClassSchema};
 use super::sandbox::SandboxSettings;
 use super::servers::{Server, ServerEntry};
+use super::tools::{HealRuleEntry, ToolEntry};
 
 /// Every setting of Salve.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -54,6 +56,10 @@ pub struct Settings {
     pub playbook: Playbook,
     /// Healing of failed tool calls
     pub auto_heal: AutoHeal,
+    /// What is known about tools and commands, by a pattern of their names
+    pub tools: BTreeMap<String, ToolEntry>,
+    /// How servers behind `salve proxy` are supervised
+    pub proxy: ProxySettings,
     /// Addresses that are told about events by HTTP POST
     pub webhooks: Webhooks,
     /// Notices on this machine
@@ -295,6 +301,8 @@ pub struct AutoHeal {
     pub vpn_script: Option<String>,
     /// Kubernetes config file of each cluster, by the cluster's name
     pub clusters: BTreeMap<String, String>,
+    /// What heals failed calls, the first that fits before all others
+    pub rules: Vec<HealRuleEntry>,
 }
 
 /// Addresses that are told about events by HTTP POST.

@@ -40,6 +40,7 @@ pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<Problem>> {
     problems.extend(super::valid_servers::problems(&settings, tree));
     problems.extend(super::valid_checks::problems(&settings, tree));
     problems.extend(super::valid_loops::problems(&settings, tree));
+    problems.extend(super::valid_tools::problems(&settings, tree));
     problems.extend(caches(&settings, tree));
     let policy = policy(&settings, tree);
     let fingerprints = fingerprints(&settings, tree);

@@ -150,7 +150,7 @@ impl Care {
         input: Input,
         then: Then,
     ) -> Result<Running, SpawnError> {
-        if input == Input::Ended && self.is_ending.load(Ordering::SeqCst) {
+        if matches!(input, Input::Ended) && self.is_ending.load(Ordering::SeqCst) {
             return Err(SpawnError::Ending);
         }
         let (origin, brand) = self.origin(spec);

@@ -61,13 +61,22 @@ pub enum Terminal {
     },
 }
 
-/// What a process reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a process reads, and where what it writes goes.
+#[derive(Debug)]
 pub(crate) enum Input {
     /// Nothing comes, and it does not end: many watchers stop when their input does.
     Open,
     /// The end, at once.
     Ended,
+    /// What this file holds.
+    File(OwnedFd),
+    /// Pipes of the caller's own for input and output; only its standard error is captured.
+    Wired {
+        /// What it reads from.
+        stdin: OwnedFd,
+        /// What it writes to.
+        stdout: OwnedFd,
+    },
 }
 
 /// Why a process could not be started.
@@ -182,15 +191,22 @@ fn with_pipes(
     input: Input,
     brand: u64,
 ) -> io::Result<Launched> {
-    let (out, out_writer) = pipe()?;
-    let (err, err_writer) = pipe()?;
-    let (reader, held) = match input {
+    let mut streams = Vec::new();
+    let mut captured = |side: Side| -> io::Result<OwnedFd> {
+        let (reader, writer) = pipe()?;
+        streams.push(Stream::new(reader, side, Arc::clone(&spec.output)));
+        Ok(writer)
+    };
+    let (reader, out_writer, held) = match input {
         Input::Open => {
             let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-            (reader, Some(writer))
+            (reader, captured(Side::Out)?, Some(writer))
         }
-        Input::Ended => (File::open("/dev/null")?.into(), None),
+        Input::Ended => (File::open("/dev/null")?.into(), captured(Side::Out)?, None),
+        Input::File(stdin) => (stdin, captured(Side::Out)?, None),
+        Input::Wired { stdin, stdout } => (stdin, stdout, None),
     };
+    let err_writer = captured(Side::Err)?;
     let since = Instant::now();
     let pid = branded(brand, || {
         let files = [reader.as_fd(), out_writer.as_fd(), err_writer.as_fd()];
@@ -204,9 +220,7 @@ fn with_pipes(
         let mut command = CommandWrap::from(command);
         pid_of(command.wrap(ProcessSession).spawn()?.id())
     })?;
-    let streams = [(out, Side::Out), (err, Side::Err)];
-    let streams = streams.map(|(fd, side)| Stream::new(fd, side, Arc::clone(&spec.output)));
-    Ok(Launched { pid, since, streams: streams.into(), input: held })
+    Ok(Launched { pid, since, streams, input: held })
 }
 
 fn with_terminal(

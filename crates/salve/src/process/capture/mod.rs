@@ -102,6 +102,13 @@ impl Capture {
         }
     }
 
+    /// Keeps and passes on a line that did not come through a pipe of the process's own, among what
+    /// it complains of.
+    pub(crate) fn take_in(&self, line: &[u8]) {
+        self.keep(Side::Err, line);
+        self.outlet.write(Side::Err, line);
+    }
+
     /// Passes on what was read; `open` holds a prefixed line until it ends.
     fn pass(&self, side: Side, bytes: &[u8], open: &mut Vec<u8>) {
         match &self.look {

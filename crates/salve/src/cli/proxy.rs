@@ -1,0 +1,83 @@
+//! `salve proxy`: stands in front of a server of the Model Context Protocol.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use uuid::Uuid;
+
+use super::project::kept;
+use super::{CliError, Output, ground};
+use crate::config::{self, Settings, Sources};
+use crate::process::Care;
+use crate::proxy::{self, OnFailure, OnNeed, ProxyError, ProxyPlan, ProxyTiming};
+
+/// Arguments of `salve proxy`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Name of the server in errors and logs [default: after its command]
+    #[arg(long, short = 'n', value_name = "NAME")]
+    name: Option<String>,
+    /// Command that starts the server
+    #[arg(last = true, required = true, value_name = "SERVER")]
+    command: Vec<OsString>,
+}
+
+/// Runs the proxy, in two processes: one that works and one that keeps.
+pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    kept(|| work(args, out))
+}
+
+fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    let here = std::env::current_dir()
+        .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+    let global = out.global().clone();
+    let plan = ProxyPlan {
+        name: args.name.clone().unwrap_or_else(|| proxy::server_name(&args.command)),
+        argv: args.command.clone(),
+        dir: here,
+        on_need: Box::new(move || on_need(&Output::new(&global))),
+    };
+    let care = ground::care(Uuid::new_v4())?;
+    let on_failure = on_failure(care.clone(), out);
+    proxy::run(plan, care, on_failure).map_err(|error| match error {
+        ProxyError::Spawn(error) => CliError::failed("cannot start the server").because(error),
+        ProxyError::System(error) => CliError::failed("cannot set up the proxy").because(error),
+    })
+}
+
+/// Reads the settings; wrong ones are told, and those that ship with Salve hold instead, because a
+/// server must not be out of reach for a slip in a file.
+fn on_need(out: &Output) -> OnNeed {
+    let loaded = super::config::load(out).and_then(|config| {
+        let scrubber = ground::scrubber(&config)?;
+        let table = config.settings.heal_table();
+        let tools = table.tools.into_iter().map(|(tool, terms)| (tool, terms.hints)).collect();
+        Ok(OnNeed { timing: timing(&config.settings), scrubber, tools })
+    });
+    let error = match loaded {
+        Ok(needed) => return needed,
+        Err(error) => error,
+    };
+    out.error(&error);
+    let shipped = config::load(&Sources::default());
+    let timing = shipped.map_or_else(|_| ProxyTiming::longest(), |config| timing(&config.settings));
+    OnNeed { timing, scrubber: crate::scrub::scrubber(), tools: Vec::new() }
+}
+
+/// Returns what gathers the means to heal, with the settings as they are in force by then.
+fn on_failure(care: Care, out: &Output) -> OnFailure {
+    let global = out.global().clone();
+    Box::new(move || super::call::means(care.clone(), &Output::new(&global)))
+}
+
+fn timing(settings: &Settings) -> ProxyTiming {
+    let proxy = &settings.proxy;
+    ProxyTiming {
+        hang: proxy.hang_timeout,
+        first_delay: proxy.restart_delay,
+        longest_delay: proxy.longest_restart_delay,
+        settled: proxy.settled,
+        hold: proxy.hold,
+        finish: proxy.finish,
+    }
+}

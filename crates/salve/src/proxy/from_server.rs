@@ -1,0 +1,178 @@
+//! Messages from the server to the client.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use salve_core::tool::envelope::{Envelope, EnvelopeScanner};
+use salve_core::tool::session::FromServer;
+
+use super::healing::{AnswerFate, Healing};
+use super::link::{Happened, Link};
+use super::wire::{LineReader, Piece, write_all};
+use crate::process::Capture;
+
+/// Passes on what one server sends until it sends no more.
+#[derive(Debug)]
+pub(super) struct ServerPump {
+    pub(super) link: Arc<Link>,
+    pub(super) capture: Arc<Capture>,
+    pub(super) healing: Arc<Healing>,
+    pub(super) generation: u64,
+}
+
+/// What to do with one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Pass,
+    Drop,
+    /// It is no message, and belongs where logs go.
+    Log,
+}
+
+impl ServerPump {
+    pub(super) fn run(&self, from: OwnedFd) {
+        let mut reader = LineReader::new(from);
+        while let Ok(Some(piece)) = reader.next_piece() {
+            self.link.hear();
+            match piece {
+                Piece::Lines(lines) => self.pass_lines(lines),
+                Piece::Torn(line) => {
+                    // A whole message whose line end is missing is one all the same.
+                    let mut line = line.to_vec();
+                    line.push(b'\n');
+                    self.pass_lines(&line);
+                }
+                Piece::Part(first) => {
+                    let first = first.to_vec();
+                    self.pass_long_line(&first, &mut reader);
+                }
+                Piece::LastPart(rest) => self.capture.take_in(rest),
+            }
+        }
+        self.link.tell(Happened::OutputClosed { generation: self.generation });
+    }
+
+    /// Passes on whole lines, as many as possible in one write.
+    fn pass_lines(&self, lines: &[u8]) {
+        let (mut start, mut at) = (0, 0);
+        for line in lines.split_inclusive(|&byte| byte == b'\n') {
+            let fate = self.fate(line);
+            if fate != Fate::Pass {
+                self.write(&lines[start..at]);
+                start = at + line.len();
+            }
+            if fate == Fate::Log {
+                self.capture.take_in(line);
+            }
+            at += line.len();
+        }
+        self.write(&lines[start..]);
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.link.to_client(bytes);
+        }
+    }
+
+    fn fate(&self, line: &[u8]) -> Fate {
+        let envelope = Envelope::of(line);
+        match &envelope {
+            Envelope::Text | Envelope::Foreign => return Fate::Log,
+            Envelope::Malformed { .. } => {
+                self.refuse_malformed(&envelope);
+                return Fate::Log;
+            }
+            Envelope::Request { .. }
+            | Envelope::Notification { .. }
+            | Envelope::Response { .. }
+            | Envelope::Batch
+            | Envelope::Blank => {}
+        }
+        let sent = self.link.session().server_sends(&envelope, Some(line));
+        match sent {
+            FromServer::PassAnswer(request) if request.method == "tools/call" => {
+                match self.healing.look_at(request, &envelope, line) {
+                    AnswerFate::Pass => Fate::Pass,
+                    AnswerFate::Kept => Fate::Drop,
+                }
+            }
+            FromServer::OwnAnswer(id) => {
+                self.healing.own_answer(&id, line);
+                Fate::Drop
+            }
+            sent => self.fate_of(&sent),
+        }
+    }
+
+    fn fate_of(&self, sent: &FromServer) -> Fate {
+        match sent {
+            FromServer::Pass | FromServer::PassAnswer(_) => Fate::Pass,
+            FromServer::Drop | FromServer::OwnAnswer(_) => Fate::Drop,
+            FromServer::Greeted => {
+                self.link.tell(Happened::Greeted { generation: self.generation });
+                Fate::Drop
+            }
+        }
+    }
+
+    /// Answers the call whose answer came out broken, if it is clear which one that is.
+    fn refuse_malformed(&self, envelope: &Envelope) {
+        let Envelope::Malformed { id } = envelope else { return };
+        let mut session = self.link.session();
+        let id = id.clone().or_else(|| session.only_waiting().cloned());
+        let refused = id.and_then(|id| session.take_over(&id));
+        drop(session);
+        if let Some(refused) = refused {
+            self.link.refuse(&[refused], "The server's answer was not valid JSON.");
+        }
+    }
+
+    /// Passes on a line that is too long to keep, while nobody else writes to the client.
+    fn pass_long_line(&self, first: &[u8], reader: &mut LineReader) {
+        let mut scanner = EnvelopeScanner::default();
+        scanner.feed(first);
+        let is_log = scanner.is_text();
+        let client = self.link.client();
+        let mut is_lost = false;
+        let mut pass = |bytes: &[u8]| {
+            if is_log {
+                self.capture.take_in(bytes);
+            } else {
+                is_lost |= write_all(&client, bytes).is_err();
+            }
+        };
+        pass(first);
+        let mut is_whole = false;
+        while let Ok(Some(piece)) = reader.next_piece() {
+            self.link.hear();
+            match piece {
+                Piece::Part(bytes) | Piece::Torn(bytes) => {
+                    scanner.feed(bytes);
+                    pass(bytes);
+                }
+                Piece::Lines(bytes) | Piece::LastPart(bytes) => {
+                    scanner.feed(bytes);
+                    pass(bytes);
+                    is_whole = true;
+                    break;
+                }
+            }
+        }
+        if !is_whole {
+            // The server died in the midst of it: the next message begins a line of its own.
+            pass(b"\n");
+        }
+        drop(client);
+        if is_lost {
+            self.link.tell(Happened::ClientLost);
+        }
+        let envelope = scanner.finish();
+        if is_whole && !is_log && !matches!(envelope, Envelope::Malformed { .. }) {
+            let sent = self.link.session().server_sends(&envelope, None);
+            self.fate_of(&sent);
+        } else if is_whole {
+            self.refuse_malformed(&envelope);
+        }
+    }
+}

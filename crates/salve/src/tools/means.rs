@@ -1,0 +1,245 @@
+//! The means to heal a failed call: the user's rules, what runs them, and where it is written down.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use salve_core::event::{Authority, Exit};
+use salve_core::fingerprint::Hints;
+use salve_core::scrub::Scrubber;
+use salve_core::tool::failure::FailedCall;
+use salve_core::tool::rule::{HealChoice, HealTable, ToolFix};
+use salve_core::tool::session::ToolHints;
+use uuid::Uuid;
+
+use super::flight::{Flight, FlightOutcome};
+use crate::config::{Config, Network, SandboxMode, SandboxSettings};
+use crate::dirs;
+use crate::gate;
+use crate::learned::{Learned, ToolFailure, When};
+use crate::process::Care;
+use crate::project::Project;
+use crate::sandbox::{Job, Sandbox, shell};
+use crate::store::Store;
+
+/// How long a command that heals may take.
+const FIX_LIMIT: Duration = Duration::from_secs(120);
+/// How much of an error is kept.
+const KEPT_ERROR: usize = 2_000;
+
+/// All that is needed to heal a failed call, read when one fails.
+#[derive(Debug)]
+pub struct HealMeans {
+    table: HealTable,
+    /// How often a call is tried again, or 0 where healing is off.
+    max_retries: u32,
+    config: Config,
+    care: Care,
+    flight: Flight,
+    scrubber: Scrubber,
+    project: Option<Project>,
+    dir: PathBuf,
+}
+
+/// Why a fix was not carried out or did not work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FixError(pub String);
+
+/// What came of a failed call, to be written down.
+#[derive(Clone, Debug)]
+pub struct Healed<'a> {
+    /// The call.
+    pub call: &'a FailedCall,
+    /// What was done, in words.
+    pub resolution: Option<String>,
+    /// Whether the call works now.
+    pub is_healed: bool,
+}
+
+impl HealMeans {
+    /// Gathers the means for calls made in `dir`.
+    pub fn new(config: Config, care: Care, project: Option<Project>, dir: PathBuf) -> Self {
+        let auto_heal = &config.settings.auto_heal;
+        let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
+            .unwrap_or_else(|_| crate::scrub::scrubber());
+        let fixes = dirs::data().unwrap_or_else(|| dir.join(".salve")).join("fixes");
+        Self {
+            table: config.settings.heal_table(),
+            max_retries: if auto_heal.enabled { auto_heal.max_retries } else { 0 },
+            care,
+            flight: Flight::new(fixes),
+            scrubber,
+            project,
+            dir,
+            config,
+        }
+    }
+
+    /// Returns whether a call that was tried again so often may be tried once more.
+    pub fn may_retry(&self, retries: u32) -> bool {
+        retries < self.max_retries
+    }
+
+    /// Returns the rules that healing goes by.
+    pub fn table(&self) -> &HealTable {
+        &self.table
+    }
+
+    /// Judges what a failed call said.
+    pub fn judge_failure(&self, tool: &str, text: &str) -> FailedCall {
+        let rules = self.config.fingerprint_rules();
+        let class = rules.fingerprint(text, &Hints::default()).class;
+        FailedCall::new(tool, text, class)
+    }
+
+    /// Chooses what is done about a failed call.
+    pub fn choose(
+        &self,
+        call: &FailedCall,
+        hints: ToolHints,
+        has_tool: &dyn Fn(&str) -> bool,
+    ) -> HealChoice {
+        self.table.choose(call, hints, has_tool)
+    }
+
+    /// Carries out a fix for a call that began at `began`, once for all who need it; what only the
+    /// caller can do is done by `by_caller`.
+    pub fn fix(
+        &self,
+        fix: &ToolFix,
+        began: Timestamp,
+        by_caller: &mut dyn FnMut(&ToolFix) -> Result<(), String>,
+    ) -> Result<(), FixError> {
+        if let ToolFix::Wait { seconds } = fix {
+            std::thread::sleep(Duration::from_secs(*seconds));
+            return Ok(());
+        }
+        let act = || match fix {
+            ToolFix::Run { command, writes, cluster } => {
+                self.run(command, &self.held(writes), self.kubeconfig(cluster.as_deref()))
+            }
+            ToolFix::ConnectVpn { script } => self.run(&home(script), &self.free(), Vec::new()),
+            ToolFix::Call { .. } | ToolFix::Restart | ToolFix::Wait { .. } => by_caller(fix),
+        };
+        let outcome = self.flight.fix(&self.cause(fix), began, act);
+        match outcome.map_err(|error| FixError(format!("the fix could not be begun: {error}")))? {
+            FlightOutcome::Done => Ok(()),
+            FlightOutcome::Failed(why) => Err(FixError(why)),
+            FlightOutcome::Useless => Err(FixError(
+                "it was done a short while ago and did not help: a person has to look".to_owned(),
+            )),
+        }
+    }
+
+    /// Notes whether a call worked after a fix.
+    pub fn judge_fix(&self, fix: &ToolFix, helped: bool) {
+        if !matches!(fix, ToolFix::Wait { .. }) {
+            // What cannot be noted costs one more fix.
+            let _ = self.flight.judge(&self.cause(fix), helped);
+        }
+    }
+
+    /// Returns what one cause has in common; a restart is one server's own matter.
+    fn cause(&self, fix: &ToolFix) -> String {
+        match fix {
+            ToolFix::Restart => {
+                format!("restart in {} by {}", self.dir.display(), std::process::id())
+            }
+            fix => fix.cause(),
+        }
+    }
+
+    /// Returns the sandbox of a rule's command: what it may write to, and any network, because where
+    /// one logs in is known to the command alone.
+    fn held(&self, writes: &[String]) -> SandboxSettings {
+        let mut settings = self.config.settings.recovery.sandbox.clone();
+        settings.caches.extend(writes.iter().cloned());
+        SandboxSettings { network: Network::Any, ..settings }
+    }
+
+    /// Returns the bounds of the user's own program for the VPN: it changes the system's network,
+    /// which nothing that is held can do.
+    fn free(&self) -> SandboxSettings {
+        let settings = self.config.settings.recovery.sandbox.clone();
+        SandboxSettings { mode: SandboxMode::Off, ..settings }
+    }
+
+    /// Returns the variable that names the settings of a cluster.
+    fn kubeconfig(&self, cluster: Option<&str>) -> Vec<(OsString, OsString)> {
+        let file = cluster.and_then(|name| self.config.settings.auto_heal.clusters.get(name));
+        file.map(|file| ("KUBECONFIG".into(), home(file).into())).into_iter().collect()
+    }
+
+    fn run(
+        &self,
+        command: &str,
+        settings: &SandboxSettings,
+        env: Vec<(OsString, OsString)>,
+    ) -> Result<(), String> {
+        let root = self.project.as_ref().map_or(&*self.dir, Project::root);
+        let dir = gate::resolve(root, ".").map_err(|error| error.to_string())?;
+        let job = Job {
+            command,
+            argv: shell(command),
+            root,
+            dir: &dir,
+            env,
+            name: format!("fix {}", Uuid::new_v4()),
+            limit: FIX_LIMIT,
+            on: Authority::Gate,
+        };
+        let ran =
+            Sandbox::new(settings).run(&self.care, &job).map_err(|error| error.to_string())?;
+        if let Some(breach) = ran.breach {
+            return Err(format!("`{command}` was stopped: {breach}"));
+        }
+        if ran.exit == Exit::Code(0) {
+            return Ok(());
+        }
+        let output = self.scrubber.scrub(&ran.output);
+        let last: Vec<&str> = output.as_str().lines().rev().take(3).collect();
+        let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
+        let how = match ran.exit {
+            Exit::Code(code) => format!("failed with exit code {code}"),
+            Exit::Signal(signal) => format!("was ended by signal {signal}"),
+            Exit::TimedOut | Exit::Hung => format!("was not done after {} s", FIX_LIMIT.as_secs()),
+        };
+        Err(format!("`{command}` {how}: {last}"))
+    }
+
+    /// Writes down what came of a failed call, where the project keeps such things.
+    pub fn record(&self, healed: &Healed<'_>) {
+        let Some(project) = &self.project else { return };
+        let Ok(store) = Store::open(project) else { return };
+        let error: String = healed.call.text.chars().take(KEPT_ERROR).collect();
+        let failure = ToolFailure {
+            timestamp: When(Timestamp::now()),
+            tool: self.scrubber.scrub(&healed.call.tool).as_str().to_owned(),
+            error: self.scrubber.scrub(&error).as_str().to_owned(),
+            context: serde_json::Value::Null,
+            resolution: healed.resolution.clone(),
+            auto_healed: healed.is_healed,
+        };
+        let rules = self.config.fingerprint_rules();
+        let learned = Learned::new(&store, &self.scrubber, rules);
+        // A call that works is not made to fail by statistics.
+        if learned.put_failure(&failure).is_ok() {
+            let _ = learned.sync();
+        }
+    }
+
+    /// Returns text without its secrets.
+    pub fn scrub(&self, text: &str) -> String {
+        self.scrubber.scrub(text).as_str().to_owned()
+    }
+}
+
+/// Returns a path with the home directory for `~/`.
+fn home(path: &str) -> String {
+    match (path.strip_prefix("~/"), std::env::var("HOME")) {
+        (Some(rest), Ok(home)) => format!("{home}/{rest}"),
+        _ => path.to_owned(),
+    }
+}

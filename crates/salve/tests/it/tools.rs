@@ -1,0 +1,253 @@
+//! Tool calls that fail for boring reasons, and heal.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::Project;
+
+/// A tool that works only while there is a token, and notes what it was asked to do.
+const HBCTL: &str = r#"#!/bin/sh
+echo "$*" >>calls
+case "$1" in
+login)
+    echo login >>logins
+    if [ -e broken ]; then echo "wrong password: hunter2" >&2; exit 4; fi
+    [ -e useless ] || echo token >"$HOME/.hbctl/token" ;;
+*)
+    if [ -e timeout ]; then rm timeout; echo "dial tcp 10.0.0.1:443: i/o timeout" >&2; exit 1; fi
+    if [ -e "$HOME/.hbctl/token" ]; then echo "orders"; [ "$1" != cat ] || cat; exit 0; fi
+    echo "error: HTTP 401: token expired" >&2; exit 1 ;;
+esac
+"#;
+
+const RULES: &str = r#"
+[[auto_heal.rules]]
+tool = "./hbctl *"
+match = "(?i)401|token expired"
+run = "./hbctl login"
+writes = ["~/.hbctl"]
+
+[[auto_heal.rules]]
+class = "network"
+run = "touch connected"
+
+[tools."./hbctl get *"]
+read_only = true
+"#;
+
+fn stage() -> Project {
+    let project = Project::new();
+    project.write("hbctl", HBCTL);
+    let path = project.dir().join("hbctl");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    project.write("salve.toml", RULES);
+    std::fs::create_dir(project.home().join(".hbctl")).unwrap();
+    project
+}
+
+fn count(project: &Project, file: &str) -> usize {
+    std::fs::read_to_string(project.dir().join(file)).unwrap_or_default().lines().count()
+}
+
+fn texts(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn failures(project: &Project) -> String {
+    let path = project.dir().join(".salve/learned/tool_failures.yaml");
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn a_command_whose_token_expired_is_logged_in_and_called_again() {
+    let project = stage();
+    let (code, out, err) = texts(&project.run(&["call", "--", "./hbctl", "get", "orders"]));
+    assert_eq!((code, &*out), (Some(0), "orders\n"), "{err}");
+    assert!(err.contains("HTTP 401") && err.ends_with("called again: healed\n"), "{err}");
+    assert_eq!(count(&project, "logins"), 1);
+    let kept = failures(&project);
+    assert!(kept.contains("auto_healed: true") && kept.contains("hbctl login"), "{kept}");
+    // What works is passed through, and nothing is opened for it.
+    std::fs::remove_dir_all(project.dir().join(".salve")).unwrap();
+    let (code, out, err) = texts(&project.run(&["call", "--", "./hbctl", "get", "orders"]));
+    assert_eq!((code, &*out, &*err), (Some(0), "orders\n", ""));
+    assert!(!project.dir().join(".salve").exists());
+}
+
+#[test]
+fn a_fix_that_fails_or_does_not_help_is_a_persons_matter_and_is_not_tried_again() {
+    for (how, says) in [("broken", "exit code 4"), ("useless", "did not help")] {
+        let project = stage();
+        project.write(how, "");
+        for _ in 0..2 {
+            let (code, _, err) = texts(&project.run(&["call", "--", "./hbctl", "get", "orders"]));
+            assert_eq!(code, Some(3), "{err}");
+            assert!(!err.contains("hunter2"), "{err}");
+            assert!(err.contains(says) || err.contains("did not help"), "{how}: {err}");
+        }
+        assert_eq!(count(&project, "logins"), 1, "{how}");
+        assert!(!failures(&project).contains("auto_healed: true"), "{how}");
+    }
+}
+
+#[test]
+fn what_may_have_acted_is_not_repeated_and_what_only_reads_is() {
+    let project = stage();
+    std::fs::write(project.home().join(".hbctl/token"), "").unwrap();
+    project.write("timeout", "");
+    let (code, _, err) = texts(&project.run(&["call", "--", "./hbctl", "create", "order"]));
+    assert_eq!(code, Some(3), "{err}");
+    assert!(err.contains("may have taken effect"), "{err}");
+    assert_eq!(count(&project, "calls"), 1);
+    assert!(!project.dir().join("connected").exists());
+    project.write("timeout", "");
+    let (code, out, err) = texts(&project.run(&["call", "--", "./hbctl", "get", "orders"]));
+    assert_eq!((code, &*out), (Some(0), "orders\n"), "{err}");
+    assert!(project.dir().join("connected").exists());
+}
+
+#[test]
+fn many_calls_that_fail_on_one_expired_token_cause_one_login() {
+    let project = stage();
+    let calls: Vec<_> = (0..8)
+        .map(|_| {
+            let mut call = project.command(&["call", "--", "./hbctl", "get", "orders"]);
+            call.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for call in calls {
+        let (code, out, err) = texts(&call.wait_with_output().unwrap());
+        assert_eq!((code, &*out), (Some(0), "orders\n"), "{err}");
+    }
+    assert_eq!(count(&project, "logins"), 1);
+}
+
+#[test]
+fn input_exit_code_and_limits_hold() {
+    let project = stage();
+    // A pipe is read again by the second run.
+    let output = project.run_with_input(&["call", "--", "./hbctl", "cat"], b"one\ntwo\n");
+    let (code, out, err) = texts(&output);
+    assert_eq!((code, &*out), (Some(0), "orders\none\ntwo\n"), "{err}");
+    let plain = project.run(&["call", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    assert_eq!(texts(&plain), (Some(7), "out\n".into(), "err\n".into()));
+    for limit in ["--wall", "--idle"] {
+        let (code, _, err) = texts(&project.run(&["call", limit, "1", "--", "sleep", "600"]));
+        assert_eq!(code, Some(3), "{err}");
+        assert!(
+            err.contains("1 s and was ended") && err.contains("may have taken effect"),
+            "{err}"
+        );
+    }
+}
+
+#[test]
+fn a_wrong_rule_is_named_with_its_place() {
+    let project = Project::new();
+    project.write("salve.toml", "[[auto_heal.rules]]\nmatch = \"(\"\nrun = \"x\"\n");
+    let (code, _, err) = texts(&project.run(&["config", "check"]));
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("salve.toml:") && err.contains("regular expression"), "{err}");
+    project
+        .write("salve.toml", "[[auto_heal.rules]]\nmatch = \"x\"\nrun = \"x\"\nrestart = true\n");
+    let (_, _, err) = texts(&project.run(&["config", "check"]));
+    assert!(err.contains("one of run, call, restart and wait"), "{err}");
+}
+
+/// A server whose tools need a login that another of its tools does.
+const SERVER: &str = r#"
+import json, os, sys
+def note(text):
+    with open('log', 'a') as f: f.write(text + '\n')
+note('start')
+stale = os.path.exists('stale')
+for line in sys.stdin:
+    m = json.loads(line); id = m.get('id')
+    if id is None: continue
+    def answer(text, error=False):
+        sys.stdout.write(json.dumps({'jsonrpc': '2.0', 'id': id, 'result': {'content': [{'type': 'text', 'text': text}], 'isError': error}}) + '\n'); sys.stdout.flush()
+    if m['method'] == 'initialize': print(json.dumps({'jsonrpc': '2.0', 'id': id, 'result': {'capabilities': {}}}), flush=True)
+    elif m['method'] == 'tools/list': print(json.dumps({'jsonrpc': '2.0', 'id': id, 'result': {'tools': [{'name': n} for n in ['bonfire_get', 'kube_login', 'stale', 'pay']]}}), flush=True)
+    else:
+        name, args = m['params']['name'], m['params'].get('arguments', {})
+        note(name + ' ' + json.dumps(args))
+        if name == 'kube_login':
+            open('token', 'w').close(); answer('logged in')
+        elif name == 'bonfire_get':
+            answer('pods') if os.path.exists('token') else answer('\u274c 401 Unauthorized: token expired')
+        elif name == 'stale':
+            if stale: os.unlink('stale') if os.path.exists('stale') else None; answer('stale handle', True)
+            else: answer('fresh')
+        elif name == 'pay': answer('request timeout', True)
+        elif name == 'data': answer('the log mentions 401 unauthorized')
+"#;
+
+/// Sends calls through a proxy in front of the server, and returns all answers by their ids.
+fn call_all(project: &Project, calls: &[(&str, u32)]) -> Vec<(u64, Value)> {
+    project.write("server.py", SERVER);
+    let mut command = project.command(&["proxy", "--", "python3", "server.py"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut ask = |id: u32, method: &str, params: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
+    };
+    ask(0, "initialize", json!({}));
+    ask(1, "tools/list", json!({}));
+    for (tool, id) in calls {
+        ask(*id, "tools/call", json!({"name": tool, "arguments": {}}));
+    }
+    let mut answers = Vec::new();
+    while answers.len() < calls.len() {
+        let message: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        match message["id"].as_u64() {
+            Some(id) if id > 1 => answers.push((id, message)),
+            _ => {}
+        }
+    }
+    drop(stdin);
+    child.wait().unwrap();
+    answers
+}
+
+#[test]
+fn fifty_calls_behind_a_proxy_cause_one_login_and_fifty_answers() {
+    let project = Project::new();
+    let calls: Vec<_> = (10..60).map(|id| ("bonfire_get", id)).collect();
+    let mut answers = call_all(&project, &calls);
+    answers.sort_by_key(|(id, _)| *id);
+    for ((id, answer), want) in answers.iter().zip(10..) {
+        assert_eq!(*id, want);
+        assert_eq!(answer["result"]["content"], json!([{"type": "text", "text": "pods"}]));
+    }
+    let log = std::fs::read_to_string(project.dir().join("log")).unwrap();
+    let logins: Vec<_> = log.lines().filter(|line| line.starts_with("kube_login")).collect();
+    assert_eq!(logins, [r#"kube_login {"cluster": "ephemeral"}"#]);
+}
+
+#[test]
+fn a_server_that_a_rule_restarts_answers_afresh_and_what_may_have_acted_is_said() {
+    let project = Project::new();
+    project.write("stale", "");
+    let rules = "[[auto_heal.rules]]\ntool = \"stale\"\nmatch = \"stale handle\"\nrestart = true\n\
+                 [[auto_heal.rules]]\nclass = \"network\"\nrun = \"true\"\n\
+                 [tools.stale]\nread_only = true\n";
+    project.write("salve.toml", rules);
+    let answers = call_all(&project, &[("stale", 10)]);
+    assert_eq!(answers[0].1["result"]["content"][0]["text"], "fresh", "{answers:?}");
+    let log = std::fs::read_to_string(project.dir().join("log")).unwrap();
+    assert_eq!(log.lines().filter(|line| *line == "start").count(), 2, "{log}");
+    let answers = call_all(&project, &[("pay", 11), ("data", 12)]);
+    let by = |id: u64| &answers.iter().find(|(one, _)| *one == id).unwrap().1["result"]["content"];
+    assert_eq!(by(11)[0]["text"], "request timeout");
+    assert!(by(11)[1]["text"].as_str().unwrap().contains("may have taken effect"), "{answers:?}");
+    assert_eq!(by(12).as_array().unwrap().len(), 1, "data that mentions an error is none");
+    let log = std::fs::read_to_string(project.dir().join("log")).unwrap();
+    assert_eq!(log.lines().filter(|line| line.starts_with("pay")).count(), 1);
+}
