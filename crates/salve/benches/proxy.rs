@@ -2,7 +2,7 @@
 //!
 //! Direct and proxied by turns in one run, over the same pipes: the server is this very program,
 //! which parses each message and answers it as a small server in a compiled language does.
-//! `mcp-proxy` from PyPI is measured the same way where it is installed.
+//! A million calls are made only where `SALVE_BENCH_MILLION` is set.
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on stdout")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot set its stage should stop")]
@@ -39,19 +39,10 @@ fn main() {
     if std::env::var_os("SALVE_BENCH_MILLION").is_some() {
         growth(&proxied);
     }
-    if installed("mcp-proxy") {
-        let words = vec!["mcp-proxy".to_owned(), "--".to_owned()];
-        latency(&direct, &Way { name: "mcp-proxy", words, home: home.path() });
-    }
 }
 
 fn salve() -> Vec<String> {
     [env!("CARGO_BIN_EXE_salve"), "proxy", "--"].map(str::to_owned).to_vec()
-}
-
-fn installed(program: &str) -> bool {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&paths).any(|dir| dir.join(program).is_file())
 }
 
 /// Answers calls with a short text, or with as much as is asked for.

@@ -241,6 +241,12 @@ pub fn decide(case: Case<'_>, scrubber: &Scrubber) -> Verdict {
     }
 }
 
+/// Returns the words of every simple command that a text would run; nothing if the text cannot be
+/// read to the end.
+pub fn simple_commands(text: &str) -> Option<Vec<Vec<String>>> {
+    shell::read(text).ok().map(|reading| reading.simple_commands())
+}
+
 /// Returns the question that the patterns, or the shape of the command itself, put to a person.
 fn asks(policy: &Policy, command: &str) -> Option<Verdict> {
     let first = |test: &dyn Fn(&Pattern) -> bool| {

@@ -3,5 +3,6 @@
 pub mod cluster;
 pub mod envelope;
 pub mod failure;
+pub mod hook;
 pub mod rule;
 pub mod session;

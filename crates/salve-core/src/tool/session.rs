@@ -33,6 +33,8 @@ const REPEATABLE_METHODS: [&str; 13] = [
     "completion/complete",
     "logging/setLevel",
 ];
+/// Requests by which a client and a server meet, in both generations of the protocol.
+const GREETINGS: [&str; 2] = ["initialize", "server/discover"];
 /// How often one request may be sent again because the server died of it, or beside it.
 const MOST_REPEATS: u32 = 1;
 
@@ -130,6 +132,7 @@ struct Greeting {
 pub struct ProxySession {
     waiting: HashMap<MessageId, WaitingRequest>,
     requests: u64,
+    has_answered: bool,
     greeting: Greeting,
     /// Requests of the proxy's own, and those that the client has been answered already.
     swallowed: HashSet<MessageId>,
@@ -287,6 +290,7 @@ impl ProxySession {
             return FromServer::OwnAnswer(id.clone());
         }
         let Some(request) = self.waiting.remove(id) else { return FromServer::Pass };
+        self.has_answered = true;
         match (&*request.method, line) {
             ("initialize", line) => {
                 self.greeting.is_answered = true;
@@ -379,7 +383,7 @@ impl ProxySession {
             // How often a server may die of its greeting is the supervisor's business.
             let is_fresh = request.repeats < MOST_REPEATS
                 || !request.is_delivered
-                || request.method == "initialize";
+                || GREETINGS.contains(&&*request.method);
             if request.line.is_some() && refused.effect == PossibleEffect::None && is_fresh {
                 request.repeats += u32::from(request.is_delivered);
                 request.is_delivered = false;
@@ -460,9 +464,9 @@ impl ProxySession {
         lines
     }
 
-    /// Returns whether the server has ever answered the client's greeting.
-    pub fn has_greeted(&self) -> bool {
-        self.greeting.is_answered
+    /// Returns whether a server has ever answered the client.
+    pub fn has_answered(&self) -> bool {
+        self.has_answered
     }
 
     /// Returns which lists of the server the client should read again, as the protocol names them.

@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// Also add the lines that git should ignore to .gitignore
     #[arg(long, short)]
     yes: bool,
-    /// Tell this agent or editor about Salve's MCP server, in its own settings file
+    /// Tell this agent or editor about Salve's MCP server and hooks, in its own settings files
     #[arg(long, value_name = "CLIENT")]
     agent: Vec<Client>,
     /// Whose settings file that is
@@ -42,6 +42,9 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         let places = places(project.root());
         let plan = register::plan(*client, args.scope, &places, Wish::Add)?;
         carry_out(*client, &plan, mode, out)?;
+        if let Some(plan) = register::plan_hooks(*client, args.scope, &places, Wish::Add)? {
+            carry_out(*client, &plan, mode, out)?;
+        }
     }
     Ok(Exit::Well)
 }

@@ -1,6 +1,7 @@
 //! `salve mcp`: the repair tools for agents, over stdin and stdout or over HTTP.
 
 mod install;
+mod wrap;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::path::Path;
 use crate::config::{ServerSettings, Sources};
 use crate::mcp::{HttpError, Place, Ready, serve_http, serve_stdio};
 use crate::project::{Project, ProjectError};
+use crate::register::Wrapping;
 
 use super::{CliError, Exit, Output, config, project};
 
@@ -27,12 +29,22 @@ pub(super) struct Args {
 enum Command {
     /// Tell agents and editors about this server, in their own settings files
     Install(install::Args),
+    /// Put the servers that agents and editors have behind `salve proxy`, in their own settings files
+    Wrap(wrap::Args),
+    /// Take those servers out from behind the proxy again
+    Unwrap(wrap::Args),
+    /// Show which servers are behind the proxy
+    Status(wrap::StatusArgs),
 }
 
 /// Serves until the client leaves or the process is told to end.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
-    if let Some(Command::Install(args)) = &args.command {
-        return install::run(args, out);
+    match &args.command {
+        Some(Command::Install(args)) => return install::run(args, out),
+        Some(Command::Wrap(args)) => return wrap::run(args, Wrapping::Wrap, out),
+        Some(Command::Unwrap(args)) => return wrap::run(args, Wrapping::Unwrap, out),
+        Some(Command::Status(args)) => return wrap::status(args, out),
+        None => {}
     }
     let project = match Project::locate(out.global().project.as_deref()) {
         // An agent may be started anywhere; where there is no project, nothing is pending.

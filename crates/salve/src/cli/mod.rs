@@ -16,6 +16,7 @@ mod fingerprint;
 mod foundation;
 mod gate;
 mod heal;
+mod hook;
 mod incidents;
 mod init;
 mod interrupt;
@@ -173,6 +174,8 @@ enum Command {
     Report(report::Args),
     /// Say what an error is, and which rule says so
     Explain(explain::Args),
+    /// Answer an agent's hooks: explain failed calls, refuse what harms others
+    Hook(hook::Args),
     /// Serve the repair tools to an agent over the Model Context Protocol
     Mcp(mcp::Args),
     /// Give the files back as they were before a repair
@@ -289,6 +292,7 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Notify(args) => notify::run(&args, out)?,
         Command::Report(args) => report::run(args, out)?,
         Command::Explain(args) => explain::run(args, out)?,
+        Command::Hook(args) => hook::run(&args, out)?,
         Command::Mcp(args) => mcp::run(args, out)?,
         Command::Undo(args) => undo::run(args, out)?,
         Command::Completions(args) => completions::run(args, &mut Cli::command(), out)?,

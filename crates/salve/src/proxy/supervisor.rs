@@ -72,7 +72,6 @@ pub(super) struct Supervisor {
     living: Option<LivingServer>,
     generation: u64,
     failures: u32,
-    has_answered: bool,
     due: Due,
     /// When a server that is down may be started at the earliest.
     not_before: Option<Instant>,
@@ -106,7 +105,6 @@ impl Supervisor {
             living: None,
             generation: 0,
             failures: 0,
-            has_answered: false,
             due: Due::Look,
             not_before: None,
             needed: None,
@@ -309,8 +307,8 @@ impl Supervisor {
         }
         let timing = self.timing();
         self.failures = if uptime >= timing.settled { 1 } else { self.failures + 1 };
-        self.has_answered |= self.link.session().has_greeted();
-        if !self.has_answered && self.failures >= FIRST_STARTS {
+        let has_answered = self.link.session().has_answered();
+        if !has_answered && self.failures >= FIRST_STARTS {
             let refused = self.link.session().refuse_all();
             self.link.refuse(&left.refuse, &self.reason);
             self.link.refuse(&refused, &self.reason);

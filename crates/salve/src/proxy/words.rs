@@ -22,7 +22,8 @@ pub(super) fn refusal(request: &RefusedRequest, reason: &str) -> Vec<u8> {
     let text = format!("{reason}{effect}");
     let body = if request.method == "tools/call" {
         let content = json!([{ "type": "text", "text": text }]);
-        json!({ "content": content, "isError": true })
+        // The protocol wants the type since 2026-07-28; before, nobody minds it.
+        json!({ "content": content, "isError": true, "resultType": "complete" })
     } else {
         json!({ "code": CONNECTION_CLOSED, "message": text })
     };

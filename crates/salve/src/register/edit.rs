@@ -17,7 +17,7 @@ pub(super) enum Shape {
 }
 
 /// The table of servers in Codex's file.
-const TOML_LIST: &str = "mcp_servers";
+pub(super) const TOML_LIST: &str = "mcp_servers";
 
 /// Returns the text with the wish fulfilled, or what is wrong with it.
 pub(super) fn edit(shape: Shape, text: &str, wish: Wish) -> Result<String, String> {
@@ -88,11 +88,7 @@ fn fresh(list: &str, entry: CstInputValue) -> String {
 }
 
 fn edit_toml(text: &str, wish: Wish) -> Result<String, String> {
-    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-        let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
-        let line = before.matches('\n').count() + 1;
-        format!("line {line}: {}", error.message())
-    })?;
+    let mut document: DocumentMut = text.parse().map_err(|error| toml_mistake(text, &error))?;
     let servers = match document.get(TOML_LIST) {
         Some(item) if item.is_table_like() => Some(item),
         Some(_) => return Err(format!("`{TOML_LIST}` is not a table")),
@@ -109,6 +105,12 @@ fn edit_toml(text: &str, wish: Wish) -> Result<String, String> {
         (false, Wish::Add) => add_toml(&mut document),
     }
     Ok(document.to_string())
+}
+
+/// Says what is wrong with a file, and in which line.
+pub(super) fn toml_mistake(text: &str, error: &toml_edit::TomlError) -> String {
+    let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
+    format!("line {}: {}", before.matches('\n').count() + 1, error.message())
 }
 
 fn add_toml(document: &mut DocumentMut) {

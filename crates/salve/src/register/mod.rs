@@ -4,14 +4,19 @@
 //! cannot be read is left as it is.
 
 mod edit;
+mod hooks;
 #[cfg(test)]
 mod tests;
+mod wrap;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+
+pub use hooks::plan_hooks;
+pub use wrap::{ListedServer, Reached, WrapPlan, Wrapping, list, plan_wrapping};
 
 use crate::atomic::{self, WriteError};
 
@@ -166,15 +171,20 @@ pub fn plan(
     let path = client.file(scope, places)?;
     // People keep such files elsewhere and link to them; the link stays.
     let path = path.canonicalize().unwrap_or(path);
-    let old = match fs::read_to_string(&path) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(source) => return Err(RegisterError::Read { path, source }),
-    };
+    let old = read(&path)?;
     let malformed = |why| RegisterError::Malformed { path: path.clone(), why };
     let text = old.as_deref().unwrap_or_default();
     let new = edit::edit(client.shape(), text, wish).map_err(malformed)?;
     Ok(Plan { path, old, new, backups: places.backups.clone() })
+}
+
+/// Reads a file that need not exist.
+fn read(path: &Path) -> Result<Option<String>, RegisterError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(RegisterError::Read { path: path.to_owned(), source }),
+    }
 }
 
 impl Plan {

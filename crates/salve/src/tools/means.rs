@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{Authority, Exit};
-use salve_core::fingerprint::Hints;
+use salve_core::fingerprint::{Hints, Rules};
 use salve_core::scrub::Scrubber;
 use salve_core::tool::failure::FailedCall;
 use salve_core::tool::rule::{HealChoice, HealTable, ToolFix};
@@ -228,6 +228,16 @@ impl HealMeans {
         if learned.put_failure(&failure).is_ok() {
             let _ = learned.sync();
         }
+    }
+
+    /// Returns the project that the calls are made in.
+    pub fn project(&self) -> Option<&Project> {
+        self.project.as_ref()
+    }
+
+    /// Returns the rules by which failures are recognised.
+    pub fn fingerprint_rules(&self) -> &Rules {
+        self.config.fingerprint_rules()
     }
 
     /// Returns text without its secrets.

@@ -226,6 +226,7 @@ fn a_server_that_dies_is_greeted_again_and_what_may_have_acted_is_not_repeated()
     client.call(7, "pay", json!({"then": "die"}));
     let answer = client.answer(7);
     assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert_eq!(answer["result"]["resultType"], "complete", "as the newest protocol wants it");
     let text = text_of(&answer);
     assert!(text.contains("exit code 7") && text.contains("may have taken effect"), "{text}");
     assert!(text.contains("out of memory") && !text.contains("ghp_16C7"), "scrubbed: {text}");

@@ -251,3 +251,106 @@ fn a_server_that_a_rule_restarts_answers_afresh_and_what_may_have_acted_is_said(
     let log = std::fs::read_to_string(project.dir().join("log")).unwrap();
     assert_eq!(log.lines().filter(|line| line.starts_with("pay")).count(), 1);
 }
+
+fn hook(project: &Project, event: &Value) -> Option<Value> {
+    let output = project.run_with_input(&["hook", "claude"], event.to_string().as_bytes());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    (!text.is_empty()).then(|| serde_json::from_str(&text).unwrap())
+}
+
+fn bash(project: &Project, event: &str, command: &str) -> Value {
+    json!({"session_id": "s", "hook_event_name": event, "tool_name": "Bash", "cwd": project.dir(),
+        "tool_input": {"command": command}})
+}
+
+#[test]
+fn a_hook_refuses_what_would_end_bystanders_and_says_nothing_else() {
+    let project = stage();
+    let ask = |command: &str| {
+        let said = hook(&project, &bash(&project, "PreToolUse", command))?;
+        let said = &said["hookSpecificOutput"];
+        assert_eq!(said["permissionDecision"], "deny");
+        Some(said["permissionDecisionReason"].as_str().unwrap().to_owned())
+    };
+    let refused = ask("cd web && pkill -f node").unwrap();
+    assert!(refused.contains("other projects") && refused.contains("salve stop"), "{refused}");
+    let mut elsewhere =
+        std::process::Command::new("sleep").arg("600").current_dir("/").spawn().unwrap();
+    let mut here =
+        std::process::Command::new("sleep").arg("600").current_dir(project.dir()).spawn().unwrap();
+    // The hook's own parent is this test: a shell stands between, as with an agent.
+    let by_shell = |pid: u32| {
+        let event = bash(&project, "PreToolUse", &format!("kill {pid}")).to_string();
+        let salve = env!("CARGO_BIN_EXE_salve");
+        let script = format!("sh -c 'sh -c \"{salve} hook claude; true\"; true'");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.current_dir(project.dir()).spawn().unwrap();
+        shell.stdin.take().unwrap().write_all(event.as_bytes()).unwrap();
+        String::from_utf8(shell.wait_with_output().unwrap().stdout).unwrap()
+    };
+    let refused = by_shell(elsewhere.id());
+    assert!(
+        refused.contains("does not belong to this project") && refused.contains("sleep 600"),
+        "{refused}"
+    );
+    assert_eq!(by_shell(here.id()), "");
+    elsewhere.kill().unwrap();
+    here.kill().unwrap();
+    elsewhere.wait().unwrap();
+    here.wait().unwrap();
+    for fine in ["npm test", "echo pkill", "kill %1", "ls"] {
+        assert_eq!(ask(fine), None, "{fine}");
+    }
+    assert!(!project.dir().join(".salve").exists(), "nothing is opened for what is fine");
+}
+
+#[test]
+fn a_hook_heals_or_explains_a_failed_call() {
+    let project = stage();
+    let failed = |command: &str, error: &str| {
+        let mut event = bash(&project, "PostToolUseFailure", command);
+        event["error"] = json!(error);
+        let said = hook(&project, &event)?;
+        Some(said["hookSpecificOutput"]["additionalContext"].as_str().unwrap().to_owned())
+    };
+    let said = failed("./hbctl get orders", "Exit code 1\nerror: HTTP 401: token expired").unwrap();
+    assert!(said.contains("ran `./hbctl login`") && said.contains("Call it again"), "{said}");
+    assert_eq!(count(&project, "logins"), 1);
+    let taught = [
+        "memory",
+        "learn",
+        "--fix",
+        "Use the full SHA",
+        "--tool",
+        "bonfire deploy",
+        "--pattern",
+        "manifest unknown",
+        "--root-cause",
+        "Short SHA",
+    ];
+    assert_eq!(project.run(&taught).status.code(), Some(0));
+    let said = failed("bonfire deploy", "manifest unknown: quay.io/x:abc").unwrap();
+    assert!(said.contains("Short SHA") && said.contains("Use the full SHA"), "{said}");
+    assert_eq!(failed("bonfire deploy", "disk full"), None, "another error of the same tool");
+}
+
+#[test]
+fn servers_of_a_client_are_wrapped_shown_and_given_back() {
+    let project = Project::new();
+    let text = "{\n  \"mcpServers\": {\n    \"files\": {\"command\": \"npx\", \"args\": [\"-y\", \"f\"]}\n  }\n}\n";
+    project.write(".mcp.json", text);
+    let read = || std::fs::read_to_string(project.dir().join(".mcp.json")).unwrap();
+    let (code, out, err) = texts(&project.run(&["mcp", "wrap", "--client", "claude", "--print"]));
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("would change") && out.contains("+ ") && read() == text, "{out}");
+    assert_eq!(project.run(&["mcp", "wrap", "--client", "claude", "files"]).status.code(), Some(0));
+    assert!(read().contains("\"proxy\""), "{}", read());
+    let (_, out, _) = texts(&project.run(&["mcp", "status", "--client", "claude"]));
+    assert!(out.contains("files: behind salve proxy"), "{out}");
+    let unknown = project.run(&["mcp", "wrap", "--client", "claude", "nobody"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert_eq!(project.run(&["mcp", "unwrap", "--client", "claude"]).status.code(), Some(0));
+    assert_eq!(read(), text);
+}

@@ -204,6 +204,20 @@ fn is_odd(c: char) -> bool {
 }
 
 impl Reading {
+    /// Returns the words of every simple command, without `env`, `sudo` and the like: as the shell
+    /// sees them, or as written where it fills something in.
+    pub(super) fn simple_commands(&self) -> Vec<Vec<String>> {
+        let words = |known: &Known, at: usize| {
+            known
+                .words
+                .iter_from(at)
+                .map(|word| word.known().unwrap_or(word.raw).to_owned())
+                .collect()
+        };
+        let commands = self.commands.iter();
+        commands.flat_map(|known| known.begins.iter().map(move |&at| words(known, at))).collect()
+    }
+
     /// Returns whether `pattern` matches one of the commands, whatever the holes may hold.
     pub(super) fn could_match(&self, pattern: &Pattern) -> bool {
         let somewhere =

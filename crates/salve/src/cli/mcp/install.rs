@@ -29,7 +29,7 @@ pub(super) struct Args {
 
 /// An agent or editor by name, or all that are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
+pub(super) enum Named {
     Auto,
     One(Client),
 }
@@ -63,30 +63,42 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         located => located?,
     };
     let places = places(project.root());
-    let named = args.client.iter().filter_map(|named| match named {
-        Named::Auto => None,
-        Named::One(client) => Some(*client),
-    });
-    let mut clients: Vec<Client> = named.collect();
-    if args.client.is_empty() || args.client.contains(&Named::Auto) {
-        clients.extend(found(&places, std::env::var_os("PATH").as_deref()));
-    }
+    let clients = clients(&args.client, &places)?;
     let wish = if args.remove { Wish::Remove } else { Wish::Add };
     let mode = if args.print { Mode::Show } else { Mode::Write };
-    let mut seen: Vec<Client> = Vec::new();
     for client in clients {
-        if seen.contains(&client) {
-            continue;
-        }
-        seen.push(client);
         let plan = register::plan(client, args.scope, &places, wish)?;
         carry_out(client, &plan, mode, out)?;
+        // The hooks come with `salve init --agent`, and go with the server.
+        if args.remove
+            && let Some(plan) = register::plan_hooks(client, args.scope, &places, wish)?
+        {
+            carry_out(client, &plan, mode, out)?;
+        }
     }
-    match seen.is_empty() {
-        true => Err(CliError::failed("found no agent and no editor here")
-            .hint("name one: salve mcp install --client claude")),
-        false => Ok(Exit::Well),
+    Ok(Exit::Well)
+}
+
+/// Returns the clients that are meant, each once: those that are named, or all that are found.
+pub(super) fn clients(named: &[Named], places: &Places) -> Result<Vec<Client>, CliError> {
+    let mut all: Vec<Client> = Vec::new();
+    let one = |named: &Named| match named {
+        Named::Auto => None,
+        Named::One(client) => Some(*client),
+    };
+    let asks = named.is_empty() || named.contains(&Named::Auto);
+    let found = if asks { found(places, std::env::var_os("PATH").as_deref()) } else { Vec::new() };
+    for client in named.iter().filter_map(one).chain(found) {
+        if !all.contains(&client) {
+            all.push(client);
+        }
     }
+    if all.is_empty() {
+        return Err(
+            CliError::failed("found no agent and no editor here").hint("name one: --client claude")
+        );
+    }
+    Ok(all)
 }
 
 /// Returns the clients that are installed or that the project or the user has files of.
