@@ -19,6 +19,7 @@ pub mod job;
 pub mod memory;
 pub mod near;
 pub mod notify;
+pub mod overview;
 pub mod playbook;
 pub mod recovery;
 pub mod repair;
