@@ -28,4 +28,5 @@ pub mod subjects;
 pub mod team;
 pub mod telemetry;
 pub mod tools;
+pub mod undo;
 pub mod workspace;
