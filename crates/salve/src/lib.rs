@@ -29,4 +29,5 @@ pub mod team;
 pub mod telemetry;
 pub mod tools;
 pub mod undo;
+pub mod web;
 pub mod workspace;

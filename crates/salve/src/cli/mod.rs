@@ -35,6 +35,7 @@ mod proxy;
 mod report;
 mod rules;
 mod scrub;
+mod serve;
 mod servers;
 mod show;
 mod startable;
@@ -133,6 +134,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Find the dev servers of this project and write salve.toml, or register with an agent
     Init(init::Args),
+    /// Show this project, or several, on a page in the browser
+    Serve(serve::Args),
     /// Show the state of this project on one screen
     Status(status::Args),
     /// List the servers of this project, or of all your projects
@@ -270,6 +273,7 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Config(args) => config::run(args, out)?,
         Command::Doctor(args) => doctor::run(args, out)?,
         Command::Init(args) => init::run(args, out)?,
+        Command::Serve(args) => serve::run(args, out)?,
         Command::Status(args) => status::run(args, out)?,
         Command::Ps(args) => ps::run(&args, out)?,
         Command::Incidents(args) => incidents::run(&args, out)?,

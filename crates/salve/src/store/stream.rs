@@ -7,6 +7,7 @@
 
 use salve_core::event::{Draft, Encoded, Entry, LoopId};
 use salve_core::id::IncidentId;
+use salve_core::overview::IncidentIndex;
 use serde_json::Value;
 
 /// A part of the journal that belongs together.
@@ -18,6 +19,8 @@ pub enum Stream {
     Incident(IncidentId),
     /// The openings of all incidents, one entry each.
     Incidents,
+    /// What a list of all incidents shows of each: opening, cost, questions, ending.
+    IncidentCourses,
     /// The life of one loop: what happened to it and beside it, its incidents apart.
     Loop(LoopId),
     /// Which loops of others Salve serves, or served.
@@ -76,6 +79,7 @@ impl Stream {
             Stream::Project => all(&[]),
             Stream::Incident(id) => Selector { kinds: &[], which: Which::OfIncident(*id) },
             Stream::Incidents => all(&["opened"]),
+            Stream::IncidentCourses => all(&IncidentIndex::KINDS),
             Stream::Loop(id) => Selector { kinds: LOOP_KINDS, which: Which::OfLoop(id) },
             Stream::LoopServices => all(&["loop_attached", "loop_detached"]),
             Stream::Jobs => all(&["job"]),

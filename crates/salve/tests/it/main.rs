@@ -52,3 +52,5 @@ mod scrub;
 mod store_faults;
 mod support;
 mod tools;
+mod web;
+mod web_hostile;

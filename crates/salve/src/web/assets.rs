@@ -1,0 +1,118 @@
+//! What the browser loads once: the page's frame, its script and its style, all in the binary.
+//!
+//! The frame holds no data: a browser cannot show a token when it loads a page, so everybody on
+//! this machine may load the frame, and the script fetches the rest with the token.
+
+use axum::Router;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use maud::{DOCTYPE, Markup, html};
+
+use super::AppState;
+
+const SCRIPT: &str = include_str!("assets/page.js");
+const STYLE: &str = include_str!("assets/page.css");
+
+/// A small ointment jar, drawn.
+const ICON: &str = include_str!("assets/icon.svg");
+
+/// Returns the routes of the frame and what it loads.
+pub(super) fn routes() -> Router<AppState> {
+    Router::new()
+        .route("/", get(frame))
+        .route("/needs-you", get(frame))
+        .route("/incidents", get(frame))
+        .route("/incidents/{id}", get(frame))
+        .route("/assets/page.js", get(script))
+        .route("/assets/page.css", get(style))
+        .route("/assets/icon.svg", get(icon))
+}
+
+async fn script(headers: HeaderMap) -> Response {
+    asset(&headers, "text/javascript; charset=utf-8", SCRIPT)
+}
+
+async fn style(headers: HeaderMap) -> Response {
+    asset(&headers, "text/css; charset=utf-8", STYLE)
+}
+
+async fn icon(headers: HeaderMap) -> Response {
+    asset(&headers, "image/svg+xml", ICON)
+}
+
+/// Answers with an asset, or with 304 where the browser has this version already.
+fn asset(headers: &HeaderMap, kind: &'static str, text: &'static str) -> Response {
+    let tag = salve_core::event::Digest::of(&[text.as_bytes()]).to_string();
+    let tag = format!("\"{}\"", tag.chars().take(16).collect::<String>());
+    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| *known == *tag);
+    let mut response = match is_known {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => text.into_response(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    response
+}
+
+async fn frame() -> Response {
+    let mut response = page_frame().into_string().into_response();
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, html);
+    response
+}
+
+fn page_frame() -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Salve" }
+                link rel="icon" href="/assets/icon.svg";
+                link rel="stylesheet" href="/assets/page.css";
+                script type="module" src="/assets/page.js" {}
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header.top {
+                    a.brand href="/" { "Salve" }
+                    nav aria-label="sections" {
+                        a href="/" { "Now" }
+                        a href="/needs-you" { "Needs you" }
+                        a href="/incidents" { "Incidents" }
+                    }
+                    label.project hidden { span.sr { "Project" } select id="project" {} }
+                    button #help-button type="button" aria-label="keyboard shortcuts" { "?" }
+                }
+                p #connection role="status" hidden {}
+                main #main tabindex="-1" { p.dim { "Loading…" } }
+                div #toasts role="log" aria-live="polite" aria-label="notices" {}
+                (help_dialog())
+                noscript { p { "This page needs its script. " code { "salve status" } " shows the same in a terminal." } }
+            }
+        }
+    }
+}
+
+fn help_dialog() -> Markup {
+    html! {
+        dialog #help aria-labelledby="help-title" {
+            h2 #help-title { "Keyboard" }
+            dl {
+                @for (key, what) in [
+                    ("1 2 3", "Now, Needs you, Incidents"), ("j k", "next, previous"), ("Enter", "open"),
+                    ("a r s", "to Approve, Reject, Settled of the question; Enter then answers"),
+                    ("/", "search"), ("?", "this help"), ("Esc", "close"),
+                ] { dt { kbd { (key) } } dd { (what) } }
+            }
+            form method="dialog" { button { "Close" } }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Takes connections, as many as are good for us, and drops those that stall.
+//!
+//! `axum::serve` has no limits of its own: a client that sends one byte a minute, or reads none,
+//! would keep its connection for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+/// How many connections are served at once; further ones wait in the kernel's queue.
+const MOST_CONNECTIONS: usize = 4096;
+
+/// How long a client may take to send a request's head, and to stay without a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long the kernel keeps a connection whose other side takes nothing.
+const STALL_MS: u32 = 30_000;
+
+/// How much of a request's head is kept in memory.
+const HEAD_BYTES: usize = 32 * 1024;
+
+/// Serves connections until the future is dropped.
+pub(super) async fn accept_connections(listener: TcpListener, app: Router) {
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _peer)) => stream,
+            Err(_) => {
+                // Out of file descriptors, mostly: others have to leave first.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let app = app.clone();
+        tokio::spawn(async move {
+            serve_connection(stream, app).await;
+            drop(place);
+        });
+    }
+}
+
+async fn serve_connection(stream: TcpStream, app: Router) {
+    // Without these the connection only lives longer than it should.
+    let _ = stream.set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, STALL_MS);
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES);
+    let service = TowerToHyperService::new(app);
+    // What goes wrong on a connection concerns its client alone.
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+}

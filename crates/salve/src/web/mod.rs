@@ -1,0 +1,173 @@
+//! The page and the HTTP API that `salve serve` gives to browsers and scripts on this machine.
+//!
+//! Every request passes `security` first, then `access` says who asks and what they may do. A
+//! `ProjectHandle` leads to the one thread that owns a project's store; `views` reads what a page
+//! shows, `pages` turns it into HTML, `live` pushes it as it changes, `api` gives the same facts
+//! as JSON, and `decide` writes what people decide. The browser gets one script and one style
+//! sheet, both in `assets/`.
+//!
+//! **Invariant:** whoever only shows an agent's or a viewer's token writes nothing that decides.
+
+mod access;
+mod ansi;
+mod api;
+mod assets;
+mod decide;
+mod listener;
+mod live;
+mod metrics;
+mod openapi;
+mod pages;
+mod problem;
+mod project_handle;
+mod security;
+mod views;
+mod visible;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::get;
+use salve_core::scrub::Scrubbed;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+pub use access::{AccessError, AccessFile, Right, TokenRecord};
+pub use project_handle::WatchedProject;
+
+use access::AccessList;
+use project_handle::ProjectHandle;
+use security::AllowedHosts;
+
+/// The port that the page is served on unless another is asked for.
+pub const DEFAULT_PORT: u16 = 7717;
+
+/// What is served, and to whom.
+#[derive(Debug)]
+pub struct ServeOptions {
+    /// The projects that are shown; the first is shown unless another is asked for.
+    pub projects: Vec<WatchedProject>,
+    /// Where to listen; only this machine's own addresses are taken.
+    pub address: SocketAddr,
+    /// What happens when the port is taken.
+    pub when_taken: WhenTaken,
+    /// Where tokens, sessions and one-time codes are kept.
+    pub access: AccessFile,
+    /// The name under which the person at the browser speaks.
+    pub person: Scrubbed,
+}
+
+/// What happens when the port is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenTaken {
+    /// It is an error: this very port was asked for.
+    Fail,
+    /// A free port is used.
+    UseAnother,
+}
+
+/// Where the page is, and the code that opens it once.
+#[derive(Clone, Debug)]
+pub struct PageAddress {
+    /// The page's address without a code.
+    pub url: String,
+    /// The page's address with a code that is good once; the code never reaches a server's log,
+    /// because browsers do not send what follows `#`.
+    pub link: String,
+}
+
+/// Why the page cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// Others than this machine could reach it.
+    #[error("{0} can be reached from other machines")]
+    NotLoopback(SocketAddr),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {0}")]
+    Listen(SocketAddr, #[source] io::Error),
+    /// Tokens and sessions cannot be kept.
+    #[error("cannot keep who may use the page")]
+    Access(#[from] AccessError),
+    /// The system failed.
+    #[error("cannot wait for connections")]
+    Wait(#[source] io::Error),
+}
+
+/// What every handler knows.
+#[derive(Clone, Debug)]
+struct AppState {
+    projects: Arc<[ProjectHandle]>,
+    access: Arc<AccessList>,
+    person: Scrubbed,
+}
+
+/// Serves the page until told to end; `ready` is called once it can be opened.
+///
+/// # Errors
+///
+/// When the address is not this machine's own or in use, or access cannot be kept.
+pub fn serve(options: ServeOptions, ready: impl FnOnce(&PageAddress)) -> Result<(), WebError> {
+    let ServeOptions { projects, address, when_taken, access, person } = options;
+    if !address.ip().is_loopback() {
+        return Err(WebError::NotLoopback(address));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(WebError::Wait)?;
+    let listener = runtime.block_on(listen(address, when_taken))?;
+    let address = listener.local_addr().map_err(|error| WebError::Listen(address, error))?;
+    let url = format!("http://{address}/");
+    let code = access.new_code()?;
+    let handles = runtime.block_on(async { ProjectHandle::open_all(projects) });
+    let state =
+        AppState { projects: handles.into(), access: Arc::new(AccessList::new(access)), person };
+    let app = router(state, AllowedHosts::of(address));
+    ready(&PageAddress { link: format!("{url}#code={code}"), url });
+    let served = runtime.block_on(until_told_to_end(listener::accept_connections(listener, app)));
+    runtime.shutdown_background();
+    served.map_err(WebError::Wait)
+}
+
+async fn listen(address: SocketAddr, when_taken: WhenTaken) -> Result<TcpListener, WebError> {
+    match TcpListener::bind(address).await {
+        Err(error)
+            if error.kind() == io::ErrorKind::AddrInUse && when_taken == WhenTaken::UseAnother =>
+        {
+            let any = SocketAddr::new(address.ip(), 0);
+            TcpListener::bind(any).await.map_err(|error| WebError::Listen(any, error))
+        }
+        bound => bound.map_err(|error| WebError::Listen(address, error)),
+    }
+}
+
+/// Returns everything that is served, behind the layer that refuses what no browser page of ours
+/// and no honest script would send.
+fn router(state: AppState, hosts: AllowedHosts) -> Router {
+    let data = live::routes().merge(api::routes()).route("/metrics", get(metrics::metrics));
+    let data = data.layer(middleware::from_fn_with_state(state.clone(), access::identify));
+    assets::routes()
+        .merge(api::open_routes())
+        .merge(data)
+        .fallback(problem::not_found)
+        .method_not_allowed_fallback(problem::method_not_allowed)
+        .layer(middleware::from_fn(security::limit))
+        .layer(middleware::from_fn_with_state(Arc::new(hosts), security::guard))
+        .with_state(state)
+}
+
+/// Runs `work` until it is done or the process is told to end.
+async fn until_told_to_end(work: impl Future<Output = ()>) -> io::Result<()> {
+    let mut term = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::select! {
+        () = work => {}
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! The API's description, made of the same types that the handlers read and write.
+
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use super::api::{
+    AnswerRequest, Decided, OrderRequest, RefillRequest, ServerOrderRequest, SessionOpened,
+    SessionRequest, UndoBody,
+};
+use super::problem::Problem;
+
+/// One thing that the API does.
+struct Operation {
+    method: &'static str,
+    path: &'static str,
+    summary: &'static str,
+    query: &'static [&'static str],
+    request: Option<Value>,
+    response: Value,
+    media: &'static str,
+}
+
+/// Answers with the description.
+pub(super) async fn document() -> Response {
+    let text = describe().to_string();
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// Returns the description as OpenAPI 3.1.
+pub(super) fn describe() -> Value {
+    let mut generator = SchemaSettings::openapi3().into_generator();
+    let problem = generator.subschema_for::<Problem>();
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in operations(&mut generator) {
+        let entry = paths.entry(operation.path).or_insert_with(|| json!({}));
+        if let Value::Object(methods) = entry {
+            methods.insert(operation.method.to_owned(), operation.describe(&problem));
+        }
+    }
+    let schemas: Map<String, Value> = generator.take_definitions(true).into_iter().collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": { "title": "Salve", "version": env!("CARGO_PKG_VERSION") },
+        "security": [{ "bearer": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } },
+        },
+    })
+}
+
+impl Operation {
+    fn describe(&self, problem: &impl serde::Serialize) -> Value {
+        let in_path = self.path.split('/').filter_map(|part| {
+            let name = part.strip_prefix('{')?.strip_suffix('}')?;
+            Some(json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
+        });
+        let in_query = self
+            .query
+            .iter()
+            .map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string" } }));
+        let parameters: Vec<Value> = in_path.chain(in_query).collect();
+        let mut described = json!({
+            "summary": self.summary,
+            "parameters": parameters,
+            "responses": {
+                "200": { "description": "Done", "content": { self.media: { "schema": self.response } } },
+                "default": {
+                    "description": "It was refused, or failed",
+                    "content": { "application/problem+json": { "schema": problem } },
+                },
+            },
+        });
+        if let (Some(request), Value::Object(fields)) = (&self.request, &mut described) {
+            let body = json!({ "required": true, "content": { "application/json": { "schema": request } } });
+            fields.insert("requestBody".to_owned(), body);
+        }
+        described
+    }
+}
+
+/// The media type of most answers.
+const JSON: &str = "application/json";
+
+fn read(path: &'static str, summary: &'static str, query: &'static [&'static str]) -> Operation {
+    let response = json!({ "type": "object" });
+    Operation { method: "get", path, summary, query, request: None, response, media: JSON }
+}
+
+fn write<B: JsonSchema, R: JsonSchema>(
+    generator: &mut SchemaGenerator,
+    path: &'static str,
+    summary: &'static str,
+) -> Operation {
+    let request = Some(generator.subschema_for::<B>().to_value());
+    let response = generator.subschema_for::<R>().to_value();
+    Operation { method: "post", path, summary, query: &["project"], request, response, media: JSON }
+}
+
+/// Nothing need be sent.
+#[derive(JsonSchema)]
+struct Nothing {}
+
+fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
+    let list: &[&str] = &["project", "state", "subject", "q", "before", "limit"];
+    let one: &[&str] = &["project"];
+    let text = |operation: Operation, media| Operation {
+        media,
+        response: json!({ "type": "string" }),
+        ..operation
+    };
+    vec![
+        text(read("/healthz", "Whether the server answers", &[]), "text/plain"),
+        text(read("/metrics", "Numbers in Prometheus' format", &[]), "text/plain"),
+        read("/api/openapi.json", "This description", &[]),
+        read("/api/projects", "The projects that are shown, and what the token allows", &[]),
+        read("/api/status", "Servers, open incidents and what was said last", one),
+        read("/api/incidents", "Incidents, the newest first, page by page", list),
+        read("/api/incidents/{id}", "One incident's whole story", one),
+        read("/api/incidents/{id}/evidence", "What the failure left behind", one),
+        read("/api/incidents/{id}/diff", "What each attempt changed", one),
+        read("/api/servers/{name}/log", "The end of a server's log", one),
+        text(
+            read(
+                "/api/events",
+                "The journal as it grows; Last-Event-ID goes on",
+                &["project", "after"],
+            ),
+            "text/event-stream",
+        ),
+        write::<SessionRequest, SessionOpened>(
+            generator,
+            "/api/session",
+            "Turn a one-time code into a session",
+        ),
+        write::<Nothing, Decided>(generator, "/api/session/end", "End this session"),
+        write::<AnswerRequest, Decided>(
+            generator,
+            "/api/incidents/{id}/answer",
+            "Approve, reject or settle",
+        ),
+        write::<OrderRequest, Decided>(
+            generator,
+            "/api/incidents/{id}/order",
+            "Pause, resume, call off, …",
+        ),
+        write::<RefillRequest, Decided>(generator, "/api/incidents/{id}/refill", "Grant more"),
+        write::<UndoBody, Decided>(
+            generator,
+            "/api/incidents/{id}/undo",
+            "Give the files back, or take that back",
+        ),
+        write::<ServerOrderRequest, Decided>(
+            generator,
+            "/api/servers/{name}/order",
+            "Start, stop or restart",
+        ),
+    ]
+}

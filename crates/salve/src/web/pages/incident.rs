@@ -1,0 +1,203 @@
+//! The whole story of one incident.
+
+use maud::{Markup, html};
+use salve_core::repair::{AgentPart, Moment, RemedyTried, Size, State};
+
+use super::needs_you::question_card;
+use super::parts::{
+    ago, badge, budget_line, clock, duration, gate_word, kind_word, origin_word, phase_line,
+    result_word, subject_word,
+};
+use crate::web::ansi;
+use crate::web::views::{AttemptDiff, IncidentDetails, TextTail};
+use crate::web::visible::visible;
+
+/// Returns the section.
+pub(super) fn page(
+    details: &IncidentDetails,
+    evidence: Option<&TextTail>,
+    diffs: &[AttemptDiff],
+) -> Markup {
+    let repair = &details.story.repair;
+    let id = repair.repair_id.short();
+    html! {
+        p { a href="/incidents" { "Incidents" } " / heal-" (id) }
+        h1 { (subject_word(details.story.subject)) " " (visible(&repair.server)) }
+        p.head-line {
+            (badge(repair.state, repair.proof)) " "
+            span { "opened " (ago(repair.started_at)) } " "
+            span.dim { (budget_line(details)) }
+        }
+        p.key-line { (visible(&repair.key_line)) }
+        p.dim { (repair.class.to_string()) " · signature " code { (repair.signature.to_string()) } }
+        @if let Some(question) = &details.question { (question_card(details, question)) }
+        (phase_line(details))
+        (order_buttons(details))
+        @if !repair.findings.is_empty() {
+            section aria-labelledby="findings" {
+                h2 #findings { "What was found out" }
+                @for finding in &repair.findings {
+                    p { (visible(finding.what.as_str())) " " span.dim { (visible(finding.next.as_str())) } }
+                }
+            }
+        }
+        @if !details.remedies.is_empty() {
+            section aria-labelledby="remedies" {
+                h2 #remedies { "Remedies" }
+                ol.remedies { @for remedy in &details.remedies { (remedy_item(remedy)) } }
+            }
+        }
+        @if !repair.agent.is_empty() { (agent_table(&repair.agent)) }
+        @if !diffs.is_empty() { (diff_section(diffs)) }
+        @if let Some(evidence) = evidence { (evidence_section(evidence, &repair.key_line)) }
+        section aria-labelledby="timeline" {
+            h2 #timeline { "Timeline" }
+            ol.timeline { @for moment in &details.story.timeline { (moment_item(moment)) } }
+        }
+    }
+}
+
+/// Returns what can be done about the incident besides answering.
+fn order_buttons(details: &IncidentDetails) -> Markup {
+    let id = details.story.repair.repair_id;
+    let order = |order: &str, label: &str| {
+        html! {
+            button type="button" data-post={ "/api/incidents/" (id) "/order" }
+                data-body={ "{\"order\":\"" (order) "\"}" } { (label) }
+        }
+    };
+    let has_changed = details.remedies.iter().any(|remedy| !remedy.files.is_empty());
+    html! {
+        p.actions {
+            @match details.story.repair.state {
+                State::Healing | State::AwaitingAgent => {
+                    (order("pause", "Pause")) (order("resume", "Resume")) (order("abort", "Call off"))
+                }
+                State::Cooldown | State::NeedsHuman => {
+                    button type="button" data-post={ "/api/incidents/" (id) "/refill" }
+                        data-body="{\"attempts\":1}" { "Grant one more attempt" }
+                }
+                State::Deserted => (order("abort", "Call off")),
+                State::Recovered | State::Resolved | State::GivenUp | State::Unhealed | State::Aborted => {
+                    @if has_changed {
+                        button type="button" data-post={ "/api/incidents/" (id) "/undo" } data-body="{}"
+                            data-confirm="Give the files back as they were before this repair?" { "Undo the repair" }
+                        button type="button" data-post={ "/api/incidents/" (id) "/undo" }
+                            data-body="{\"direction\":\"redo\"}" { "Take the undoing back" }
+                    }
+                }
+            }
+            button type="button" data-copy={ "salve show " (id.short()) } { "Copy for agent" }
+        }
+    }
+}
+
+fn remedy_item(remedy: &RemedyTried) -> Markup {
+    html! {
+        li {
+            p { span.dim { "attempt " (remedy.attempt) " · " (kind_word(remedy.kind)) " · " (origin_word(remedy.origin)) } }
+            pre.command { (visible(&remedy.text)) }
+            p { (gate_word(remedy)) }
+            p {
+                (result_word(&remedy.result))
+                @if let Some(ms) = remedy.took_ms { span.dim { " after " (duration(ms)) } }
+            }
+            @if !remedy.files.is_empty() {
+                p.dim {
+                    "changed "
+                    @for (at, file) in remedy.files.iter().enumerate() {
+                        @if at > 0 { ", " }
+                        code { (visible(file.path.as_str())) }
+                        @if let Some(lines) = file.lines { " (" (lines) ")" }
+                    }
+                    @if remedy.more_files > 0 { " and " (remedy.more_files) " more" }
+                }
+            }
+        }
+    }
+}
+
+fn agent_table(parts: &[AgentPart]) -> Markup {
+    let number = |number: Option<u32>| number.map_or("unknown".to_owned(), |n| n.to_string());
+    let size = |size: Size| {
+        html! { td { (number(size.files_changed)) " files, " (number(size.lines_changed)) " lines" } }
+    };
+    html! {
+        section aria-labelledby="agents" {
+            h2 #agents { "What agents said, and what was measured" }
+            div.scroll { table {
+                thead { tr { th { "Attempt" } th { "Agent" } th { "Said" } th { "Measured" } } }
+                tbody { @for part in parts { tr {
+                    td { (part.attempt) }
+                    td { @match &part.name { Some(name) => (visible(name)), None => span.dim { "nobody came" } } }
+                    (size(part.reported))
+                    (size(part.measured))
+                } } }
+            } }
+        }
+    }
+}
+
+fn diff_section(diffs: &[AttemptDiff]) -> Markup {
+    html! {
+        section aria-labelledby="diffs" {
+            h2 #diffs { "What was changed" }
+            @for diff in diffs {
+                details open[diffs.len() == 1] id={ "diff-" (diff.attempt) } {
+                    summary { "Attempt " (diff.attempt) }
+                    pre.diff tabindex="0" {
+                        @for line in diff.patch.lines() {
+                            span class=[diff_class(line)] { (visible(line)) "\n" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn diff_class(line: &str) -> Option<&'static str> {
+    match line.as_bytes().first() {
+        _ if line.starts_with("+++") || line.starts_with("---") => Some("file"),
+        Some(b'+') => Some("add"),
+        Some(b'-') => Some("del"),
+        Some(b'@') => Some("hunk"),
+        Some(_) | None => None,
+    }
+}
+
+fn evidence_section(evidence: &TextTail, key_line: &str) -> Markup {
+    let key = key_line.trim();
+    let is_key = |line: &str| !key.is_empty() && ansi::plain(line).contains(key);
+    let marked = evidence.lines.iter().rposition(|line| is_key(line));
+    html! {
+        section aria-labelledby="evidence" {
+            h2 #evidence { "Evidence" }
+            p.dim {
+                code { (visible(&evidence.path)) }
+                @if evidence.is_cut { ", its end" }
+                @if marked.is_some() { " · " a href="#key-line" data-jump { "jump to the error" } }
+            }
+            pre.log tabindex="0" {
+                @for (at, line) in evidence.lines.iter().enumerate() {
+                    @if Some(at) == marked { mark #key-line { (ansi::line(line)) "\n" } }
+                    @else { (ansi::line(line)) "\n" }
+                }
+            }
+        }
+    }
+}
+
+fn moment_item(moment: &Moment) -> Markup {
+    html! {
+        li class=[moment.ignored.as_ref().map(|_| "ignored")] {
+            time datetime=(moment.at.to_string()) { (clock(moment.at)) }
+            span.by { (visible(&moment.by)) }
+            span {
+                (visible(&moment.text))
+                @for notice in &moment.phases { " " span.phase { (notice.phase.to_string()) } }
+                @if let Some(why) = &moment.ignored { span.dim { " (changed nothing: " (visible(why)) ")" } }
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What waits for a person: each question with everything that is needed to answer it.
+
+use maud::{Markup, html};
+use salve_core::event::Proposed;
+use salve_core::repair::QuestionDetail;
+
+use super::parts::{ago, gate_word, nothing, origin_word, subject_word};
+use crate::web::views::IncidentDetails;
+use crate::web::visible::visible;
+
+/// Returns the section.
+pub(super) fn page(open: &[IncidentDetails]) -> Markup {
+    let asked: Vec<_> =
+        open.iter().filter_map(|details| Some((details, details.question.as_ref()?))).collect();
+    html! {
+        h1 { "Needs you" }
+        @if asked.is_empty() {
+            (nothing("Nothing waits for you.", None))
+        }
+        @for (details, question) in asked { (question_card(details, question)) }
+    }
+}
+
+/// Returns one question as a card with a form.
+pub(super) fn question_card(details: &IncidentDetails, question: &QuestionDetail) -> Markup {
+    let (repair, ask) = (&details.story.repair, &question.ask);
+    let id = repair.repair_id.short();
+    html! {
+        article.card.question data-item id={ "ask-" (id) "-" (ask.number) } {
+            header {
+                span.badge.bad { "needs you" }
+                span.subject { (subject_word(details.story.subject)) " " b { (visible(&repair.server)) } }
+                a href={ "/incidents/" (id) } { "heal-" (id) }
+                span.dim { "asked " (ago(question.asked_at)) }
+            }
+            p.why { (visible(&ask.why)) }
+            @if let Some(remedy) = &question.remedy {
+                pre.command aria-label="the exact command" { (visible(&remedy.text)) }
+                p { (gate_word(remedy)) }
+                p.dim { (origin_word(remedy.origin)) }
+            }
+            @if let Some(proposal) = &question.proposal { (proposal_facts(proposal)) }
+            p.key-line { (visible(&repair.key_line)) }
+            @for finding in &repair.findings {
+                p { (visible(finding.what.as_str())) " " span.dim { (visible(finding.next.as_str())) } }
+            }
+            @if !repair.tried.is_empty() {
+                p { "Already tried:" }
+                ul { @for tried in &repair.tried { li { (visible(tried)) } } }
+            }
+            (answer_form(&repair.repair_id.to_string(), question))
+        }
+    }
+}
+
+fn answer_form(id: &str, question: &QuestionDetail) -> Markup {
+    let ask = &question.ask;
+    html! {
+        form data-post={ "/api/incidents/" (id) "/answer" } {
+            input type="hidden" name="question" value=(ask.number) data-number;
+            input type="hidden" name="digest" value=(ask.digest.to_string());
+            label { "Note " input type="text" name="note" maxlength="2000" autocomplete="off"; }
+            div.answers {
+                @if let Some(yes) = &ask.yes {
+                    button.yes type="submit" name="answer" value="approve" data-key="a" {
+                        b { "Approve" } span { (visible(yes)) }
+                    }
+                }
+                button.no type="submit" name="answer" value="reject" data-key="r" {
+                    b { "Reject" } span { (visible(&ask.no)) }
+                }
+                button type="submit" name="answer" value="resolve" data-key="s" {
+                    b { "Settled" } span { "you took care of it yourself" }
+                }
+            }
+            p.dim { "It waits until it is answered. Asked of " (visible(&ask.person)) "." }
+        }
+    }
+}
+
+fn proposal_facts(proposal: &Proposed) -> Markup {
+    html! {
+        dl {
+            dt { "Cause" } dd { (visible(proposal.root_cause.as_str())) }
+            dt { "Runs in" } dd { code { (visible(proposal.recovery.working_dir.as_str())) } ", at most " (proposal.recovery.timeout_seconds) " s" }
+            dt { "Expected" } dd { (visible(proposal.expected_outcome.as_str())) }
+            @if let Some(confidence) = proposal.recovery.confidence {
+                dt { "Confidence" } dd { (format!("{confidence:?}").to_lowercase()) }
+            }
+            @if !proposal.evidence.is_empty() {
+                dt { "Evidence" }
+                dd { @for line in &proposal.evidence { code.block { (visible(line.as_str())) } } }
+            }
+            @if let Some(fallback) = &proposal.fallback {
+                dt { "Else" } dd { code { (visible(fallback.command.as_str())) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The pieces that several sections share.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use maud::{Markup, html};
+use salve_core::event::{Amounts, Origin, Proof, RemedyKind, SubjectKind, Verdict};
+use salve_core::repair::{RemedyResult, RemedyTried, State};
+
+use crate::web::views::{IncidentDetails, IncidentRow};
+use crate::web::visible::visible;
+
+/// Returns a state's word and the class that colours it.
+pub(super) fn state_word(state: State) -> (&'static str, &'static str) {
+    match state {
+        State::Healing => ("healing", "busy"),
+        State::AwaitingAgent => ("waits for an agent", "busy"),
+        State::NeedsHuman => ("needs you", "bad"),
+        State::Cooldown => ("cooling down", "warn"),
+        State::Deserted => ("left alone", "warn"),
+        State::Recovered => ("recovered", "good"),
+        State::Resolved => ("settled", "good"),
+        State::GivenUp => ("given up", "bad"),
+        State::Unhealed => ("unhealed", "bad"),
+        State::Aborted => ("called off", "warn"),
+    }
+}
+
+/// Returns a badge that tells a state, with what was proven where that is known.
+pub(super) fn badge(state: State, proof: Option<Proof>) -> Markup {
+    let (word, class) = state_word(state);
+    html! {
+        span class={ "badge " (class) } {
+            (word)
+            @if let Some(proof) = proof { ", " (proof_word(proof)) }
+        }
+    }
+}
+
+pub(super) fn proof_word(proof: Proof) -> &'static str {
+    match proof {
+        Proof::Proven => "proven",
+        Proof::Transient => "by itself",
+        Proof::Flaky => "flaky",
+        Proof::Masked => "masked",
+        Proof::Failed => "failed",
+    }
+}
+
+pub(super) fn subject_word(kind: SubjectKind) -> &'static str {
+    match kind {
+        SubjectKind::Server => "server",
+        SubjectKind::Check => "check",
+        SubjectKind::Tool => "tool",
+        SubjectKind::Step => "step",
+        SubjectKind::Iteration => "loop",
+    }
+}
+
+/// Returns a time that the browser keeps telling as long ago.
+pub(super) fn ago(at: Timestamp) -> Markup {
+    html! { time data-ago datetime=(at.to_string()) { (clock(at)) } }
+}
+
+/// Returns a time of day.
+pub(super) fn clock(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
+/// Returns a duration in words that stay short.
+pub(super) fn duration(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{:.1} s", ms as f64 / 1e3),
+        60_000..3_600_000 => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+        _ => format!("{} h {} min", ms / 3_600_000, ms % 3_600_000 / 60_000),
+    }
+}
+
+/// Returns what was spent, in words.
+pub(super) fn cost(spent: Amounts) -> Option<String> {
+    let mut parts = Vec::new();
+    if spent.tokens > 0 {
+        parts.push(format!("{} tokens", spent.tokens));
+    }
+    if spent.money_micros > 0 {
+        parts.push(format!("${:.2}", spent.money_micros as f64 / 1e6));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Returns rows of incidents, each a link.
+pub(super) fn incident_rows(rows: &[IncidentRow]) -> Markup {
+    html! {
+        ul.rows {
+            @for row in rows {
+                li data-item id={ "row-" (row.id.short()) } {
+                    a.row href={ "/incidents/" (row.id.short()) } {
+                        span.row-head {
+                            (badge(row.state, row.proof))
+                            span.subject { (subject_word(row.subject)) " " b { (visible(&row.name)) } }
+                            span.dim { (ago(row.opened_at)) }
+                        }
+                        span.key-line { (visible(&row.key_line)) }
+                        span.dim {
+                            "heal-" (row.id.short()) " · " (row.class)
+                            @if let Some(cost) = cost(row.spent) { " · " (cost) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the phases of an incident as a line, each with its time.
+pub(super) fn phase_line(details: &IncidentDetails) -> Markup {
+    let events = &details.story.repair.last_events;
+    html! {
+        ol.phases aria-label="phases" {
+            @for (at, event) in events.iter().enumerate() {
+                li class=[(at + 1 == events.len()).then_some("current")] title=(event.message) {
+                    span.phase { (event.phase.to_string()) }
+                    span.dim { (clock(event.timestamp)) }
+                }
+            }
+        }
+    }
+}
+
+/// Returns what was spent and what is left, in words.
+pub(super) fn budget_line(details: &IncidentDetails) -> String {
+    let repair = &details.story.repair;
+    let mut parts = vec![format!("attempt {} of {}", repair.attempt, repair.max_attempts)];
+    let spent = details.story.spent;
+    parts.extend(cost(spent));
+    if let Some(limit) = details.story.limits.tokens {
+        parts.push(format!("{} tokens left", limit.saturating_sub(spent.tokens)));
+    }
+    let agent = repair.agent.iter().rev().find_map(|part| part.name.as_deref());
+    match agent {
+        Some(name) => parts.push(format!("agent {name}")),
+        None => parts.push("no agent engaged".to_owned()),
+    }
+    parts.join(" · ")
+}
+
+pub(super) fn origin_word(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Project => "known in this project",
+        Origin::User => "known from another project of yours",
+        Origin::Playbook => "shipped with Salve",
+        Origin::Proposal => "proposed by an agent",
+        Origin::Builtin => "Salve's own resort",
+        Origin::Person => "proposed by a person",
+    }
+}
+
+pub(super) fn kind_word(kind: RemedyKind) -> &'static str {
+    match kind {
+        RemedyKind::Retry => "run it again",
+        RemedyKind::Command => "command",
+        RemedyKind::Patch => "patch",
+        RemedyKind::Agent => "agent",
+        RemedyKind::SoftReset => "fresh runtime",
+        RemedyKind::HardReset => "fresh workspace",
+    }
+}
+
+/// Returns what the gate said about a remedy, and by which rule.
+pub(super) fn gate_word(remedy: &RemedyTried) -> Markup {
+    let (word, class) = match remedy.verdict {
+        Verdict::Allow => ("allowed", "good"),
+        Verdict::Ask => ("asks a person", "warn"),
+        Verdict::Deny => ("denied", "bad"),
+    };
+    html! {
+        span class={ "badge " (class) } { "gate: " (word) } " "
+        span.dim { (visible(&remedy.reason)) " (rule " code { (visible(&remedy.rule)) } ")" }
+    }
+}
+
+/// Returns what came of a remedy.
+pub(super) fn result_word(result: &RemedyResult) -> Markup {
+    let (class, text) = match result {
+        RemedyResult::Due => ("busy", "about to run".to_owned()),
+        RemedyResult::AwaitingPerson => ("bad", "waits for you".to_owned()),
+        RemedyResult::Running => ("busy", "running".to_owned()),
+        RemedyResult::Denied => ("bad", "not run".to_owned()),
+        RemedyResult::Declined => ("warn", "declined".to_owned()),
+        RemedyResult::CouldNotRun(why) => ("bad", format!("could not run: {why}")),
+        RemedyResult::Verified(Proof::Proven) => ("good", "it helped, proven".to_owned()),
+        RemedyResult::Verified(Proof::Transient) => {
+            ("good", "it is well, and would be without it".to_owned())
+        }
+        RemedyResult::Verified(Proof::Flaky) => ("warn", "well and unwell by turns".to_owned()),
+        RemedyResult::Verified(Proof::Masked) => {
+            ("bad", "it only looks well: what judges it was weakened".to_owned())
+        }
+        RemedyResult::Verified(Proof::Failed) => ("bad", "it did not help".to_owned()),
+    };
+    html! { span class={ "badge " (class) } { (visible(&text)) } }
+}
+
+/// Returns a section that says that there is nothing, and what to type next.
+pub(super) fn nothing(what: &str, next: Option<&str>) -> Markup {
+    html! {
+        div.empty {
+            p { (what) }
+            @if let Some(next) = next { p { code { (next) } } }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Text from elsewhere, as HTML in which nothing is hidden.
+//!
+//! A command that a person is asked about must look like what runs: control characters, marks
+//! that turn the direction of writing and characters without a shape are shown by their numbers.
+
+use maud::{Markup, html};
+
+/// Returns text with every character that cannot be seen shown by its number.
+pub(super) fn visible(text: &str) -> Markup {
+    html! {
+        @for part in parts(text) {
+            @match part {
+                Part::Plain(text) => (text),
+                Part::Hidden(c) => span.hidden-char title="a character that cannot be seen" { (escaped(c)) },
+            }
+        }
+    }
+}
+
+/// A run of characters that can be seen, or one that cannot.
+#[derive(Debug, PartialEq, Eq)]
+enum Part<'t> {
+    Plain(&'t str),
+    Hidden(char),
+}
+
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(is_hidden) {
+        let (plain, tail) = rest.split_at(at);
+        if !plain.is_empty() {
+            parts.push(Part::Plain(plain));
+        }
+        let mut chars = tail.chars();
+        parts.extend(chars.next().map(Part::Hidden));
+        rest = chars.as_str();
+    }
+    if !rest.is_empty() {
+        parts.push(Part::Plain(rest));
+    }
+    parts
+}
+
+/// Tells whether a character has no shape of its own, or changes that of others.
+fn is_hidden(c: char) -> bool {
+    if c == '\n' || c == '\t' {
+        return false;
+    }
+    c.is_control()
+        || matches!(
+            c,
+            '\u{00ad}'
+                | '\u{034f}'
+                | '\u{061c}'
+                | '\u{115f}'
+                | '\u{1160}'
+                | '\u{17b4}'
+                | '\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+fn escaped(c: char) -> String {
+    match c {
+        '\r' => "\\r".to_owned(),
+        '\0' => "\\0".to_owned(),
+        '\u{1b}' => "\\e".to_owned(),
+        c if u32::from(c) < 0x100 => format!("\\x{:02x}", u32::from(c)),
+        c => format!("\\u{{{:x}}}", u32::from(c)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_cannot_be_seen_stays_unseen_and_nothing_is_markup() {
+        let span = |text: &str| {
+            format!(
+                "<span class=\"hidden-char\" title=\"a character that cannot be seen\">{text}</span>"
+            )
+        };
+        for (text, want) in [
+            ("npm ci", "npm ci".to_owned()),
+            ("<b>&", "&lt;b&gt;&amp;".to_owned()),
+            ("a\u{202e}b", format!("a{}b", span("\\u{202e}"))),
+            ("rm\u{200b} x\r", format!("rm{} x{}", span("\\u{200b}"), span("\\r"))),
+            ("\u{1b}[31m", format!("{}[31m", span("\\e"))),
+            ("\u{e0041}", span("\\u{e0041}")),
+        ] {
+            assert_eq!(visible(text).into_string(), want, "{text:?}");
+        }
+    }
+}
