@@ -7,6 +7,7 @@ mod answer;
 mod call;
 mod completions;
 mod config;
+mod demo;
 mod dev;
 mod doctor;
 mod error;
@@ -92,6 +93,8 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// See Salve heal real failures in a scratch project, in about a minute
+    Demo(demo::Args),
     /// Run dev servers and heal them
     Dev(dev::Args),
     /// Run checks (tests, types, lint, build) and heal them until they are green
@@ -261,6 +264,7 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Control(args) => job::control::run(&args, out)?,
         Command::Proxy(args) => return proxy::run(&args, out),
         Command::Call(args) => return call::run(&args, out),
+        Command::Demo(args) => demo::run(args, out)?,
         Command::Start(args) => servers::run(&args, ServerOrder::Start, out)?,
         Command::Stop(args) => servers::run(&args, ServerOrder::Stop, out)?,
         Command::Restart(args) => servers::run(&args, ServerOrder::Restart, out)?,

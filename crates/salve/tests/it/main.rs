@@ -8,6 +8,7 @@ mod bench;
 mod care;
 mod cli;
 mod config;
+mod demo;
 mod dev;
 mod dev_learns;
 mod everyday;

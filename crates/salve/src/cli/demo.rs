@@ -1,0 +1,140 @@
+//! `salve demo`: real failures in a scratch project, healed by the real program.
+//!
+//! Nothing is played but the failures themselves: each scene runs `salve dev`, `heal` or `loop`
+//! as a user would, and how it came out is read from the journal. Agents are small scripts, and
+//! the demo says so. All that is needed is git and a POSIX shell; Salve itself plays the servers.
+
+mod scenes;
+mod server;
+mod stage;
+
+use std::io::Write as _;
+
+use salve_core::event::Outcome;
+use salve_core::overview::IndexedIncident;
+use serde::Serialize;
+
+use self::scenes::{SCENES, Scene};
+use self::stage::{Pace, Stage};
+use super::output::counted;
+use super::{CliError, Exit, Output, serve};
+
+/// Arguments of `salve demo`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Run only this scene [default: all]
+    #[arg(value_name = "NAME")]
+    scene: Option<String>,
+    /// List the scenes
+    #[arg(long)]
+    list: bool,
+    /// Do not open the page in the browser
+    #[arg(long)]
+    no_open: bool,
+    /// Wait for nobody: short pauses, no page, and the demo answers its own question
+    #[arg(long)]
+    fast: bool,
+    /// Play a server of a scene
+    #[arg(long, hide = true, value_enum, value_name = "HOW")]
+    play: Option<server::Play>,
+}
+
+/// One scene and how it came out, for `--json`.
+#[derive(Serialize)]
+struct SceneTold {
+    name: &'static str,
+    came_out: bool,
+    incidents: usize,
+    healed: usize,
+}
+
+/// Shows the scenes, one after the other.
+pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    if let Some(play) = args.play {
+        server::play(play)?;
+        return Ok(Exit::Failed);
+    }
+    if args.list {
+        for Scene { name, what, .. } in SCENES {
+            writeln!(out.stdout(), "{name:<14} {what}")?;
+        }
+        return Ok(Exit::Well);
+    }
+    let chosen = choose(args.scene.as_deref())?;
+    let pace = if args.fast { Pace::Fast } else { Pace::Shown };
+    let stage = Stage::build(pace)?;
+    out.remark(format_args!("Salve demo  in {}", stage.project().display()));
+    let _page = match pace {
+        Pace::Fast => None,
+        Pace::Shown => {
+            let page = stage.serve_page()?;
+            out.remark(format_args!("            watch it at {}", page.link));
+            if !args.no_open && !serve::open_browser(&page.link) {
+                out.remark("            no browser could be opened; use the link");
+            }
+            Some(page)
+        }
+    };
+    let mut told = Vec::new();
+    for scene in chosen {
+        out.remark(format_args!("\n── {}: {}", scene.name, scene.what));
+        told.push(show(scene, &stage)?);
+    }
+    conclude(&stage, &told, out)
+}
+
+fn choose(name: Option<&str>) -> Result<Vec<&'static Scene>, CliError> {
+    match name {
+        None => Ok(SCENES.iter().collect()),
+        Some(name) => match SCENES.iter().find(|scene| scene.name == name) {
+            Some(scene) => Ok(vec![scene]),
+            None => Err(CliError::usage("there is no such scene").hint("salve demo --list")),
+        },
+    }
+}
+
+/// Shows one scene and reads from the journal how it came out.
+fn show(scene: &Scene, stage: &Stage) -> Result<SceneTold, CliError> {
+    let before = stage.incidents()?.len();
+    (scene.play)(stage)?;
+    let new: Vec<IndexedIncident> = stage.incidents()?.into_iter().skip(before).collect();
+    let healed = new.iter().filter(|row| is_healed(row)).count();
+    let came_out = !new.is_empty() && (scene.came_out)(&new);
+    Ok(SceneTold { name: scene.name, came_out, incidents: new.len(), healed })
+}
+
+fn is_healed(row: &IndexedIncident) -> bool {
+    row.ending.is_some_and(|ending| matches!(ending.outcome, Outcome::Recovered(_)))
+}
+
+/// Tells what came of it all, and what to type next.
+fn conclude(stage: &Stage, told: &[SceneTold], out: &Output) -> Result<Exit, CliError> {
+    let rows = stage.incidents()?;
+    let tokens: u64 = rows.iter().map(|row| row.spent().tokens).sum();
+    let healed = rows.iter().filter(|row| is_healed(row)).count();
+    let failed: Vec<&str> =
+        told.iter().filter(|scene| !scene.came_out).map(|scene| scene.name).collect();
+    if out.json() {
+        for scene in told {
+            out.fact(scene)?;
+        }
+    } else {
+        let mut to = out.stdout();
+        let incidents = counted(rows.len() as u64, "incident", "incidents");
+        writeln!(to, "\n{incidents}, {healed} healed, {tokens} tokens of models used")?;
+        writeln!(to, "In a project of your own:")?;
+        writeln!(
+            to,
+            "  salve init                     writes salve.toml from what the project is"
+        )?;
+        writeln!(to, "  salve dev -- npm run dev       keeps a dev server alive")?;
+        writeln!(to, "  salve heal -- npm test         heals a red check, with proof")?;
+        writeln!(to, "  salve serve                    shows all of it on a page")?;
+    }
+    if !failed.is_empty() {
+        return Err(CliError::failed(format!("not as it should be: {}", failed.join(", ")))
+            .hint("salve doctor"));
+    }
+    stage.wait_for_reader(out);
+    Ok(Exit::Well)
+}

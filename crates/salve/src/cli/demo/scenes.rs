@@ -1,0 +1,201 @@
+//! The scenes: what fails, and how it must come out.
+
+use std::process::{Command, Stdio};
+
+use salve_core::event::{Outcome, Proof};
+use salve_core::overview::IndexedIncident;
+use serde_json::json;
+
+use super::stage::{Pace, Stage, interrupt};
+use crate::cli::CliError;
+
+/// One failure and its healing.
+pub(super) struct Scene {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    /// Makes the failure and lets the real program heal it.
+    pub(super) play: fn(&Stage) -> Result<(), CliError>,
+    /// Tells whether the scene's incidents came out as they must.
+    pub(super) came_out: fn(&[IndexedIncident]) -> bool,
+}
+
+/// All scenes, in the order in which they are shown.
+pub(super) const SCENES: &[Scene] = &[
+    Scene {
+        name: "crash",
+        what: "a dev server crashes and is started again until it is well",
+        play: |stage| serve(stage, "crash"),
+        came_out: all_recovered,
+    },
+    Scene {
+        name: "hang",
+        what: "a dev server stops answering and is started again",
+        play: |stage| serve(stage, "hang"),
+        came_out: all_recovered,
+    },
+    Scene {
+        name: "red-test",
+        what: "a red test is healed by a patch that is remembered, and the repair is proven",
+        play: red_test,
+        came_out: |rows| {
+            rows.iter().all(|row| outcome(row) == Some(Outcome::Recovered(Proof::Proven)))
+        },
+    },
+    Scene {
+        name: "cheating-agent",
+        what: "an agent (a script) weakens the test instead of repairing, and is caught",
+        play: cheating_agent,
+        came_out: |rows| {
+            let is_healed =
+                |row: &IndexedIncident| matches!(outcome(row), Some(Outcome::Recovered(_)));
+            !rows.iter().any(is_healed)
+        },
+    },
+    Scene {
+        name: "your-word",
+        what: "a command that no rule allows waits for your click",
+        play: your_word,
+        came_out: |rows| rows.iter().all(|row| row.asked == 1 && row.ending.is_some()),
+    },
+];
+
+fn outcome(row: &IndexedIncident) -> Option<Outcome> {
+    row.ending.map(|ending| ending.outcome)
+}
+
+fn all_recovered(rows: &[IndexedIncident]) -> bool {
+    rows.iter().all(|row| matches!(outcome(row), Some(Outcome::Recovered(_))))
+}
+
+/// Runs a server that fails once under `salve dev`, until it is healed.
+fn serve(stage: &Stage, how: &str) -> Result<(), CliError> {
+    let before = stage.incidents()?.len();
+    let program = stage.program().display().to_string();
+    let mut dev = stage.salve(&["dev", "--", &program, "demo", "--play", how]);
+    let dev = dev.spawn()?;
+    let healed = stage.wait_until("the server's healing", |rows| {
+        rows.len() > before && rows.iter().skip(before).all(|row| row.ending.is_some())
+    });
+    interrupt(dev)?;
+    healed
+}
+
+/// A function of a shop with a bug, its test, and the patch that repairs it.
+struct Bug {
+    /// The name of the function and of its file.
+    function: &'static str,
+    broken: &'static str,
+    repaired: &'static str,
+    want: &'static str,
+}
+
+const TOTAL: Bug = Bug { function: "total", broken: "$1 - $2", repaired: "$1 + $2", want: "8" };
+const DISCOUNT: Bug =
+    Bug { function: "discount", broken: "$1 / $2", repaired: "$1 - $2", want: "2" };
+
+impl Bug {
+    fn line(&self, formula: &str) -> String {
+        format!("{}() {{ echo $(({formula})); }}", self.function)
+    }
+
+    /// Writes the function and its test into the project, committed.
+    fn lay_out(&self, stage: &Stage) -> Result<(), CliError> {
+        let Self { function, want, .. } = self;
+        stage.write(&format!("{function}.sh"), &format!("{}\n", self.line(self.broken)))?;
+        let test = format!(
+            ". ./{function}.sh\ngot=$({function} 5 3)\nif [ \"$got\" = {want} ]; then echo 'ok: \
+             {function}'; else\n  echo \"AssertionError: {function} 5 3: expected {want}, found \
+             $got\"\n  exit 1\nfi\n"
+        );
+        stage.write(&self.test(), &test)?;
+        stage.git(&["add", "-A"])?;
+        stage.git(&["commit", "-qm", function])
+    }
+
+    fn test(&self) -> String {
+        format!("{}_test.sh", self.function)
+    }
+
+    fn patch(&self) -> String {
+        let (file, old, new) = (self.function, self.line(self.broken), self.line(self.repaired));
+        format!("--- a/{file}.sh\n+++ b/{file}.sh\n@@ -1 +1 @@\n-{old}\n+{new}\n")
+    }
+}
+
+fn red_test(stage: &Stage) -> Result<(), CliError> {
+    TOTAL.lay_out(stage)?;
+    std::fs::write(stage.beside().join("total.patch"), TOTAL.patch())?;
+    // The failure's own output says which failure the patch is for.
+    let teach =
+        "sh total_test.sh 2>&1 | \"$SALVE_PROGRAM\" --quiet memory learn --patch ../total.patch";
+    let mut shell = Command::new("sh");
+    let salve = stage.salve(&[]);
+    shell.args(["-c", teach]).current_dir(stage.project()).stdin(Stdio::null());
+    shell.envs(salve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.env("SALVE_PROGRAM", stage.program()).stdout(Stdio::null());
+    if !shell.status()?.success() {
+        return Err(CliError::failed("the patch could not be remembered"));
+    }
+    stage.salve(&["heal", "--", "sh", &TOTAL.test()]).status()?;
+    Ok(())
+}
+
+fn cheating_agent(stage: &Stage) -> Result<(), CliError> {
+    DISCOUNT.lay_out(stage)?;
+    let script = stage.beside().join("agent.sh");
+    let test = DISCOUNT.test();
+    std::fs::write(
+        &script,
+        format!("sed 's/= 2/= 1/' {test} > tmp && cat tmp > {test} && rm tmp\n"),
+    )?;
+    let agent = format!("sh '{}'", script.display());
+    // Exit code 3 is what it should end with: a person has to look.
+    stage.salve(&["heal", "--agent", &agent, "--", "sh", &test]).status()?;
+    Ok(())
+}
+
+/// A test that can only start once a cache is there that no rule lets anybody rebuild.
+const STALE: &str =
+    "[ -f cache-ok ] || { echo 'cannot start the service: the cache is stale'; exit 1; }; echo ok";
+
+fn your_word(stage: &Stage) -> Result<(), CliError> {
+    stage.write("service_test.sh", STALE)?;
+    stage.write(".gitignore", "loop/\ncache-ok\n")?;
+    stage.git(&["add", "-A"])?;
+    stage.git(&["commit", "-qm", "the service"])?;
+    let proposal = json!({
+        "version": 1,
+        "timestamp": jiff::Timestamp::now(),
+        "category": "dependency",
+        "severity": "blocking",
+        "diagnosis": {
+            "error_pattern": "cannot start the service",
+            "root_cause": "the cache is stale",
+            "evidence": ["service_test.sh:1: cannot start the service: the cache is stale"],
+        },
+        "recovery": {
+            "command": "touch cache-ok", "timeout_seconds": 60,
+            "expected_outcome": "the tests start", "confidence": "high",
+        },
+    });
+    stage.write("loop/recovery.json", &proposal.to_string())?;
+    let before = stage.incidents()?.len();
+    let args =
+        ["loop", "attach", "loop", "--loop", "demo", "--once", "--", "sh", "service_test.sh"];
+    let mut waiting = stage.salve(&args).spawn()?;
+    stage.wait_until("the question", |rows| rows.iter().skip(before).any(|row| row.asked > 0))?;
+    let id = stage.incidents()?.last().map(|row| row.id.short()).unwrap_or_default();
+    match stage.pace() {
+        // Nobody is there to click: the demo answers its own question, as its user would.
+        Pace::Fast => drop(stage.salve(&["approve", &id]).status()?),
+        Pace::Shown => {
+            let is_over =
+                |rows: &[IndexedIncident]| rows.iter().skip(before).all(|row| row.ending.is_some());
+            if stage.wait_until("your answer", is_over).is_err() {
+                stage.salve(&["reject", &id, "nobody answered the demo"]).status()?;
+            }
+        }
+    }
+    waiting.wait()?;
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! The scratch project of a demo, and the real `salve` to run in it.
+
+use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use salve_core::overview::{IncidentIndex, IndexedIncident};
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use crate::cli::{CliError, Output};
+use crate::project::Project;
+use crate::store::{Store, Stream};
+
+/// How long one scene may take, however slow the machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// How often a state that is waited for is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How fast the scenes follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// For somebody who watches.
+    Shown,
+    /// For nobody.
+    Fast,
+}
+
+/// The scratch project.
+pub(super) struct Stage {
+    root: TempDir,
+    program: PathBuf,
+    pace: Pace,
+}
+
+/// The page of the scratch project; it ends with the demo.
+pub(super) struct DemoPage {
+    child: Child,
+    /// The address that opens it once.
+    pub(super) link: String,
+}
+
+impl Drop for DemoPage {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What `salve serve --json` says first.
+#[derive(Deserialize)]
+struct Served {
+    link: String,
+}
+
+impl Stage {
+    /// Makes the project: a repository of its own, with a home of its own, so that neither the
+    /// user's settings nor their memory are touched.
+    pub(super) fn build(pace: Pace) -> Result<Self, CliError> {
+        let root = tempfile::Builder::new().prefix("salve-demo-").tempdir()?;
+        std::fs::create_dir_all(root.path().join("shop"))?;
+        std::fs::create_dir_all(root.path().join("home"))?;
+        let stage = Self { root, program: std::env::current_exe()?, pace };
+        stage.write("salve.toml", "version = 1\n")?;
+        stage.git(&["init", "-q"])?;
+        Ok(stage)
+    }
+
+    /// Returns the project's directory.
+    pub(super) fn project(&self) -> PathBuf {
+        self.root.path().join("shop")
+    }
+
+    /// Returns the directory beside the project, for what is not part of it.
+    pub(super) fn beside(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Returns how fast the scenes follow one another.
+    pub(super) fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// Writes a file below the project.
+    pub(super) fn write(&self, path: &str, text: &str) -> Result<(), CliError> {
+        let path = self.project().join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(&path))?;
+        Ok(std::fs::write(path, text)?)
+    }
+
+    /// Runs git in the project as nobody in particular.
+    pub(super) fn git(&self, args: &[&str]) -> Result<(), CliError> {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=demo", "-c", "user.email=demo@localhost"]).args(args);
+        git.current_dir(self.project()).stdin(Stdio::null()).stdout(Stdio::null());
+        let ran = git.status().map_err(|error| {
+            CliError::failed("git cannot be run").because(error).hint("install git")
+        })?;
+        if ran.success() { Ok(()) } else { Err(CliError::failed("git failed")) }
+    }
+
+    /// Returns a `salve` of the project, with times that suit the pace.
+    pub(super) fn salve(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        let home = self.root.path().join("home");
+        command.args(args).current_dir(self.project()).stdin(Stdio::null());
+        command.env("HOME", &home).env("SALVE_USER", "you");
+        command.env("XDG_DATA_HOME", home.join("data")).env("XDG_CONFIG_HOME", home.join("config"));
+        command.env("REPAIR_BASE_DELAY_MS", "500").env_remove("SALVE_PROJECT");
+        if self.pace == Pace::Fast {
+            for (name, value) in [
+                ("REPAIR_BASE_DELAY_MS", "1"),
+                ("REPAIR_HEALTH_RETRY_DELAY_MS", "20"),
+                ("SALVE_SERVER_HEALTH_SOAK_MS", "20"),
+                ("SALVE_SERVER_FLAP_WINDOW_MS", "0"),
+            ] {
+                command.env(name, value);
+            }
+        }
+        command
+    }
+
+    /// Returns this very program, for scenes that play a server.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Serves the page of the project.
+    pub(super) fn serve_page(&self) -> Result<DemoPage, CliError> {
+        let mut command = self.salve(&["serve", "--json", "--no-open"]);
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line)?;
+        }
+        match serde_json::from_str::<Served>(&line) {
+            Ok(Served { link }) => Ok(DemoPage { child, link }),
+            Err(error) => Err(CliError::failed("the page cannot be served").because(error)),
+        }
+    }
+
+    /// Returns all incidents so far, the oldest first.
+    pub(super) fn incidents(&self) -> Result<Vec<IndexedIncident>, CliError> {
+        let project = Project::at(&self.project())?;
+        let Some(store) = Store::open_existing(&project)? else { return Ok(Vec::new()) };
+        let mut index = IncidentIndex::default();
+        for entry in store.journal().read(0, &Stream::IncidentCourses, usize::MAX)? {
+            index.hear(&entry);
+        }
+        Ok(index.rows().to_vec())
+    }
+
+    /// Waits until the incidents are so.
+    pub(super) fn wait_until(
+        &self,
+        what: &str,
+        is_so: impl Fn(&[IndexedIncident]) -> bool,
+    ) -> Result<(), CliError> {
+        let since = Instant::now();
+        while !is_so(&self.incidents()?) {
+            if since.elapsed() > PATIENCE {
+                return Err(CliError::failed(format!("{what} did not come to pass")));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Leaves the page open until the reader has seen enough.
+    pub(super) fn wait_for_reader(&self, out: &Output) {
+        if self.pace == Pace::Shown && std::io::stdin().is_terminal() {
+            out.remark("\nThe page stays open until you press Enter.");
+            // Whatever comes, it ends.
+            let _ = std::io::stdin().read_line(&mut String::new());
+        }
+    }
+}
+
+/// Ends a `salve` as Ctrl-C does, and waits until all that it started is gone.
+pub(super) fn interrupt(mut child: Child) -> Result<(), CliError> {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // It may have ended by itself.
+        let _ = kill_process(pid, Signal::INT);
+    }
+    child.wait()?;
+    Ok(())
+}
