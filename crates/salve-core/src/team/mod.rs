@@ -16,9 +16,6 @@ use crate::event::{Actor, Entry, Event, Fix, FixKind, Settled, TeamEvent};
 use crate::id::{IncidentId, IssueId};
 use crate::scrub::Scrubbed;
 
-/// The kinds of events that a [`Team`] is read from.
-pub const KINDS: [&str; 4] = ["issue_reported", "issue_settled", "fix_wanted", "fix_proposed"];
-
 /// The most issues that may be open.
 pub const MOST_ISSUES: usize = 200;
 

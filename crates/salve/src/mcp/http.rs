@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use super::desk::Desk;
+use super::access::ToolAccess;
 use super::session::{Manner, Session};
 use super::{Place, runtime, until_told_to_end};
 use crate::files::{FileKind, read_text};
@@ -99,12 +99,12 @@ pub fn serve_http(
     let listen = |error| HttpError::Listen(addr, error);
     let listener = runtime.block_on(TcpListener::bind(addr)).map_err(listen)?;
     let addr = listener.local_addr().map_err(listen)?;
-    let desk = Desk::open(place);
+    let access = ToolAccess::new(place);
     ready(&Ready { url: format!("http://{addr}/mcp"), token: token.clone(), file });
-    let served = runtime.block_on(until_told_to_end(async {
-        serve(listener, router(&desk, addr, &token)).await;
+    let served = runtime.block_on(until_told_to_end(&access, async {
+        serve(listener, router(&access, addr, &token)).await;
     }));
-    desk.close();
+    access.close();
     runtime.shutdown_background();
     served.map_err(HttpError::Wait)
 }
@@ -131,17 +131,17 @@ async fn serve(listener: TcpListener, router: Router) {
     }
 }
 
-fn router(desk: &Desk, addr: SocketAddr, token: &str) -> Router {
+fn router(access: &ToolAccess, addr: SocketAddr, token: &str) -> Router {
     let port = addr.port();
     let hosts = ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"));
     let origins = hosts.clone().map(|host| format!("http://{host}"));
     let config = StreamableHttpServerConfig::default()
         .with_allowed_origins(origins.clone())
         .enforce_origin_validation();
-    let desk = desk.clone();
+    let access = access.clone();
     let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(
-        move || Ok(Session::of(desk.clone(), Manner::Http)),
+        move || Ok(Session::of(access.clone(), Manner::Http)),
         Arc::clone(&sessions),
         config,
     );

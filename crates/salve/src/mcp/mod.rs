@@ -1,13 +1,13 @@
 //! The tools and resources that agents reach over the Model Context Protocol.
 //!
-//! [`Room`] knows the journal and answers; it is plain and synchronous. A `Desk` is the one
-//! thread that owns the room's store, so that a slow disk never holds up the protocol. A
-//! `Session` speaks the protocol with one client; `news` tells sessions what changed.
+//! [`Room`] knows the journal and answers; it is plain and synchronous. Sessions reach it through
+//! the store's handle, so that a slow disk never holds up the protocol. A `Session` speaks the
+//! protocol with one client; `news` says what of the journal concerns it.
 //!
 //! **Invariant:** whatever comes in here is written as [`salve_core::event::Actor::Agent`], who
 //! may report and never decide.
 
-mod desk;
+mod access;
 mod error;
 mod http;
 mod news;
@@ -28,7 +28,7 @@ use rmcp::ServiceExt;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use desk::Desk;
+use access::ToolAccess;
 use session::Session;
 
 /// Serves one client over stdin and stdout until it leaves.
@@ -38,15 +38,15 @@ use session::Session;
 /// When the system does not give what is needed to wait for input.
 pub fn serve_stdio(place: Place) -> io::Result<()> {
     let runtime = runtime()?;
-    let desk = Desk::open(place);
-    runtime.block_on(until_told_to_end(async {
-        let session = Session::new(desk.clone());
+    let access = ToolAccess::new(place);
+    runtime.block_on(until_told_to_end(&access, async {
+        let session = Session::new(access.clone());
         // A client that does not get as far as a session has nothing more to be told.
         if let Ok(running) = session.serve(rmcp::transport::stdio_pipes()).await {
             let _ended = running.waiting().await;
         }
     }))?;
-    desk.close();
+    access.close();
     // A thread may still be blocked on stdin; it ends with the process.
     runtime.shutdown_background();
     Ok(())
@@ -57,12 +57,13 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 /// Runs `work` until it is done or the process is told to end.
-async fn until_told_to_end(work: impl Future<Output = ()>) -> io::Result<()> {
+async fn until_told_to_end(access: &ToolAccess, work: impl Future<Output = ()>) -> io::Result<()> {
     let mut term = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;
     tokio::select! {
         () = work => {}
+        () = access.tend() => {}
         _ = term.recv() => {}
         _ = interrupt.recv() => {}
         _ = hang_up.recv() => {}

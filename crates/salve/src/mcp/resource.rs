@@ -9,7 +9,7 @@ use salve_core::event::SubjectKind;
 use salve_core::id::IncidentId;
 use salve_core::repair;
 
-use super::news::News;
+use super::news::ResourceChanges;
 use super::{Room, RoomError};
 
 /// The most of a crash log that is read, from its end.
@@ -46,7 +46,7 @@ impl Address {
     }
 
     /// Returns the addresses of what changed.
-    pub(super) fn changed(news: &News) -> Vec<String> {
+    pub(super) fn changed(news: &ResourceChanges) -> Vec<String> {
         let of = |id: &IncidentId| [repair::crash_log_uri(*id), repair::incident_uri(*id)];
         let issues = news.team.then(|| ISSUES.to_owned());
         news.changed.iter().flat_map(of).chain(issues).collect()
@@ -68,7 +68,7 @@ pub(super) enum ReadError {
 }
 
 /// Returns what there is to read, the newest first.
-pub(super) fn list(room: &mut Room) -> Result<Vec<Resource>, RoomError> {
+pub(super) fn list(room: &mut Room<'_>) -> Result<Vec<Resource>, RoomError> {
     let mut list = Vec::new();
     let open = room.open()?;
     if !open.issues.is_empty() || !open.incidents.is_empty() {
@@ -114,7 +114,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// Reads one resource.
-pub(super) fn read(room: &mut Room, uri: &str) -> Result<ResourceContents, ReadError> {
+pub(super) fn read(room: &mut Room<'_>, uri: &str) -> Result<ResourceContents, ReadError> {
     let missing = || ReadError::Missing(uri.chars().take(120).collect());
     let known = |result: Result<repair::Story, RoomError>| match result {
         Err(RoomError::Unknown { .. } | RoomError::Ambiguous(_)) => Err(missing()),
@@ -145,7 +145,7 @@ pub(super) fn read(room: &mut Room, uri: &str) -> Result<ResourceContents, ReadE
 }
 
 /// Reads an incident's crash log without secrets; a link in its place is not followed.
-fn crash_log(room: &Room, id: IncidentId) -> io::Result<String> {
+fn crash_log(room: &Room<'_>, id: IncidentId) -> io::Result<String> {
     let path = room.project().root().join(repair::crash_log_name(id));
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(&path, flags, Mode::empty())?);

@@ -16,7 +16,7 @@ use super::error::RoomError;
 use crate::config::Sources;
 use crate::process;
 use crate::project::Project;
-use crate::store::{Appended, Store, StoreError, Stream, StreamPosition};
+use crate::store::{Appended, Store, StoreError, StoreOnDemand, Stream, StreamPosition};
 
 /// How many incidents are looked at, newest first.
 const RECENT: usize = 50;
@@ -78,9 +78,10 @@ pub struct Report {
 }
 
 /// Who is there to take up repairs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Presence {
     /// Nobody.
+    #[default]
     Nobody,
     /// A client with a session.
     Session,
@@ -88,25 +89,26 @@ enum Presence {
     Heard(Instant),
 }
 
-/// The journal as agents see it.
-#[derive(Debug)]
-pub struct Room {
-    place: Place,
-    me: Process,
-    store: Option<Store>,
+/// What is known of the clients of this process.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
     presence: Presence,
-    client: Option<Scrubbed>,
+    /// The name of the one heard of last.
+    name: Option<Scrubbed>,
+    /// Whom the journal has as being there.
     attached: Option<Scrubbed>,
 }
 
-impl Room {
-    /// Opens a room; a project without a store stays without.
-    pub fn new(place: Place) -> Self {
-        let me = process::this(&place.scrubber);
-        let presence = Presence::Nobody;
-        Self { place, me, store: None, presence, client: None, attached: None }
-    }
+/// The journal as agents see it; a project without a store stays without.
+#[derive(Debug)]
+pub struct Room<'s> {
+    pub(super) place: &'s Place,
+    pub(super) me: &'s Process,
+    pub(super) clients: &'s mut Clients,
+    pub(super) store: &'s mut StoreOnDemand,
+}
 
+impl Room<'_> {
     /// Returns the project.
     pub fn project(&self) -> &Project {
         &self.place.project
@@ -126,29 +128,26 @@ impl Room {
 
     /// Returns the store if there is one by now.
     pub(super) fn store(&mut self) -> Result<Option<&Store>, StoreError> {
-        if self.store.is_none() {
-            self.store = Store::open_existing(&self.place.project)?;
-        }
-        Ok(self.store.as_ref())
+        self.store.existing()
     }
 
     /// Takes in that a client with a session is there.
     pub fn arrive(&mut self, name: &str) {
-        self.client = Some(self.agent_name(name));
-        self.presence = Presence::Session;
+        self.clients.name = Some(self.agent_name(name));
+        self.clients.presence = Presence::Session;
         self.tend();
     }
 
     /// Takes in that a client was heard of that may keep no session.
     pub fn hear(&mut self, name: &str) {
-        self.client = Some(self.agent_name(name));
-        self.presence = Presence::Heard(Instant::now());
+        self.clients.name = Some(self.agent_name(name));
+        self.clients.presence = Presence::Heard(Instant::now());
         self.tend();
     }
 
     /// Takes in that all clients have left.
     pub fn leave(&mut self) {
-        self.presence = Presence::Nobody;
+        self.clients.presence = Presence::Nobody;
         self.tend();
     }
 
@@ -156,20 +155,20 @@ impl Room {
     ///
     /// What cannot be written now is written the next time.
     pub fn tend(&mut self) {
-        let present = match self.presence {
+        let present = match self.clients.presence {
             Presence::Nobody => false,
             Presence::Session => true,
             Presence::Heard(at) => at.elapsed() < LINGER,
         };
         let process = self.me.clone();
-        let (event, name, attached) = match (present, self.attached.take()) {
+        let (event, name, attached) = match (present, self.clients.attached.take()) {
             (true, None) => {
-                let name = self.client.clone().unwrap_or_default();
+                let name = self.clients.name.clone().unwrap_or_default();
                 (Event::Session(SessionEvent::Attached { process }), name.clone(), Some(name))
             }
             (false, Some(name)) => (Event::Session(SessionEvent::Detached { process }), name, None),
             (_, attached) => {
-                self.attached = attached;
+                self.clients.attached = attached;
                 return;
             }
         };
@@ -180,7 +179,7 @@ impl Room {
             Ok(Some(store)) => store.journal().append(draft).is_ok(),
             Ok(None) | Err(_) => false,
         };
-        self.attached = if written { attached } else { was };
+        self.clients.attached = if written { attached } else { was };
     }
 
     /// Returns an agent's name as it is kept.

@@ -1,4 +1,4 @@
-//! One client's session: the protocol on one side, the desk on the other.
+//! One client's session: the protocol on one side, the way to the store on the other.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,14 @@ use salve_core::id::IncidentId;
 use salve_core::repair::Task;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast::error::RecvError;
 
-use super::desk::{Busy, Desk};
-use super::news::News;
+use super::access::ToolAccess;
+use super::news::ResourceChanges;
 use super::resource::{self, Address, ReadError};
 use super::tool::{self, BadCall, Call};
 use super::{Room, RoomError};
+use crate::store::{NewsListener, StoreBusy};
 
 /// The most resources a client may listen to.
 const MOST_WATCHED: usize = 1_000;
@@ -46,32 +47,32 @@ pub(super) enum Manner {
 /// One client's session.
 #[derive(Debug)]
 pub(super) struct Session {
-    desk: Desk,
+    access: ToolAccess,
     manner: Manner,
     /// The attempt for which this client got each repair's task.
     attempts: Mutex<HashMap<IncidentId, u32>>,
     watched: Arc<Mutex<BTreeSet<String>>>,
-    news: Mutex<Option<broadcast::Receiver<News>>>,
+    news: Mutex<Option<NewsListener>>,
 }
 
 impl Session {
     /// Makes a session of the one client on stdin and stdout.
-    pub(super) fn new(desk: Desk) -> Self {
-        Self::of(desk, Manner::Stdio)
+    pub(super) fn new(access: ToolAccess) -> Self {
+        Self::of(access, Manner::Stdio)
     }
 
     /// Makes a session in a manner.
-    pub(super) fn of(desk: Desk, manner: Manner) -> Self {
+    pub(super) fn of(access: ToolAccess, manner: Manner) -> Self {
         // What changes from now on is heard, even before the client says that it is ready.
-        let news = Mutex::new(Some(desk.news()));
+        let news = Mutex::new(Some(access.listen()));
         let (attempts, watched) = (Mutex::default(), Arc::default());
-        Self { desk, manner, attempts, watched, news }
+        Self { access, manner, attempts, watched, news }
     }
 
     /// Takes in that the client is there.
     fn hear(&self, name: &str) {
         let (name, manner) = (name.to_owned(), self.manner);
-        self.desk.tell(move |room| match manner {
+        self.access.tell(move |room| match manner {
             Manner::Stdio => room.arrive(&name),
             Manner::Http => room.hear(&name),
         });
@@ -85,10 +86,11 @@ impl Session {
     }
 
     /// Answers a call of a tool.
-    async fn answer(&self, client: String, call: Call) -> Result<CallToolResult, Busy> {
+    async fn answer(&self, client: String, call: Call) -> Result<CallToolResult, StoreBusy> {
         match call {
             Call::Task(server) => {
-                let task = self.desk.ask(move |room| room.task(&client, server.as_deref())).await?;
+                let task =
+                    self.access.ask(move |room| room.task(&client, server.as_deref())).await?;
                 if let Ok(Task::Repair(task)) = &task {
                     lock(&self.attempts).insert(task.repair_id, task.attempt);
                 }
@@ -100,25 +102,28 @@ impl Session {
                     let attempts = lock(&self.attempts);
                     report.attempt = id.ok().and_then(|id| attempts.get(&id).copied());
                 }
-                Ok(result(self.desk.ask(move |room| room.mark(&client, &report)).await?))
+                Ok(result(self.access.ask(move |room| room.mark(&client, &report)).await?))
             }
             Call::Status(server) => {
-                Ok(result(self.desk.ask(move |room| room.status(server.as_deref())).await?))
+                Ok(result(self.access.ask(move |room| room.status(server.as_deref())).await?))
             }
             Call::Errors(server) => {
-                Ok(result(self.desk.ask(move |room| room.errors(server.as_deref())).await?))
+                Ok(result(self.access.ask(move |room| room.errors(server.as_deref())).await?))
             }
             Call::Team(call) => {
-                Ok(result(self.desk.ask(move |room| room.team(&client, &call)).await?))
+                Ok(result(self.access.ask(move |room| room.team(&client, &call)).await?))
             }
         }
     }
 
     async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Room) -> T + Send + 'static,
+        work: impl FnOnce(&mut Room<'_>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
-        self.desk.ask(work).await.map_err(|busy| ErrorData::internal_error(busy.to_string(), None))
+        self.access
+            .ask(work)
+            .await
+            .map_err(|busy| ErrorData::internal_error(busy.to_string(), None))
     }
 }
 
@@ -152,14 +157,15 @@ fn unreadable(error: &ReadError) -> ErrorData {
 async fn tell(
     peer: Peer<RoleServer>,
     watched: Arc<Mutex<BTreeSet<String>>>,
-    mut news: broadcast::Receiver<News>,
+    mut news: NewsListener,
 ) {
     loop {
         let (opened, changed) = match news.recv().await {
-            Ok(news) => {
-                let uris = Address::changed(&news);
+            Ok(entries) => {
+                let changes = ResourceChanges::of(&entries);
+                let uris = Address::changed(&changes);
                 let watched = lock(&watched);
-                (news.opened, uris.into_iter().filter(|uri| watched.contains(uri)).collect())
+                (changes.opened, uris.into_iter().filter(|uri| watched.contains(uri)).collect())
             }
             // What was missed may have been anything.
             Err(RecvError::Lagged(_)) => (true, lock(&watched).iter().cloned().collect::<Vec<_>>()),
@@ -304,7 +310,7 @@ impl ServerHandler for Session {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut news = self.desk.news();
+        let mut news = self.access.listen();
         let sink = context.sink();
         let wanted = context.accepted().resource_subscriptions.clone().unwrap_or_default();
         loop {
@@ -313,9 +319,10 @@ impl ServerHandler for Session {
                 news = news.recv() => news,
             };
             let (opened, changed) = match news {
-                Ok(news) => {
-                    let uris = Address::changed(&news);
-                    (news.opened, uris.into_iter().filter(|uri| wanted.contains(uri)).collect())
+                Ok(entries) => {
+                    let changes = ResourceChanges::of(&entries);
+                    let uris = Address::changed(&changes);
+                    (changes.opened, uris.into_iter().filter(|uri| wanted.contains(uri)).collect())
                 }
                 Err(RecvError::Lagged(_)) => (true, wanted.clone()),
                 Err(RecvError::Closed) => return Ok(()),

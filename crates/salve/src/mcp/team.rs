@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::tool::tool;
 use super::{Room, RoomError};
-use crate::store::Store;
 use crate::team::{self, Open, TeamError};
 
 /// The tools' names.
@@ -99,7 +98,7 @@ pub(super) struct Answer {
     next_step: &'static str,
 }
 
-impl Room {
+impl Room<'_> {
     /// Answers a call of one of the team's tools.
     pub(super) fn team(&mut self, client: &str, call: &Call) -> Result<Answer, RoomError> {
         let by = Actor::Agent { name: self.agent_name(client) };
@@ -151,7 +150,7 @@ impl Room {
             if checks.is_empty() {
                 return Err(TeamError::NoProject.into());
             }
-            drop(Store::open(self.project())?);
+            self.store.made()?;
         }
         let store = self.store()?.ok_or(TeamError::NoProject)?;
         let reported = team::report(store, by, raw, (&checks, scrubber))?;

@@ -5,11 +5,14 @@
 //! use at once; a second one has to implement [`Engine`] and pass the tests in `contract`, and
 //! nothing above this module changes.
 //!
+//! A [`Store`] is for one thread. Code that must not block reaches it through a [`StoreHandle`].
+//!
 //! **Invariant:** no type of an engine stands in a signature that leaves this module.
 
 #[cfg(test)]
 mod contract;
 mod error;
+mod handle;
 #[cfg(test)]
 pub(crate) mod in_memory;
 mod journal;
@@ -22,6 +25,7 @@ use std::fs;
 use std::path::PathBuf;
 
 pub use error::{Cause, RawError, StoreError};
+pub use handle::{News, NewsListener, StoreBusy, StoreHandle, StoreOnDemand};
 pub use journal::{Appended, Follower, Journal, StreamPosition};
 pub use line::{LineError, parse_line, to_line};
 pub use memory::{
