@@ -17,9 +17,8 @@ pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
         "assistant" => Some(assistant(stream, value)),
         "result" => Some(result(stream, value)),
         "rate_limit_event" => Some(rate_limit(value)),
-        "user" | "stream_event" | "tool_progress" | "auth_status" | "tool_use_summary" => {
-            Some(Vec::new())
-        }
+        "stream_event" => Some(stream_event(stream, value)),
+        "user" | "tool_progress" | "auth_status" | "tool_use_summary" => Some(Vec::new()),
         _ => None,
     }
 }
@@ -32,10 +31,48 @@ fn system(value: &Value) -> Vec<Sign> {
         }
         Some("api_retry") => {
             let said = text(value, "error").unwrap_or("the request is being tried again");
-            vec![trouble(&format!("{said} {}", number(value, "error_status")), said)]
+            let status = number(value, "error_status");
+            let kind = Trouble::of(&format!("{said} {status}"));
+            vec![Sign::Retry { kind, text: short(&retry_text(value, said)) }]
         }
         _ => Vec::new(),
     }
+}
+
+/// Says what a request waits for, and for how long.
+fn retry_text(value: &Value, said: &str) -> String {
+    let [attempt, most] = ["attempt", "max_retries"].map(|field| number(value, field));
+    let mut text = said.replace('_', " ");
+    if attempt > 0 {
+        text.push_str(&format!(", attempt {attempt}"));
+        if most > 0 {
+            text.push_str(&format!(" of {most}"));
+        }
+    }
+    let delay = value.get("retry_delay_ms").and_then(Value::as_f64).unwrap_or(0.0);
+    if delay >= 1_000.0 {
+        text.push_str(&format!(", the next in {:.0} s", delay / 1e3));
+    }
+    text
+}
+
+/// Counts what is written while it is: the last word on a message is not heard if the run is ended.
+fn stream_event(stream: &mut Stream, value: &Value) -> Vec<Sign> {
+    let Some(event) = value.get("event") else { return Vec::new() };
+    match text(event, "type") {
+        Some("message_start") => {
+            let message = event.get("message");
+            stream.writing = message.and_then(|message| text(message, "id")).map(str::to_owned);
+        }
+        Some("message_delta") => {
+            if let (Some(id), Some(usage)) = (stream.writing.clone(), event.get("usage")) {
+                let output = number(usage, "output_tokens");
+                stream.charge_message(&id, Usage { output, ..Usage::default() });
+            }
+        }
+        _ => {}
+    }
+    Vec::new()
 }
 
 fn rate_limit(value: &Value) -> Vec<Sign> {

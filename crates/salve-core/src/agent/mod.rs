@@ -1,7 +1,7 @@
 //! What coding agents print while they work, and what they are told before.
 //!
 //! A [`Stream`] takes in one line after the other of a headless run and says what it means. It
-//! knows four dialects; what it does not know it counts and passes over, so that a newer release
+//! knows five dialects; what it does not know it counts and passes over, so that a newer release
 //! of an agent is never an error. Nothing here is believed about the repair itself: changes, tests
 //! and health are measured elsewhere.
 
@@ -9,6 +9,7 @@ mod claude;
 mod codex;
 mod gemini;
 mod lines;
+mod opencode;
 mod prompt;
 mod trouble;
 
@@ -38,6 +39,8 @@ pub enum Dialect {
     Codex,
     /// `gemini -p … --output-format stream-json`.
     Gemini,
+    /// `opencode run --format json`.
+    Opencode,
     /// Any program: text, with JSON lines of Salve's own shape among it.
     Lines,
 }
@@ -64,6 +67,13 @@ pub enum Sign {
         /// What kind of thing.
         kind: Trouble,
         /// What it says.
+        text: String,
+    },
+    /// The service refused a request, and the agent waits to send it again.
+    Retry {
+        /// Why it was refused.
+        kind: Trouble,
+        /// What it says, with the count of tries.
         text: String,
     },
     /// The agent says that it has finished.
@@ -149,6 +159,8 @@ pub struct Stream {
     /// What the messages cost that are no longer told apart.
     settled: Usage,
     opening: Option<Opening>,
+    /// The message that is being written, where its parts do not name it.
+    writing: Option<String>,
     last_said: String,
     unknown: u64,
 }
@@ -162,6 +174,7 @@ impl Stream {
             messages: HashMap::new(),
             settled: Usage::default(),
             opening: None,
+            writing: None,
             last_said: String::new(),
             unknown: 0,
         }
@@ -181,6 +194,7 @@ impl Stream {
             Dialect::Claude => claude::read(self, &value),
             Dialect::Codex => codex::read(self, &value),
             Dialect::Gemini => gemini::read(self, &value),
+            Dialect::Opencode => opencode::read(self, &value),
             Dialect::Lines => lines::read(self, &value),
         };
         let Some(mut signs) = signs else {
@@ -216,7 +230,7 @@ impl Stream {
     fn plain(&mut self, line: &str) -> Vec<Sign> {
         match self.dialect {
             Dialect::Lines => self.say(line),
-            Dialect::Claude | Dialect::Codex | Dialect::Gemini => {
+            Dialect::Claude | Dialect::Codex | Dialect::Gemini | Dialect::Opencode => {
                 self.unknown += 1;
                 Vec::new()
             }

@@ -57,6 +57,54 @@ fn a_run_of_claude_counts_each_answer_once() {
 }
 
 #[test]
+fn what_claude_waits_for_is_told_with_its_count() {
+    let (signs, _) = read(
+        Dialect::Claude,
+        r#"{"type":"system","subtype":"api_retry","attempt":4,"max_retries":10,"retry_delay_ms":4561.1,"error_status":401,"error":"authentication_failed"}"#,
+    );
+    let text = "authentication failed, attempt 4 of 10, the next in 5 s".into();
+    assert_eq!(signs, [Sign::Retry { kind: Trouble::Auth, text }]);
+}
+
+#[test]
+fn what_claude_writes_is_counted_before_the_run_tells_its_sum() {
+    let (_, stream) = read(
+        Dialect::Claude,
+        r#"
+{"type":"stream_event","event":{"type":"message_start","message":{"id":"m1","usage":{"input_tokens":9,"output_tokens":1}}}}
+{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":9,"output_tokens":1}}}
+{"type":"stream_event","event":{"type":"message_delta","usage":{"output_tokens":4000}}}
+"#,
+    );
+    assert_eq!((stream.spent().input, stream.spent().output), (9, 4000));
+}
+
+#[test]
+fn a_run_of_opencode_adds_its_steps_up() {
+    let (signs, stream) = read(
+        Dialect::Opencode,
+        r#"
+{"type":"step_start","sessionID":"ses_1","part":{"type":"step-start","messageID":"m1"}}
+{"type":"tool_use","sessionID":"ses_1","part":{"type":"tool","tool":"edit","state":{"status":"completed"}}}
+{"type":"step_finish","sessionID":"ses_1","part":{"reason":"tool-calls","messageID":"m1","tokens":{"total":7874,"input":7800,"output":42,"reasoning":8,"cache":{"write":32,"read":100}},"cost":0.01}}
+{"type":"step_start","sessionID":"ses_1","part":{"type":"step-start","messageID":"m2"}}
+{"type":"text","sessionID":"ses_1","part":{"type":"text","text":"Fixed."}}
+{"type":"step_finish","sessionID":"ses_1","part":{"reason":"stop","messageID":"m2","tokens":{"input":10,"output":5,"reasoning":0,"cache":{"write":0,"read":0}},"cost":0.0005}}
+"#,
+    );
+    let all = Usage { input: 7842, cached: 100, output: 55, money_micros: 10_500 };
+    assert_eq!(stream.spent(), all);
+    assert_eq!(signs.first(), Some(&Sign::Session { id: "ses_1".into() }));
+    assert_eq!(signs.last(), Some(&result(Verdict::Finished, "Fixed.")));
+    let (signs, _) = read(
+        Dialect::Opencode,
+        r#"{"type":"error","sessionID":"ses_1","error":{"name":"APIError","data":{"message":"invalid x-api-key","statusCode":401,"isRetryable":false}}}"#,
+    );
+    let text = "invalid x-api-key";
+    assert_eq!(signs, [trouble(Trouble::Auth, text), result(Verdict::Failed, text)]);
+}
+
+#[test]
 fn claude_without_a_login_or_over_its_limits() {
     let (signs, _) = read(
         Dialect::Claude,
@@ -74,7 +122,7 @@ fn claude_without_a_login_or_over_its_limits() {
         [
             said(text),
             trouble(Trouble::Auth, text),
-            trouble(Trouble::Overloaded, "overloaded"),
+            Sign::Retry { kind: Trouble::Overloaded, text: "overloaded, attempt 1".into() },
             trouble(Trouble::RateLimit, "the account's limit is reached"),
             trouble(Trouble::Auth, text),
             result(Verdict::Failed, text),

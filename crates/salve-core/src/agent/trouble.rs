@@ -95,6 +95,14 @@ impl Trouble {
         }
     }
 
+    /// Returns whether the service says no, so that sending the same request again cannot help.
+    pub fn is_refusal(self) -> bool {
+        match self {
+            Self::Auth | Self::Billing => true,
+            Self::RateLimit | Self::Overloaded | Self::Other => false,
+        }
+    }
+
     /// Returns that an agent could not work, and what a person can do about it.
     pub fn complaint(self) -> Scrubbed {
         Scrubbed::literal(match self {

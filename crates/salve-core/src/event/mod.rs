@@ -45,7 +45,7 @@ pub use recovery::{Attempted, Proposed, SeenFile, Source};
 pub use rule::RuleKey;
 pub use subject::{Acted, Exit, Repeat, Subject, SubjectKind, Symptom};
 pub use team::{Fix, FixKind, Settled};
-pub use terms::{Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Resource};
+pub use terms::{Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Resource, dollars};
 pub use turn::{
     BadLoopId, LoopEnd, LoopId, LoopStep, LoopTerms, Promise, RecoveryEnd, RoleEnd, TestsSeen,
     TestsVerdict, Turn,

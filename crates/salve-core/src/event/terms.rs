@@ -42,6 +42,16 @@ pub struct Amounts {
     pub resets: u64,
 }
 
+/// Returns a sum of millionths of a dollar as people write it; below a cent all its digits count.
+pub fn dollars(micros: u64) -> String {
+    const CENT: u64 = 10_000;
+    if micros == 0 || micros >= CENT {
+        return format!("${:.2}", micros as f64 / 1e6);
+    }
+    let digits = format!("{:.6}", micros as f64 / 1e6);
+    format!("${}", digits.trim_end_matches('0'))
+}
+
 impl Amounts {
     /// Returns the amount of one resource.
     pub fn get(&self, resource: Resource) -> u64 {
@@ -63,6 +73,17 @@ impl Amounts {
             wall_ms: combine(self.wall_ms, other.wall_ms),
             resets: combine(self.resets, other.resets),
         }
+    }
+
+    /// Returns what models cost, in words: tokens, and money where it is known. Tokens without a price
+    /// are not free; nobody told what they cost.
+    pub fn cost_in_words(&self) -> Option<String> {
+        let money = match (self.tokens, self.money_micros) {
+            (0, 0) => return None,
+            (_, 0) => "cost unknown".to_owned(),
+            (_, micros) => dollars(micros),
+        };
+        Some(if self.tokens == 0 { money } else { format!("{} tokens, {money}", self.tokens) })
     }
 
     /// Returns the sum, stopping at the largest number.
@@ -187,4 +208,22 @@ pub struct Policy {
     pub on_failure: OnFailure,
     /// What becomes of the incident when nothing further is known to try.
     pub at_a_loss: AtALoss,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_that_nobody_told_is_unknown_and_small_sums_are_shown() {
+        let cost = |tokens, money_micros| {
+            Amounts { tokens, money_micros, ..Amounts::default() }.cost_in_words()
+        };
+        assert_eq!(cost(0, 0), None);
+        assert_eq!(cost(1200, 0).unwrap(), "1200 tokens, cost unknown");
+        assert_eq!(cost(1200, 3_100).unwrap(), "1200 tokens, $0.0031");
+        assert_eq!(cost(1200, 250_000).unwrap(), "1200 tokens, $0.25");
+        assert_eq!(cost(0, 10_000).unwrap(), "$0.01");
+        assert_eq!([dollars(0), dollars(1), dollars(9_990)], ["$0.00", "$0.000001", "$0.00999"]);
+    }
 }

@@ -162,6 +162,7 @@ pub fn agent_title(name: &Scrubbed) -> String {
         _ if known("codex") => "Codex".into(),
         _ if known("gemini") => "Gemini CLI".into(),
         _ if known("cursor") => "Cursor".into(),
+        _ if known("opencode") => "opencode".into(),
         other => other.to_owned(),
     }
 }

@@ -241,14 +241,8 @@ fn of_people_and_ends(event: &Event) -> String {
 
 /// Returns what something cost, in words.
 pub(super) fn cost(spent: Amounts) -> String {
-    let Amounts { tokens, money_micros, wall_ms, .. } = spent;
-    let mut parts = Vec::new();
-    if tokens > 0 {
-        parts.push(format!("{tokens} tokens"));
-    }
-    if money_micros > 0 {
-        parts.push(format!("${:.2}", money_micros as f64 / 1e6));
-    }
+    let Amounts { wall_ms, .. } = spent;
+    let mut parts: Vec<String> = spent.cost_in_words().into_iter().collect();
     if wall_ms > 0 || parts.is_empty() {
         parts.push(format!("{:.1} s", wall_ms as f64 / 1e3));
     }

@@ -152,8 +152,8 @@ impl Drive {
             match inbox.recv_timeout(pause) {
                 Ok(Message::Line(line)) => {
                     vitals.heard(Instant::now());
-                    if let Some(resource) = self.take(line.as_deref()) {
-                        return Some(End::OverBudget(resource));
+                    if let Some(end) = self.take(line.as_deref()) {
+                        return Some(end);
                     }
                 }
                 Ok(Message::Stop) => return Some(End::Stopped),
@@ -177,14 +177,19 @@ impl Drive {
         }
     }
 
-    /// Takes one line in; returns what is used up, if anything is.
-    fn take(&mut self, line: Option<&str>) -> Option<Resource> {
+    /// Takes one line in; returns why the run has to be ended, if it has.
+    fn take(&mut self, line: Option<&str>) -> Option<End> {
         let Some(line) = line else {
             self.too_long += 1;
             return None;
         };
+        let mut refused = None;
         for sign in self.stream.line(line) {
             match &sign {
+                Sign::Retry { kind, text } => {
+                    self.trouble = Some((*kind, text.clone()));
+                    refused = Some(*kind).filter(|kind| kind.is_refusal());
+                }
                 Sign::Result { verdict, text } => self.result = Some((*verdict, text.clone())),
                 Sign::Trouble { kind, text } => self.trouble = Some((*kind, text.clone())),
                 Sign::Session { .. } | Sign::Said(_) | Sign::Used { .. } | Sign::Spent(_) => {}
@@ -194,17 +199,19 @@ impl Drive {
         match self.result {
             // It has done its work: stopping it now would save nothing.
             Some(_) => None,
-            None => self.over(),
+            None => refused.map(End::Failed).or_else(|| self.over().map(End::OverBudget)),
         }
     }
 
     /// Passes on what the agent does, but not faster than anybody can read.
     fn tell(&mut self, sign: &Sign) {
         let now = Instant::now();
-        if self.told.is_some_and(|at| now.duration_since(at) < PACE) {
+        let Some(activity) = self.activity(sign) else { return };
+        // What it waits for is told however much was told just before.
+        let can_wait = !matches!(activity, Activity::Trouble(..));
+        if can_wait && self.told.is_some_and(|at| now.duration_since(at) < PACE) {
             return;
         }
-        let Some(activity) = self.activity(sign) else { return };
         self.told = Some(now);
         (self.on)(AgentEvent::Activity(activity));
         self.charge();
@@ -217,7 +224,9 @@ impl Drive {
             Sign::Session { id } => Activity::Session(scrub(id)),
             Sign::Said(text) => Activity::Said(scrub(text)),
             Sign::Used { tool } => Activity::Used(scrub(tool)),
-            Sign::Trouble { kind, text } => Activity::Trouble(*kind, scrub(text)),
+            Sign::Trouble { kind, text } | Sign::Retry { kind, text } => {
+                Activity::Trouble(*kind, scrub(text))
+            }
             Sign::Spent(_) | Sign::Result { .. } => return None,
         })
     }
@@ -249,6 +258,9 @@ impl Drive {
     fn judge(&self, cut: Option<End>, exit: &Exit, complaints: &str) -> (End, String) {
         let last = complaints.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
         let said = self.result.as_ref().map_or(last, |(_, text)| text).to_owned();
+        if let (Some(End::Failed(kind)), Some((_, text))) = (cut, &self.trouble) {
+            return (End::Failed(kind), text.clone());
+        }
         if let Some(end) = cut {
             return (end, said);
         }

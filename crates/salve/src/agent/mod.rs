@@ -243,7 +243,7 @@ impl Agent {
 /// Returns whether a program that says nothing at its end has finished when it exits with 0.
 fn needs_result(dialect: Dialect) -> bool {
     match dialect {
-        Dialect::Claude | Dialect::Codex | Dialect::Gemini => true,
+        Dialect::Claude | Dialect::Codex | Dialect::Gemini | Dialect::Opencode => true,
         Dialect::Lines => false,
     }
 }

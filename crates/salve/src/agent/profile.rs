@@ -41,6 +41,9 @@ pub struct Profile {
     /// Variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Further variables where it has Salve's tools.
+    #[serde(default)]
+    pub mcp_env: BTreeMap<String, String>,
 }
 
 /// The file of profiles.
@@ -52,6 +55,7 @@ struct Profiles {
     claude: Profile,
     codex: Profile,
     gemini: Profile,
+    opencode: Profile,
 }
 
 /// Patterns of files that agents must not edit.
@@ -91,11 +95,13 @@ pub enum Runtime {
     Codex,
     /// Gemini CLI.
     Gemini,
+    /// opencode.
+    Opencode,
 }
 
 impl Runtime {
     /// Every runtime.
-    pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
+    pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode];
 
     /// Returns its name in settings and in the journal.
     pub fn name(self) -> &'static str {
@@ -103,6 +109,7 @@ impl Runtime {
             Self::Claude => "claude",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
         }
     }
 
@@ -113,7 +120,7 @@ impl Runtime {
 
     /// Returns how it is run.
     pub fn profile(self) -> Result<Profile, toml::de::Error> {
-        let Profiles { version, claude, codex, gemini, .. } = toml::from_str(SHIPPED)?;
+        let Profiles { version, claude, codex, gemini, opencode, .. } = toml::from_str(SHIPPED)?;
         if version != VERSION {
             return Err(serde::de::Error::custom("unknown version of the profiles"));
         }
@@ -121,6 +128,7 @@ impl Runtime {
             Self::Claude => claude,
             Self::Codex => codex,
             Self::Gemini => gemini,
+            Self::Opencode => opencode,
         })
     }
 }
@@ -138,6 +146,7 @@ impl Profile {
             model: Vec::new(),
             home: None,
             env: BTreeMap::new(),
+            mcp_env: BTreeMap::new(),
         })
     }
 
@@ -146,6 +155,8 @@ impl Profile {
         let files = tempfile::Builder::new().prefix("salve-agent-").tempdir()?;
         let json = |value: serde_json::Value| value.to_string();
         let (command, args) = (task.mcp.command.to_string_lossy(), &task.mcp.args);
+        let words: Vec<&str> =
+            [command.as_ref()].into_iter().chain(args.iter().map(String::as_str)).collect();
         let server = serde_json::json!({ "type": "stdio", "command": command, "args": args });
         let off_limits: Vec<String> = task
             .reach
@@ -158,6 +169,7 @@ impl Profile {
             ("{prompt_file}", path("prompt.md")),
             ("{mcp_command}", json(command.as_ref().into())),
             ("{mcp_args}", json(args.clone().into())),
+            ("{mcp_words}", json(words.into())),
             ("{mcp_json}", json(serde_json::json!({ "mcpServers": { "salve": server } }))),
             ("{off_limits}", off_limits.join(",")),
             ("{model}", task.model.clone().unwrap_or_default()),
@@ -181,7 +193,10 @@ impl Profile {
         let input = (!is_told).then(|| files.path().join("prompt.md"));
         let mut argv = vec![OsString::from(&self.program)];
         argv.extend(words.iter().map(|word| OsString::from(fill(word, &places))));
-        env.extend(self.env.iter().map(|(name, value)| (name.clone(), fill(value, &places))));
+        let own = self.mcp_env.iter().filter(|_| task.reach.has_tools());
+        env.extend(
+            self.env.iter().chain(own).map(|(name, value)| (name.clone(), fill(value, &places))),
+        );
         Ok(Filled { argv, env, input, files })
     }
 }

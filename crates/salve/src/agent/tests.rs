@@ -144,7 +144,8 @@ fn a_role_of_a_loop_has_no_tools_of_repairs() {
         let words = |task: &Task| {
             let filled = runtime.profile().unwrap().fill(task).unwrap();
             let argv = filled.argv.iter().map(|word| word.to_string_lossy().into_owned());
-            argv.chain(filled.env.into_iter().map(|(name, _)| name)).collect::<Vec<_>>().join(" ")
+            let env = filled.env.into_iter().map(|(name, value)| format!("{name}={value}"));
+            argv.chain(env).collect::<Vec<_>>().join(" ")
         };
         let has_tools = |words: &str| words.contains("/opt/salve") || words.contains("HOME");
         assert!(has_tools(&words(&task)), "{}", words(&task));

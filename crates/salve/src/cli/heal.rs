@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// Checks to run, of salve.toml or as the project's own files name them [default: all]
     #[arg(value_name = "CHECK", conflicts_with = "command")]
     checks: Vec<String>,
-    /// Agent for this run: a command that gets the task on stdin, or claude, codex or gemini
+    /// Agent for this run: a command that gets the task on stdin, or claude, codex, gemini or opencode
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// Command of the check
@@ -144,7 +144,8 @@ fn exit_of(ending: CheckEnd) -> Result<Exit, ExitCode> {
 pub(super) fn use_agent(config: &mut Config, agent: &str) {
     let settings = &mut config.settings.agent;
     settings.repair = true;
-    let known = [AgentRuntime::Claude, AgentRuntime::Codex, AgentRuntime::Gemini];
+    let known =
+        [AgentRuntime::Claude, AgentRuntime::Codex, AgentRuntime::Gemini, AgentRuntime::Opencode];
     settings.runtime = Some(match known.into_iter().find(|known| known.as_str() == agent) {
         Some(runtime) => runtime,
         None => {

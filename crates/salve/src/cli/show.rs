@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
-use salve_core::event::{Amounts, SubjectKind};
+use salve_core::event::SubjectKind;
 use salve_core::id::IncidentId;
 use salve_core::repair::{
     AgentPart, Ask, Moment, RepairState, Scene, Size, State, Story, Tale, incident_uri,
@@ -97,9 +97,8 @@ fn print(to: &mut impl Write, story: &Story, zone: &TimeZone) -> io::Result<()> 
     for tried in &repair.tried {
         writeln!(to, "  tried      {}", visible(tried))?;
     }
-    let Amounts { tokens, money_micros, .. } = story.spent;
-    if tokens > 0 || money_micros > 0 {
-        writeln!(to, "  cost       {tokens} tokens, ${:.2}", money_micros as f64 / 1e6)?;
+    if let Some(cost) = story.spent.cost_in_words() {
+        writeln!(to, "  cost       {cost}")?;
     }
     print_next(to, story.subject, repair, short)
 }

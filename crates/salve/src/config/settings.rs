@@ -234,6 +234,8 @@ pub enum AgentRuntime {
     Codex,
     /// Gemini CLI.
     Gemini,
+    /// opencode.
+    Opencode,
     /// The command in `agent.command`.
     Command,
 }
@@ -245,6 +247,7 @@ impl AgentRuntime {
             Self::Claude => "claude",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
             Self::Command => "command",
         }
     }

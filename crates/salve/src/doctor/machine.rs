@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// File watchers that a dev server and its tools commonly need together.
 const WATCHES: u64 = 65_536;
 /// Agent programs that Salve knows how to drive.
-const AGENTS: [&str; 3] = ["claude", "codex", "gemini"];
+const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
 /// Runs the machine's checks.
 pub(super) fn examine() -> Vec<Finding> {

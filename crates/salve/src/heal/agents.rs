@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::class::Class;
-use salve_core::event::{Actor, Amounts, Event, IncidentEvent, Process, Resource, SessionEvent};
+use salve_core::event::{Actor, Event, IncidentEvent, Process, Resource, SessionEvent};
 use salve_core::incident::Run as Effecting;
 use salve_core::repair::agent_title;
 use salve_core::scrub::{Scrubbed, Scrubber};
@@ -188,13 +188,9 @@ pub fn words(name: &Scrubbed, ending: &Ending) -> String {
         End::OverBudget(_) => "used up its money and was ended".to_owned(),
         End::Stopped => "was stopped".to_owned(),
     };
-    let Amounts { tokens, money_micros, .. } = ending.spent;
     let mut text = format!("{} {how} after {:.1} s", agent_title(name), ending.took.as_secs_f64());
-    if tokens > 0 {
-        text.push_str(&format!(", {tokens} tokens"));
-    }
-    if money_micros > 0 {
-        text.push_str(&format!(", ${:.2}", money_micros as f64 / 1e6));
+    if let Some(cost) = ending.spent.cost_in_words() {
+        text.push_str(&format!(", {cost}"));
     }
     let said = ending.text.as_str().trim().lines().next().unwrap_or_default();
     match said.is_empty() {

@@ -4,6 +4,7 @@ use salve_core::event::{Digest, Judgement, Remedy, RemedyKind, Repeat, Report, U
 use salve_core::incident::Candidate;
 use salve_core::memory::{Kind, Ranked};
 use salve_core::scrub::{Scrubbed, Scrubber};
+use salve_core::sealed_path::SealedPath;
 
 use super::files::failed;
 use super::remedies::{Offer, What};
@@ -87,5 +88,7 @@ pub fn of_attempt(
     let scrubbed = scrubber.scrub(&text);
     // With a secret taken out it would not be the same patch any more.
     let is_whole = scrubbed == *text.as_str();
-    Ok(Some(scrubbed).filter(|_| is_whole && !text.is_empty() && text.len() <= LONGEST))
+    // What decides about what runs unattended never travels to another project.
+    let is_open = SealedPath::in_patch(&text).is_empty();
+    Ok(Some(scrubbed).filter(|_| is_whole && is_open && !text.is_empty() && text.len() <= LONGEST))
 }

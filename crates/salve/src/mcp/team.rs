@@ -29,7 +29,6 @@ pub(super) enum Call {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Issue {
     text: String,
     #[serde(default)]
@@ -41,11 +40,9 @@ struct Issue {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Nothing {}
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Fix {
     id: String,
     kind: String,
@@ -55,7 +52,6 @@ struct Fix {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Wanted {
     id: String,
     #[serde(default)]
@@ -222,6 +218,5 @@ fn schema(properties: Value, required: &[&str]) -> Value {
         "type": "object",
         "properties": properties,
         "required": required,
-        "additionalProperties": false,
     })
 }

@@ -42,13 +42,13 @@ const NAMES: [&str; 4] = [
 ];
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct ServerOnly {
     server: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 struct Step {
     repair_id: String,
     phase: String,
@@ -146,7 +146,6 @@ fn server_schema() -> Value {
                 "description": "Name of one server, where there are several",
             },
         },
-        "additionalProperties": false,
     })
 }
 
@@ -188,6 +187,5 @@ fn step_schema() -> Value {
             },
         },
         "required": ["repairId", "phase"],
-        "additionalProperties": false,
     })
 }

@@ -128,7 +128,13 @@ fn name(runtime: AgentRuntime, settings: &Agent) -> String {
             line.split_whitespace().next().map(str::to_owned)
         }
         (AgentRuntime::Command, None)
-        | (AgentRuntime::Claude | AgentRuntime::Codex | AgentRuntime::Gemini, _) => None,
+        | (
+            AgentRuntime::Claude
+            | AgentRuntime::Codex
+            | AgentRuntime::Gemini
+            | AgentRuntime::Opencode,
+            _,
+        ) => None,
     };
     let program = word.and_then(|word| word.rsplit('/').next().map(str::to_owned));
     program.filter(|name| !name.is_empty()).unwrap_or_else(|| runtime.as_str().to_owned())
@@ -140,6 +146,7 @@ fn profile(runtime: AgentRuntime, settings: &Agent) -> Result<Profile, CliError>
         AgentRuntime::Claude => Runtime::Claude,
         AgentRuntime::Codex => Runtime::Codex,
         AgentRuntime::Gemini => Runtime::Gemini,
+        AgentRuntime::Opencode => Runtime::Opencode,
         AgentRuntime::Command => {
             let words = settings.command.as_ref().map(|command| {
                 command.argv().iter().map(|word| word.to_string_lossy().into_owned()).collect()

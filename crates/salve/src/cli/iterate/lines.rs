@@ -238,16 +238,13 @@ fn ended(of: &Loop, end: &LoopEnd) -> Vec<Line> {
 
 /// Returns what something cost, as the end of a line.
 fn cost(spent: Amounts) -> String {
-    let Amounts { tokens, money_micros, wall_ms, .. } = spent;
+    let Amounts { wall_ms, .. } = spent;
     let mut text = String::new();
     if wall_ms > 0 {
         text.push_str(&format!(" · {:.1} s", wall_ms as f64 / 1e3));
     }
-    if tokens > 0 {
-        text.push_str(&format!(" · {tokens} tokens"));
-    }
-    if money_micros > 0 {
-        text.push_str(&format!(" · ${:.2}", money_micros as f64 / 1e6));
+    if let Some(cost) = spent.cost_in_words() {
+        text.push_str(&format!(" · {cost}"));
     }
     text
 }

@@ -30,13 +30,9 @@ pub(super) fn report(of: &Loop, end: &LoopEnd) -> String {
     let (id, spent) = (of.id(), of.spent());
     let mut text = format!("# Loop {id}\n\nIt is over: {}.\n\n", why(end));
     let _ = writeln!(text, "- iterations: {}", of.iteration());
-    let _ = writeln!(
-        text,
-        "- cost of this run: {} tokens, ${:.2}, {:.0} s of work",
-        spent.tokens,
-        spent.money_micros as f64 / 1e6,
-        spent.wall_ms as f64 / 1e3
-    );
+    let cost = spent.cost_in_words().unwrap_or_else(|| "no tokens".to_owned());
+    let seconds = spent.wall_ms as f64 / 1e3;
+    let _ = writeln!(text, "- cost of this run: {cost}, {seconds:.0} s of work");
     if of.unchanged() > 1 {
         let _ = writeln!(text, "- iterations that left the same: {}", of.unchanged());
     }

@@ -1,0 +1,56 @@
+//! opencode's `run --format json`.
+//!
+//! Facts this rests on (1.18): every line is an event with its `part`. Each step of the model ends with
+//! `step_finish`, which tells the step's tokens and, where opencode knows the model's price, its cost;
+//! `"reason":"stop"` ends the run. `input` leaves out what came from the cache. An `error` line is the
+//! end: opencode has tried again by then, and exits with 1.
+
+use serde_json::Value;
+
+use super::{Sign, Stream, Trouble, Usage, Verdict, micros, number, short, text};
+
+/// Returns what a line means; nothing if it is of an unknown type.
+pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
+    let part = value.get("part").unwrap_or(&Value::Null);
+    Some(match text(value, "type")? {
+        "step_start" => match stream.writing.replace("session".to_owned()) {
+            None => vec![Sign::Session { id: short(text(value, "sessionID").unwrap_or_default()) }],
+            Some(_) => Vec::new(),
+        },
+        "text" => stream.say(text(part, "text").unwrap_or_default()),
+        "tool_use" => vec![Sign::Used { tool: short(text(part, "tool").unwrap_or("a tool")) }],
+        "step_finish" => step_finish(stream, part),
+        "reasoning" => Vec::new(),
+        "error" => error(value),
+        _ => return None,
+    })
+}
+
+fn step_finish(stream: &mut Stream, part: &Value) -> Vec<Sign> {
+    if let (Some(id), Some(tokens)) = (text(part, "messageID"), part.get("tokens")) {
+        let cache = tokens.get("cache").unwrap_or(&Value::Null);
+        let usage = Usage {
+            input: number(tokens, "input").saturating_add(number(cache, "write")),
+            cached: number(cache, "read"),
+            output: number(tokens, "output").saturating_add(number(tokens, "reasoning")),
+            money_micros: micros(part, "cost"),
+        };
+        stream.charge_message(id, usage);
+    }
+    match text(part, "reason") {
+        Some("stop") => {
+            let text = stream.last_said.clone();
+            vec![Sign::Result { verdict: Verdict::Finished, text }]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn error(value: &Value) -> Vec<Sign> {
+    let data = value.pointer("/error/data").unwrap_or(&Value::Null);
+    let name = value.pointer("/error/name").and_then(Value::as_str).unwrap_or("an error");
+    let said = text(data, "message").unwrap_or(name);
+    let kind = Trouble::of(&format!("{name} {} {said}", number(data, "statusCode")));
+    let trouble = Sign::Trouble { kind, text: short(said) };
+    vec![trouble, Sign::Result { verdict: Verdict::Failed, text: short(said) }]
+}
