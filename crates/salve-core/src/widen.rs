@@ -136,6 +136,7 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("recovery.sandbox.network", Bearing::Earlier(&["none", "web", "any"])),
     ("recovery.sandbox.offline", Bearing::More),
     ("recovery.sandbox.online", Bearing::Fewer),
+    ("recovery.sandbox.sockets", Bearing::Fewer),
     ("recovery.sandbox.web", Bearing::Fewer),
     ("repair.base_delay_ms", Bearing::None),
     ("repair.cooldown_ms", Bearing::Higher),

@@ -19,6 +19,8 @@ pub struct SandboxSettings {
     pub online: Vec<String>,
     /// Directories outside of the project that commands may write to, absolute or below `~/`
     pub caches: Vec<String>,
+    /// Sockets of other programs that commands may connect to, absolute or below `~/`
+    pub sockets: Vec<String>,
     /// Variables that commands get besides the usual ones, such as a registry's token
     pub env: Vec<String>,
 }

@@ -16,7 +16,8 @@ use std::process::{Command, ExitCode};
 use rustix::process::{Resource, Rlimit};
 use rustix::thread::CapabilitySet;
 
-use super::means::{self, Spaces};
+use super::calls;
+use super::means::{self, Sockets, Spaces};
 use super::plan::{Hold, Plan};
 use super::spaces;
 use super::writes::{Reach, Writes};
@@ -116,6 +117,9 @@ fn take_on(plan: &Plan) -> Result<(), Refusal> {
         }
     }
     give_up_capabilities().map_err(Refusal::of("giving up capabilities"))?;
+    if plan.hold == Hold::Must && plan.calls == Sockets::Filtered {
+        calls::restrict().map_err(Refusal::of("restricting what changes others"))?;
+    }
     // The last, so that nothing above has to pass it.
     match plan.sockets.filter(|_| plan.hold == Hold::Must) {
         Some(kinds) => kinds.restrict().map_err(Refusal::of("restricting sockets")),

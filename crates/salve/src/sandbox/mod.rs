@@ -11,23 +11,28 @@
 //! | | namespaces and Landlock | Landlock alone |
 //! |---|---|---|
 //! | writes outside of project, caches, temporary files | refused | refused |
-//! | writes to Salve's settings, git's settings and hooks | refused | found afterwards and undone |
+//! | modes, owners, times and attributes of files out there | refused, by read-only mounts | not held |
+//! | writes to Salve's settings | refused | found afterwards and undone |
+//! | writes to any `.git` | refused | those that make git run programs are found and undone |
+//! | sockets of other programs that stand as files | covered, unless listed | not held |
+//! | limits and priorities of others | refused, by the filter of system calls | the same |
 //! | writes to `.salve/` | refused | not held |
 //! | network `none` | nothing is reachable | the same, by the filter of system calls |
 //! | network `web` | TCP to the listed ports only (ABI 4), no UDP (the filter) | the same |
 //! | signals to others | refused (ABI 6) | the same |
 //!
 //! `web` does not hold UDP where there is no filter, and where names can be looked up by nothing
-//! else ([`Names`]). Reading is not held, nor are the sockets of other programs of this machine that
-//! stand as files.
+//! else ([`Names`]). Reading is not held.
 //!
 //! **Invariants:** a command that must be held runs with all that this machine can hold it by, or
 //! not at all; where the machine can do nothing, a person is asked first ([`Sandbox::lack`]), and
 //! what no person was asked about does not run; the command runs in the directory that was judged, whatever its path leads to later.
 
 mod caches;
+mod calls;
 mod enter;
 mod env;
+mod listeners;
 mod means;
 mod names;
 mod plan;
@@ -238,7 +243,7 @@ impl Sandbox {
         let private = private.map_err(SandboxError::Temporary)?;
         let means = self.means();
         submodules::prepare(job.command, job.root);
-        let seal = Seal::new(job.root, dirs::cache().as_deref(), means.spaces);
+        let seal = Seal::new(job, dirs::cache().as_deref(), means.spaces);
         let plan = self.plan(job, &seal, private.path()).map_err(SandboxError::Temporary)?;
         let file = private.path().join("plan");
         let told = serde_json::to_vec(&plan).map_err(io::Error::other);
@@ -263,6 +268,11 @@ impl Sandbox {
         let own = dirs::cache().filter(|_| spaces == Spaces::None);
         let mut writes = vec![job.root.to_path_buf(), private.to_path_buf()];
         writes.extend(caches::places(job.command, &self.settings.caches, own.as_deref()));
+        let own = [job.root.to_path_buf(), private.to_path_buf()];
+        let covered = match spaces {
+            Spaces::None => Vec::new(),
+            Spaces::Root | Spaces::User => listeners::to_cover(&own, &self.settings.sockets),
+        };
         let network = self.settings.network(job.command);
         let kinds = match sockets {
             Sockets::Filtered => {
@@ -282,7 +292,9 @@ impl Sandbox {
             hold: if landlock == Landlock::None { Hold::Cannot } else { Hold::Must },
             writes: writes.into_iter().map(PathBuf::into_os_string).collect(),
             sealed: seal.by_kernel.clone(),
-            pinned: seal.pinned.clone(),
+            reopened: seal.reopened.clone(),
+            covered: covered.into_iter().map(PathBuf::into_os_string).collect(),
+            calls: sockets,
             spaces,
             network,
             ports: if network == Network::Web { ports::web(job.root) } else { Vec::new() },

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use super::means::Spaces;
+use super::means::{Sockets, Spaces};
 use super::sockets::Kinds;
 use crate::config::Network;
 
@@ -21,8 +21,12 @@ pub(super) struct Plan {
     pub(super) writes: Vec<OsString>,
     /// What it may not write to although it lies below such a directory; all are there.
     pub(super) sealed: Vec<OsString>,
-    /// Directories that keep their names, since something sealed lies in them.
-    pub(super) pinned: Vec<OsString>,
+    /// What it may write to although it lies below something sealed; all are there.
+    pub(super) reopened: Vec<OsString>,
+    /// Sockets of other programs that it must not reach.
+    pub(super) covered: Vec<OsString>,
+    /// Whether its system calls can be filtered.
+    pub(super) calls: Sockets,
     /// The namespaces it gets.
     pub(super) spaces: Spaces,
     /// What it reaches by network.

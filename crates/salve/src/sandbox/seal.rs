@@ -13,10 +13,25 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
+use super::Job;
+use super::caches::names;
 use super::means::Spaces;
 
 /// What is sealed, below the project's root.
-const SEALED: [&str; 5] = [".salve", ".git/config", ".git/hooks", "salve.toml", "salve.json"];
+const SEALED: [&str; 4] = [".salve", ".git", "salve.toml", "salve.json"];
+
+/// What makes git run programs, in place of the whole where the kernel cannot seal it.
+const IN_GIT: [&str; 6] = ["config", "config.worktree", "commondir", "HEAD", "hooks", "info"];
+
+/// What some commands of git have to write, with the words that name those.
+const REOPENED: [(&str, &str); 2] = [("submodule", ".git/modules"), ("lfs", ".git/lfs")];
+
+/// How deep repositories are looked for in the project, and in how many directories.
+const DEEPEST: usize = 6;
+const MOST_DIRECTORIES: usize = 20_000;
+
+/// Directories of packages and of build output: whose repositories nobody works in.
+const DERIVED: [&str; 6] = ["node_modules", ".venv", "venv", "target", "dist", ".salve"];
 
 /// The directory of what commands wrote where they must not.
 const REFUSED: &str = ".salve/refused";
@@ -30,8 +45,8 @@ pub(super) struct Seal {
     root: PathBuf,
     /// Those that the kernel seals.
     pub(super) by_kernel: Vec<OsString>,
-    /// Directories that must keep their names for that.
-    pub(super) pinned: Vec<OsString>,
+    /// What stays open below them, for the command's own work.
+    pub(super) reopened: Vec<OsString>,
     kept: Vec<(PathBuf, Found)>,
 }
 
@@ -69,33 +84,45 @@ impl Kept {
 }
 
 impl Seal {
-    /// Looks at what is sealed in `root`, and at what is `also` sealed elsewhere.
-    pub(super) fn new(root: &Path, also: Option<&Path>, spaces: Spaces) -> Self {
-        let mut seal = Self {
-            root: root.to_path_buf(),
-            by_kernel: Vec::new(),
-            pinned: Vec::new(),
-            kept: Vec::new(),
-        };
+    /// Looks at what is sealed in a job's project, and at what is `also` sealed elsewhere.
+    pub(super) fn new(job: &Job<'_>, also: Option<&Path>, spaces: Spaces) -> Self {
+        let (by_kernel, reopened, kept) = (Vec::new(), Vec::new(), Vec::new());
+        let mut seal = Self { root: job.root.to_path_buf(), by_kernel, reopened, kept };
         let spaced = spaces != Spaces::None;
-        // A link leads to where the command may write or not by itself.
-        let is_there = |path: &Path| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
-        let git = root.join(".git");
-        if spaced && is_there(&git) && git.is_dir() {
-            seal.pinned.push(git.into_os_string());
-        }
         for name in SEALED {
-            let path = root.join(name);
+            let path = job.root.join(name);
             if spaced && is_there(&path) {
                 seal.by_kernel.push(path.into_os_string());
+            } else if name == ".git" && path.is_dir() {
+                IN_GIT.iter().for_each(|name| seal.keep(path.join(name)));
             } else if name != SEALED[0] {
-                let found = look(&path);
-                seal.kept.push((path, found));
+                seal.keep(path);
             }
+        }
+        if spaced {
+            let below = repositories_below(job.root);
+            seal.by_kernel.extend(below.into_iter().map(PathBuf::into_os_string));
+            seal.reopen(job);
         }
         let also = also.filter(|path| spaced && is_there(path));
         seal.by_kernel.extend(also.map(|path| path.as_os_str().to_owned()));
         seal
+    }
+
+    fn keep(&mut self, path: PathBuf) {
+        let found = look(&path);
+        self.kept.push((path, found));
+    }
+
+    /// Leaves open, and makes if need be, what a command of git has to write.
+    fn reopen(&mut self, job: &Job<'_>) {
+        for (_, name) in REOPENED.iter().filter(|(word, _)| is_git_with(job.command, word)) {
+            let path = job.root.join(name);
+            if job.root.join(".git").is_dir() && (is_there(&path) || fs::create_dir(&path).is_ok())
+            {
+                self.reopened.push(path.into_os_string());
+            }
+        }
     }
 
     /// Puts back what has changed, and returns the paths that had.
@@ -123,6 +150,39 @@ impl Seal {
         }
         Ok(broken)
     }
+}
+
+/// Returns whether something is there; a link leads to where the command may write or not by itself.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink())
+}
+
+/// Returns whether a command names git and one of its own commands.
+fn is_git_with(command: &str, word: &str) -> bool {
+    names(command, &["git"]) && names(command, &[word])
+}
+
+/// Returns the `.git` of each repository in the project but its own, as far as is looked.
+fn repositories_below(root: &Path) -> Vec<PathBuf> {
+    let (mut found, mut looked) = (Vec::new(), 0);
+    let mut open = vec![(root.to_path_buf(), 0)];
+    while let Some((dir, depth)) = open.pop() {
+        looked += 1;
+        if looked > MOST_DIRECTORIES {
+            break;
+        }
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if name == ".git" {
+                // The project's own is sealed already.
+                found.extend((depth > 0 && is_there(&entry.path())).then(|| entry.path()));
+            } else if is_dir && depth < DEEPEST && !DERIVED.iter().any(|other| name == *other) {
+                open.push((entry.path(), depth + 1));
+            }
+        }
+    }
+    found
 }
 
 fn look(path: &Path) -> Found {
@@ -156,6 +216,17 @@ mod tests {
     #[test]
     fn without_a_namespace_what_was_changed_is_put_back_and_kept_aside() {
         let dir = tempfile::tempdir().unwrap();
+        let place = crate::gate::resolve(dir.path(), ".").unwrap();
+        let job = Job {
+            command: "npm ci",
+            argv: Vec::new(),
+            root: dir.path(),
+            dir: &place,
+            env: Vec::new(),
+            name: "test".to_owned(),
+            limit: std::time::Duration::from_secs(1),
+            on: salve_core::event::Authority::Gate,
+        };
         let at = |name: &str| dir.path().join(name);
         fs::create_dir_all(at(".git/hooks")).unwrap();
         fs::write(at(".git/config"), "[core]").unwrap();
@@ -163,25 +234,29 @@ mod tests {
         fs::write(at(".git/hooks/pre-commit"), "#!/bin/sh").unwrap();
         let executable = fs::Permissions::from_mode(0o755);
         fs::set_permissions(at(".git/hooks/pre-commit"), executable).unwrap();
-        let seal = Seal::new(dir.path(), None, Spaces::None);
-        assert!(seal.by_kernel.is_empty() && seal.pinned.is_empty());
+        let seal = Seal::new(&job, None, Spaces::None);
+        assert!(seal.by_kernel.is_empty() && seal.reopened.is_empty());
 
         fs::write(at(".git/config"), "[core]\nhooksPath = /tmp").unwrap();
         fs::write(at(".git/hooks/post-checkout"), "#!/bin/sh").unwrap();
+        fs::write(at(".git/commondir"), "../evil").unwrap();
         fs::remove_file(at("salve.toml")).unwrap();
         fs::write(at("salve.json"), "{}").unwrap();
         let mut broken = seal.check().unwrap();
         broken.sort();
-        assert_eq!(broken, [".git/config", ".git/hooks", "salve.json", "salve.toml"]);
+        assert_eq!(
+            broken,
+            [".git/commondir", ".git/config", ".git/hooks", "salve.json", "salve.toml"]
+        );
         assert_eq!(fs::read_to_string(at(".git/config")).unwrap(), "[core]");
         assert_eq!(fs::read_dir(at(".git/hooks")).unwrap().count(), 1);
         let hook = at(".git/hooks/pre-commit").metadata().unwrap();
         assert_eq!(hook.permissions().mode() & 0o777, 0o755, "a hook stays one");
         assert_eq!(fs::read_to_string(at("salve.toml")).unwrap(), "version = 1");
         assert!(!at("salve.json").exists());
-        assert_eq!(fs::read_dir(at(REFUSED)).unwrap().count(), 4, "one of them is empty");
+        assert_eq!(fs::read_dir(at(REFUSED)).unwrap().count(), 5, "one of them is empty");
 
-        let quiet = Seal::new(dir.path(), None, Spaces::None);
+        let quiet = Seal::new(&job, None, Spaces::None);
         fs::write(at("package.json"), "{}").unwrap();
         assert!(quiet.check().unwrap().is_empty());
     }

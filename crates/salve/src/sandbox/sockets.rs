@@ -22,7 +22,7 @@ use crate::config::Network;
 /// Gradle agree by them who holds a lock.
 const TALKATIVE: &[&str] = &["gradle", "gradlew"];
 /// The bit by which x86-64 marks calls of its other table.
-const OTHER_TABLE: i64 = 0x4000_0000;
+pub(super) const OTHER_TABLE: i64 = 0x4000_0000;
 
 /// The sockets a command can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ const SOCK_DCCP: i32 = 6;
 const SOCK_PACKET: i32 = 10;
 
 /// Returns the rule that all of these conditions on arguments make.
-fn rule(all: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, BackendError> {
+pub(super) fn rule(all: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, BackendError> {
     let one = |(at, how, value): &(u8, SeccompCmpOp, u64)| {
         SeccompCondition::new(*at, SeccompCmpArgLen::Dword, how.clone(), *value)
     };

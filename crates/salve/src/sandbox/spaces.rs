@@ -5,10 +5,14 @@
 //! sees it. Root gets one directly; others get a user namespace of their own first, in which they
 //! stay who they are.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::StatVfsMountFlags;
@@ -32,13 +36,81 @@ pub(super) fn separate(plan: &Plan) -> Result<(), Refusal> {
         // It only helps: whoever looks at the environment does without.
         let _ = mount(Some(&**file), &**place, None::<&str>, MsFlags::MS_BIND, None::<&str>);
     }
-    for place in &plan.pinned {
-        bind(place, MsFlags::empty()).map_err(Refusal::of("keeping a directory in place"))?;
-    }
+    close_the_rest(&plan.writes)?;
     for place in &plan.sealed {
         bind(place, MsFlags::MS_RDONLY).map_err(Refusal::of("sealing Salve's own files"))?;
     }
+    for place in &plan.reopened {
+        let open = bind(place, MsFlags::empty()).and_then(|()| remount(place, MsFlags::empty()));
+        open.map_err(Refusal::of("opening what git needs"))?;
+    }
+    for socket in &plan.covered {
+        let null = Some("/dev/null");
+        match mount(null, &**socket, None::<&str>, MsFlags::MS_BIND, None::<&str>) {
+            // Where it does not get to, the command does not either.
+            Ok(()) | Err(Errno::ENOENT | Errno::EACCES) => {}
+            Err(error) => return Err(Refusal::of("covering a socket")(error)),
+        }
+    }
     Ok(())
+}
+
+/// Makes everything read-only but the places that may be written to.
+///
+/// Landlock refuses the same writes but knows nothing of modes, owners, times and attributes. What
+/// the kernel does not let us close stays as it is; Landlock holds it.
+fn close_the_rest(writes: &[OsString]) -> Result<(), Refusal> {
+    let real = |place: &OsString| Path::new(place).canonicalize().ok();
+    let open: Vec<PathBuf> =
+        writes.iter().filter_map(real).filter(|place| !is_device(place)).collect();
+    for place in &open {
+        let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
+        mount(Some(place), place, None::<&str>, flags, None::<&str>)
+            .map_err(Refusal::of("keeping a place open"))?;
+    }
+    let list = fs::read_to_string("/proc/self/mountinfo").map_err(Refusal::of("listing mounts"))?;
+    for point in list.lines().filter_map(mount_point) {
+        let is_open = open.iter().any(|place| point.starts_with(place));
+        if !is_open && !point.starts_with("/proc") {
+            let _ = remount(point.as_os_str(), MsFlags::MS_RDONLY);
+        }
+    }
+    enter_again().map_err(Refusal::of("staying in the directory"))
+}
+
+/// Enters the current directory by its name: by its handle it is still what lies below the mounts.
+fn enter_again() -> io::Result<()> {
+    let here = || fs::metadata(".").map(|meta| (meta.dev(), meta.ino()));
+    let before = here()?;
+    std::env::set_current_dir(fs::read_link("/proc/self/cwd")?)?;
+    if here()? == before { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+}
+
+/// Returns whether a place is a device, which can be written to wherever it lies.
+fn is_device(place: &Path) -> bool {
+    place.starts_with("/dev") && !place.is_dir()
+}
+
+/// Returns where the mount of a line of the kernel's list is.
+fn mount_point(line: &str) -> Option<PathBuf> {
+    let text = line.split(' ').nth(4)?;
+    // Blanks and the like are written as three octal digits.
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = after.get(..3).and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()).filter(|_| first == b'\\') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    Some(PathBuf::from(OsString::from_vec(bytes)))
 }
 
 /// Leaves the mounts of the others, and what else `also` says.
@@ -69,9 +141,11 @@ pub(super) fn leave(spaces: Spaces, also: CloneFlags) -> Result<(), Refusal> {
 /// Mounts a path over itself.
 pub(super) fn bind(place: &OsStr, flags: MsFlags) -> nix::Result<()> {
     mount(Some(place), place, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
-    if flags.is_empty() {
-        return Ok(());
-    }
+    if flags.is_empty() { Ok(()) } else { remount(place, flags) }
+}
+
+/// Gives a mount other flags, beside those that it must keep.
+fn remount(place: &OsStr, flags: MsFlags) -> nix::Result<()> {
     let kept = rustix::fs::statvfs(place).map(|stat| kept(stat.f_flag));
     let kept = kept.unwrap_or(MsFlags::empty());
     let flags = flags | kept | MsFlags::MS_BIND | MsFlags::MS_REMOUNT;

@@ -1,5 +1,6 @@
 //! The sandbox with real commands.
 
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::time::Instant;
 
 use uuid::Uuid;
@@ -116,7 +117,8 @@ fn what_is_sealed_is_not_changed_by_any_way() {
     let at = |name: &str| stage.root().join(name);
     fs::create_dir_all(at(".git")).unwrap();
     fs::create_dir_all(at(".salve")).unwrap();
-    let files = [".salve/salve.db", ".git/config", "salve.toml"];
+    fs::create_dir_all(at("sub/.git")).unwrap();
+    let files = [".salve/salve.db", ".git/config", "salve.toml", "sub/.git/config"];
     files.iter().for_each(|name| fs::write(at(name), "old").unwrap());
     let ways = [
         "echo new > .salve/salve.db",
@@ -132,6 +134,18 @@ fn what_is_sealed_is_not_changed_by_any_way() {
         "mount --bind /tmp .salve",
         "umount .salve",
         "ln -f .git/config l && echo new > l",
+        "echo ../evil > .git/commondir",
+        "mkdir -p .git/hooks",
+        "echo x > .git/HEAD",
+        "mkdir -p .git/refs/heads && echo x > .git/refs/heads/main",
+        "echo x > .git/index",
+        "echo x > .git/config.worktree",
+        "mkdir -p .git/info && echo x > .git/info/attributes",
+        "chmod 777 .git/config",
+        "echo x > sub/.git/config",
+        "echo x > sub/.git/commondir",
+        "mv sub/.git g",
+        "git submodule status; echo x > .git/commondir",
     ];
     for way in ways {
         let (exit, output) = stage.run(way);
@@ -141,11 +155,79 @@ fn what_is_sealed_is_not_changed_by_any_way() {
         }
     }
     // What was not there when the command began is found afterwards.
-    let made = "mkdir -p .git/hooks && echo evil > .git/hooks/post-commit && echo {} > salve.json";
-    let ran = stage.try_run(made, Duration::from_secs(60)).unwrap();
-    let broken = [".git/hooks", "salve.json"].map(str::to_owned).to_vec();
-    assert_eq!(ran.breach, Some(Breach::Wrote(broken)));
-    assert!(!at(".git/hooks").exists() && !at("salve.json").exists());
+    let ran = stage.try_run("echo {} > salve.json", Duration::from_secs(60)).unwrap();
+    assert_eq!(ran.breach, Some(Breach::Wrote(vec!["salve.json".to_owned()])));
+    assert!(!at("salve.json").exists());
+}
+
+#[test]
+fn nothing_outside_changes_its_mode_its_owner_its_times_or_its_attributes() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let outside = stage.dir.path().join("outside");
+    fs::write(&outside, "mine").unwrap();
+    let before = || {
+        let meta = fs::metadata(&outside).unwrap();
+        (meta.permissions().mode(), meta.modified().unwrap(), meta.uid(), meta.ctime_nsec())
+    };
+    let was = before();
+    let path = outside.display();
+    for way in [
+        format!("chmod 666 {path}"),
+        format!("touch -d 2001-01-01 {path}"),
+        format!("touch -a {path}"),
+        format!("chown 12345 {path}"),
+        format!("python3 -c 'import os; os.setxattr(\"{path}\", \"user.x\", b\"1\")'"),
+        format!("truncate -s 0 {path}"),
+        format!("mv {path} {path}.moved"),
+        "chmod 777 /etc".to_owned(),
+    ] {
+        let (exit, output) = stage.run(&way);
+        assert_ne!(exit, Exit::Code(0), "{way}: {output}");
+        assert_eq!(before(), was, "{way}");
+    }
+    // What is its own it may do as it likes with.
+    let own = "echo x > own && chmod 600 own && touch -d 2001-01-01 own && chmod 700 \"$TMPDIR\"";
+    let (exit, output) = stage.run(own);
+    assert_eq!(exit, Exit::Code(0), "{output}");
+}
+
+#[test]
+fn the_limits_and_priority_of_others_stay() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let mut other = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = other.id();
+    for way in [format!("prlimit --pid {pid} --cpu=1:1"), format!("renice -n 5 -p {pid}")] {
+        let (exit, output) = stage.run(&way);
+        assert_ne!(exit, Exit::Code(0), "{way}: {output}");
+    }
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let cpu = limits.lines().find(|line| line.starts_with("Max cpu time")).unwrap();
+    assert!(!cpu.contains(" 1 "), "{cpu}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let (exit, output) = stage.run("ulimit -n 100 && nice -n 5 true");
+    assert_eq!(exit, Exit::Code(0), "its own it may change: {output}");
+}
+
+#[test]
+fn sockets_of_other_programs_are_reached_only_if_listed() {
+    let _alone = alone();
+    let mut stage = Stage::new();
+    let socket = stage.dir.path().join("other.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let connect = format!(
+        "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"{}\")'",
+        socket.display()
+    );
+    assert_ne!(stage.run(&connect).0, Exit::Code(0));
+    stage.settings.sockets = vec![socket.display().to_string()];
+    let (exit, output) = stage.run(&connect);
+    assert_eq!(exit, Exit::Code(0), "{output}");
+    let own = "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"own.sock\"); \
+               s.listen(); c = socket.socket(socket.AF_UNIX); c.connect(\"own.sock\")'";
+    assert_eq!(stage.run(own).0, Exit::Code(0));
 }
 
 #[test]

@@ -1,0 +1,41 @@
+//! System calls by which a command could change how others run.
+//!
+//! Neither mounts nor Landlock say anything about limits and priorities: any process may change
+//! those of every other one of the same user. The filter lets a command change only its own.
+
+use std::collections::BTreeMap;
+
+use nix::libc;
+use seccompiler::{
+    BpfProgram, Error, SeccompAction, SeccompCmpOp, SeccompFilter, TargetArch, apply_filter,
+};
+
+use super::sockets::{OTHER_TABLE, rule};
+
+/// The number by which a call means whoever makes it.
+const ITSELF: u64 = 0;
+/// The kind of target that is one process, of `setpriority` and of `ioprio_set`.
+const ONE_PROCESS: u64 = 0;
+const ONE_PROCESS_IO: u64 = 1;
+
+/// Takes from this thread, and from all that it starts, the calls that change how others run.
+pub(super) fn restrict() -> Result<(), Error> {
+    apply_filter(&program()?)
+}
+
+fn program() -> Result<BpfProgram, Error> {
+    use SeccompCmpOp::Ne;
+    let mut rules = BTreeMap::from([
+        (libc::SYS_prlimit64, vec![rule(&[(0, Ne, ITSELF)])?]),
+        (libc::SYS_setpriority, vec![rule(&[(0, Ne, ONE_PROCESS)])?, rule(&[(1, Ne, ITSELF)])?]),
+        (libc::SYS_ioprio_set, vec![rule(&[(0, Ne, ONE_PROCESS_IO)])?, rule(&[(1, Ne, ITSELF)])?]),
+    ]);
+    if cfg!(target_arch = "x86_64") {
+        let other: Vec<_> =
+            rules.iter().map(|(call, of)| (call | OTHER_TABLE, of.clone())).collect();
+        rules.extend(other);
+    }
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    Ok(SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()?)
+}
