@@ -3,8 +3,8 @@
 use super::notice::exit_text;
 use super::story::{cost, ordered, words};
 use crate::event::{
-    ConfigEvent, Event, LoopEvent, MemoryEvent, NoteEvent, Proof, RecoveryEvent, RuleEvent,
-    ServerEvent, ServerOrder, SessionEvent, TeamEvent, Turn,
+    ConfigEvent, Event, JobEvent, JobTurn, LoopEvent, MemoryEvent, NoteEvent, Proof, RecoveryEvent,
+    RuleEvent, ServerEvent, ServerOrder, SessionEvent, TeamEvent, Turn,
 };
 use crate::scrub::Scrubbed;
 
@@ -42,6 +42,7 @@ pub fn event_text(event: &Event) -> Option<String> {
         Event::Loop(LoopEvent::ManifestsSeen { files, .. }) => {
             format!("looked at {} manifests of the loop", files.len())
         }
+        Event::Job(JobEvent::Advanced { id, what }) => format!("job {id}: {}", of_job(what)),
         Event::Recovery(RecoveryEvent::Sought { .. } | RecoveryEvent::Proposed { .. }) => {
             words(event)
         }
@@ -98,6 +99,33 @@ fn of_turn(turn: &Turn) -> String {
         Turn::Stopped {} => "stopped; it goes on when it is started again".to_owned(),
         Turn::Ended { .. } => "the loop is over".to_owned(),
         Turn::Ordered { order } => ordered(*order).to_owned(),
+    }
+}
+
+fn of_job(turn: &JobTurn) -> String {
+    match turn {
+        JobTurn::Started { terms } => format!("started: {}", terms.objective),
+        JobTurn::Resumed {} => "goes on".to_owned(),
+        JobTurn::StepBegan { step, attempt, .. } => {
+            format!("step {} began, attempt {attempt}", step + 1)
+        }
+        JobTurn::Warned { step, left_ms, .. } => {
+            format!("step {} will be ended in {} s", step + 1, left_ms / 1000)
+        }
+        JobTurn::Charged { spent } => format!("took {} so far", cost(*spent)),
+        JobTurn::StepEnded { step, attempt, spent, .. } => {
+            format!("step {} ended, attempt {attempt}; it took {}", step + 1, cost(*spent))
+        }
+        JobTurn::ResetBegan { step, .. } => {
+            format!("the workspace goes back to before step {}", step + 1)
+        }
+        JobTurn::ResetEnded { step, .. } => {
+            format!("the way back to before step {} is over", step + 1)
+        }
+        JobTurn::Ordered { .. } => "was given an order".to_owned(),
+        JobTurn::Honored { .. } => "did as it was ordered".to_owned(),
+        JobTurn::Stopped {} => "stopped; it goes on when it is resumed".to_owned(),
+        JobTurn::Ended { .. } => "is over".to_owned(),
     }
 }
 

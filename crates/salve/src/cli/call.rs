@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use self::input::CallInput;
 use super::project::kept;
-use super::{CliError, Exit, Output, ground};
+use super::{CliError, Exit, Output, foundation};
 use crate::agent::vitals::Vitals;
 use crate::process::{Capture, Care, Ended, Look, Outlet, Running, Spec, Terminal};
 use crate::project::Project;
@@ -68,7 +68,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let mut run = CallRun {
         args,
         out,
-        care: ground::care(Uuid::new_v4())?,
+        care: foundation::care(Uuid::new_v4())?,
         tool: words.join(" "),
         input: CallInput::of_process()?,
         tried: None,

@@ -129,8 +129,7 @@ impl<'o> Foundation<'o> {
         Ok(RunBase {
             project: self.project.clone(),
             writer: IncidentWriter::new(&self.store, self.scrubber.clone()),
-            care: Care::start(self.run)
-                .map_err(|error| CliError::failed("cannot care for processes").because(error))?,
+            care: care(self.run)?,
             rules: config.fingerprint_rules(),
             remedies: remedies(&self.project, config, Cow::Borrowed(&config.policy)),
             terms: repair_terms(config, purpose, has_agent, &self.scrubber),
@@ -234,4 +233,9 @@ fn remedies<'p>(
     let mut remedies = Remedies::new(root, policy, auto, sandbox, user);
     remedies.terms = Terms::from(&config.settings.earned);
     remedies
+}
+
+/// Starts to care for the processes of a run.
+pub(super) fn care(run: Uuid) -> Result<Care, CliError> {
+    Care::start(run).map_err(|error| CliError::failed("cannot care for processes").because(error))
 }

@@ -12,7 +12,7 @@ use salve_core::tool::rule::{HealChoice, ToolFix};
 use salve_core::tool::session::ToolHints;
 use uuid::Uuid;
 
-use super::{CliError, Exit, Output, ground};
+use super::{CliError, Exit, Output, foundation};
 use crate::learned::{Fix, Learned};
 use crate::process::tree;
 use crate::project::Project;
@@ -103,7 +103,7 @@ fn harm(target: &KillTarget, root: &Path) -> Option<String> {
 fn after(input: &HookInput, out: &Output) -> Option<HookOutput> {
     let text = input.failure()?;
     let began = Timestamp::now();
-    let care = ground::care(Uuid::new_v4()).ok()?;
+    let care = foundation::care(Uuid::new_v4()).ok()?;
     let means = super::call::means(care, out)?;
     let call = means.judge_failure(input.called(), &text);
     let said = match means.choose(&call, ToolHints::default(), &|_| false) {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use uuid::Uuid;
 
 use super::project::kept;
-use super::{CliError, Output, ground};
+use super::{CliError, Output, foundation};
 use crate::config::{self, Settings, Sources};
 use crate::process::Care;
 use crate::proxy::{self, OnFailure, OnNeed, ProxyError, ProxyPlan, ProxyTiming};
@@ -37,7 +37,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         dir: here,
         on_need: Box::new(move || on_need(&Output::new(&global))),
     };
-    let care = ground::care(Uuid::new_v4())?;
+    let care = foundation::care(Uuid::new_v4())?;
     let on_failure = on_failure(care.clone(), out);
     proxy::run(plan, care, on_failure).map_err(|error| match error {
         ProxyError::Spawn(error) => CliError::failed("cannot start the server").because(error),
@@ -49,7 +49,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
 /// server must not be out of reach for a slip in a file.
 fn on_need(out: &Output) -> OnNeed {
     let loaded = super::config::load(out).and_then(|config| {
-        let scrubber = ground::scrubber(&config)?;
+        let scrubber = foundation::scrubber(&config)?;
         let table = config.settings.heal_table();
         let tools = table.tools.into_iter().map(|(tool, terms)| (tool, terms.hints)).collect();
         Ok(OnNeed { timing: timing(&config.settings), scrubber, tools })

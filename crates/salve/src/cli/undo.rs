@@ -43,8 +43,10 @@ struct Report<'a> {
 /// Undoes a repair, or an undoing.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     if process::is_agents() {
+        let id = args.incident.as_deref().unwrap_or_default();
+        let command = format!("salve undo {id}");
         return Err(CliError::needs_person("an agent cannot undo a repair")
-            .hint(format!("ask the person you work for to run `salve undo {}`", args.incident)));
+            .hint(format!("ask the person you work for to run `{}`", command.trim_end())));
     }
     let project = locate(out)?;
     let Some(store) = Store::open_existing(&project)? else {
