@@ -39,7 +39,7 @@ fn heal(bench: &Bench) {
 
 #[test]
 fn what_an_agent_repaired_heals_the_server_without_one_the_next_time() {
-    let bench = Bench::with_own("command", &format!("cat > task\necho x >> ../calls\n{MEND}"));
+    let bench = Bench::with_own("command", &format!("cat > ../task\necho x >> ../calls\n{MEND}"));
     heal(&bench);
     let id = *bench.incidents().last().unwrap();
     let told = bench.entries(id);
@@ -53,6 +53,8 @@ fn what_an_agent_repaired_heals_the_server_without_one_the_next_time() {
     assert_eq!(first.len(), 1, "{first:?}");
     assert_eq!(first[0]["fixes_attempted"][0]["result"], "success", "{first:?}");
 
+    let seen = first[0]["last_seen"].as_str().unwrap();
+    wait_until("the clock to go on", || format!("{:.0}", jiff::Timestamp::now()) != *seen);
     bench.project.write("app.sh", BROKEN);
     heal(&bench);
     let trial = last(&bench).trial().unwrap().remedy.kind;
@@ -87,6 +89,17 @@ fn an_agent_that_is_out_of_quota_is_not_called_again() {
     let mut run = bench.dev(&[]);
     run.until("failed_requires_human");
     assert_eq!(bench.read("../calls").lines().count(), 1);
+    run.end();
+}
+
+#[test]
+fn a_breaker_stops_a_server_that_was_not_healed_before() {
+    let bench = Bench::with_own("command", "cat > task\necho x >> ../calls");
+    let settings = bench.read("salve.toml");
+    bench.project.write("salve.toml", settings + "\n[heal.breakers]\nsame_error = 1\n");
+    let mut run = bench.dev(&[]);
+    run.until("failed_requires_human");
+    assert!(!bench.project.dir().join("../calls").exists(), "nothing was tried");
     run.end();
 }
 

@@ -180,6 +180,13 @@ fn an_agent_that_cannot_work_is_not_called_again() {
 }
 
 #[test]
+fn a_question_says_what_a_no_does() {
+    let many = "for n in 1 2 3 4 5 6 7 8 9; do echo $n > file$n.txt; done; printf 5 > sum.txt";
+    let ward = Ward::new().agent(many);
+    ward.heal(&[]).expect(3, &["the change stays", "salve reject", "the change is undone"]);
+}
+
+#[test]
 fn what_an_agent_threw_away_of_the_users_work_is_given_back() {
     for away in ["git stash -q -u", "git reset -q --hard; git clean -fdqx"] {
         let ward = Ward::new().agent(&format!("{away}; printf 5 > sum.txt"));

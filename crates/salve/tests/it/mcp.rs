@@ -273,7 +273,7 @@ fn crash_logs_and_stories_are_resources_that_tell_when_they_change() {
     let list = client.request("resources/list", json!({}));
     let list = list["result"]["resources"].as_array().unwrap().clone();
     let uris: Vec<_> = list.iter().map(|resource| resource["uri"].as_str().unwrap()).collect();
-    assert_eq!(uris, [&story, &log]);
+    assert_eq!(uris, ["salve://issues", &story, &log]);
     let text = client.request("resources/read", json!({ "uri": log }));
     let text = text["result"]["contents"][0]["text"].as_str().unwrap().to_owned();
     assert!(text.contains("Cannot find module") && !text.contains(SECRET), "{text}");
