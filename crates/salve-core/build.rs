@@ -49,8 +49,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let (rows, starts) = lines(anchors)?;
     let out = PathBuf::from(variable("OUT_DIR")?);
+    let words = format!("{rows}{:?}{:?}", classes.places, classes.rules);
     fs::write(out.join("rows.jsonl"), rows)?;
     let mut code = String::new();
+    writeln!(code, "pub(super) const DIGEST: u64 = {};", digest(words.as_bytes()))?;
     writeln!(code, "pub(super) const COUNT: usize = {};", patterns.len())?;
     writeln!(
         code,
@@ -78,6 +80,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     fs::write(out.join("built_in.rs"), code)?;
     Ok(())
+}
+
+/// Returns a number that tells these tables from others (FNV-1a): nobody has to be kept from
+/// making two tables with the same one.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Returns a variable that cargo sets.

@@ -17,11 +17,12 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::event::{
-    Authority, Effect, Entry, Event, IncidentEvent, Outcome, Proof, Question, RemedyKind, Report,
-    RuleEvent, RuleKey,
+    Authority, Effect, Entry, Event, IncidentEvent, MemoryEvent, Outcome, Proof, Question,
+    RemedyKind, Report, RuleEvent, RuleKey,
 };
 use crate::id::IncidentId;
 use crate::incident::{Incident, Phase};
+use crate::memory::SignatureAliases;
 use crate::scrub::Scrubbed;
 
 /// How an approval is earned, and for how long.
@@ -181,6 +182,8 @@ impl Rule {
 pub struct Earned {
     rules: BTreeMap<RuleKey, Rule>,
     cases: BTreeMap<IncidentId, Case>,
+    /// Which failures have another signature by now than when they happened.
+    aliases: SignatureAliases,
 }
 
 /// An incident under way.
@@ -196,7 +199,14 @@ struct Case {
 impl Earned {
     /// Reads entries, in their order.
     pub fn of<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Self {
+        let entries: Vec<&Entry> = entries.into_iter().collect();
         let mut earned = Self::default();
+        // What is one failure by now was one all the time: so its uses count in their order.
+        for entry in &entries {
+            if let Event::Memory(MemoryEvent::Rekeyed { from, to }) = entry.event {
+                earned.aliases.add(from, to);
+            }
+        }
         entries.into_iter().for_each(|entry| earned.take(entry));
         earned
     }
@@ -222,12 +232,14 @@ impl Earned {
         let said = |by: &Scrubbed| Word { by: by.clone(), at: entry.at, incident: entry.incident };
         match (&entry.event, entry.by.person()) {
             (Event::Rule(RuleEvent::Accepted(key)), Some(person)) => {
-                if let Some(rule) = self.rules.get_mut(key) {
+                let key = key.under(&self.aliases);
+                if let Some(rule) = self.rules.get_mut(&key) {
                     (rule.accepted, rule.lost) = (Some(said(person)), None);
                 }
             }
             (Event::Rule(RuleEvent::Withdrawn(key)), Some(person)) => {
-                if let Some(rule) = self.rules.get_mut(key) {
+                let key = key.under(&self.aliases);
+                if let Some(rule) = self.rules.get_mut(&key) {
                     rule.lose(Lost::Withdrawn(said(person)));
                 }
             }
@@ -246,7 +258,8 @@ impl Earned {
             return;
         }
         let Some(case) = self.cases.get_mut(&id) else { return };
-        let asked = case.asked();
+        let in_force = |key: RuleKey| key.under(&self.aliases);
+        let asked = case.asked().map(|(key, command)| (in_force(key), command));
         if case.incident.step(entry).is_err() {
             return;
         }
@@ -270,7 +283,7 @@ impl Earned {
             _ => {}
         }
         if let Some((key, one)) = case.came_out(entry)
-            && let Some(rule) = self.rules.get_mut(&key)
+            && let Some(rule) = self.rules.get_mut(&in_force(key))
         {
             rule.came_out(one);
         }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::event::{Actor, Digest, Draft, Verdict};
+use crate::event::{Actor, Digest, Draft, MemoryEvent, Verdict};
 use crate::event::{Judgement, Repeat, SubjectKind};
 use crate::id::Signature;
 use crate::incident::testing::{
@@ -204,6 +204,26 @@ fn accepted() -> Book {
     (0..3).for_each(|_| book.approved(PROVEN));
     book.accept(person("ada"));
     book
+}
+
+#[test]
+fn what_was_earned_holds_under_the_failures_new_signature_and_is_lost_there() {
+    let rekeyed =
+        |from, to| Event::Memory(MemoryEvent::Rekeyed { from: Signature(from), to: Signature(to) });
+    let key = |signature| RuleKey { signature: Signature(signature), ..key("npm ci") };
+    let mut book = Book::default();
+    (0..3).for_each(|_| book.approved(PROVEN));
+    book.accept(person("ada"));
+    book.write(Actor::Salve(process(1)), None, rekeyed(1, 2));
+    let earned = book.earned();
+    assert_eq!(earned.rule(key(1)), None);
+    assert!(earned.allows(key(2), TERMS, time(book.now)));
+    assert_eq!(earned.rule(key(2)).unwrap().key, key(2));
+    book.write(Actor::Salve(process(1)), None, rekeyed(2, 3));
+    assert!(book.earned().allows(key(3), TERMS, time(book.now)));
+    // A process that still has the old tables lets it run, and it fails.
+    book.unattended(Fate::Verified(Proof::Failed));
+    assert!(!book.earned().allows(key(3), TERMS, time(book.now)));
 }
 
 #[test]

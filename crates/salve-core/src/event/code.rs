@@ -176,6 +176,7 @@ kinds! {
     Memory(MemoryEvent) {
         Learned "learned" 1 true;
         Forgotten "forgotten" 1 true;
+        Rekeyed "rekeyed" 1 true;
     }
     Server(ServerEvent) {
         Started "server_started" 1 false;

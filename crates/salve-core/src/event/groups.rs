@@ -77,6 +77,14 @@ pub enum MemoryEvent {
         /// The failure.
         signature: Signature,
     },
+    /// The tables by which failures are recognised changed, and know a failure by another
+    /// signature: all that was learned, earned and approved under the old one holds under the new.
+    Rekeyed {
+        /// The signature until now.
+        from: Signature,
+        /// The signature from now on.
+        to: Signature,
+    },
 }
 
 /// Something that happened to a dev server, or is wanted of it.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Digest;
 use crate::id::Signature;
+use crate::memory::SignatureAliases;
 use crate::scrub::Scrubbed;
 
 /// The one failure and the one command, with its directory and time-out, that a rule is for.
@@ -23,6 +24,12 @@ impl RuleKey {
     pub fn short(&self) -> String {
         let hash = Digest::of(&[b"rule", &self.signature.0.to_be_bytes(), &self.remedy.0]);
         hash.to_string().chars().take(8).collect()
+    }
+
+    /// Returns the key in force where the failure has another signature by now.
+    #[must_use]
+    pub fn under(self, aliases: &SignatureAliases) -> Self {
+        Self { signature: aliases.resolve(self.signature), ..self }
     }
 
     /// Returns whether a judgement's rule is this one.

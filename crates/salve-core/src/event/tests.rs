@@ -151,6 +151,7 @@ fn one_of_each() -> Vec<Event> {
             proof: Proof::Proven,
         }),
         Event::Memory(MemoryEvent::Forgotten { signature: Signature(7) }),
+        Event::Memory(MemoryEvent::Rekeyed { from: Signature(7), to: Signature(8) }),
         Event::Note(NoteEvent::StoreSalvaged { kept: 12, aside: text("salve.db.damaged") }),
         Event::Server(ServerEvent::Started {
             server: text("web"),

@@ -19,6 +19,13 @@ include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 /// The rows that were needed so far.
 static ANCHORS: [OnceLock<Option<Box<Anchor>>>; COUNT] = [const { OnceLock::new() }; COUNT];
 
+/// Returns the number of the row with this id.
+pub(super) fn number_of(id: &str) -> Option<usize> {
+    let begins = format!("{{\"id\":\"{id}\",");
+    let text = |number: usize| ROWS.get(STARTS[number] as usize..).unwrap_or_default();
+    (0..COUNT).find(|number| text(*number).starts_with(&begins))
+}
+
 /// Returns a row by its number.
 pub(super) fn anchor(number: usize) -> Option<&'static Anchor> {
     let compile = || {

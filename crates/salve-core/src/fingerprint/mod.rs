@@ -330,6 +330,12 @@ fn shown(line: &str) -> String {
     format!("{}…", &line[..end])
 }
 
+/// Returns the signature of a failure that no row knows, by the line that names it alone.
+pub fn sign_unnamed(key_line: &str) -> Signature {
+    let text = clean(key_line);
+    sign(&unknown::normalize(&OutputText::new(&text), 0))
+}
+
 /// Returns the signature of a normalised text.
 pub fn sign(normalized: &str) -> Signature {
     let digest = Sha256::digest(normalized.as_bytes());

@@ -40,6 +40,8 @@ pub struct Rules {
     own: Vec<Anchor>,
     /// The user's own class rules, which come before the built-in ones.
     own_classes: Option<Classes>,
+    /// What tells the user's own rows from others; 0 where there are none.
+    own_digest: u64,
 }
 
 /// Rows of both tables.
@@ -51,8 +53,12 @@ pub struct Rows {
     pub classes: Vec<ClassRow>,
 }
 
-static BUILT_IN: Rules =
-    Rules { index: Kept::Fixed(&built_in::INDEX), own: Vec::new(), own_classes: None };
+static BUILT_IN: Rules = Rules {
+    index: Kept::Fixed(&built_in::INDEX),
+    own: Vec::new(),
+    own_classes: None,
+    own_digest: 0,
+};
 
 impl Rules {
     /// Returns the built-in rules.
@@ -86,10 +92,28 @@ impl Rules {
         let first = u32::try_from(built_in::COUNT).unwrap_or(u32::MAX);
         let index = built_in::INDEX.with(first, &patterns, &built_in::COMMON);
         let index = Kept::Made(Box::new(index));
-        let rules = Rules { index, own, own_classes: Some(classes) };
+        let own_digest = match user {
+            Rows { anchors, classes } if anchors.is_empty() && classes.is_empty() => 0,
+            rows => super::sign(&format!("{rows:?}")).0,
+        };
+        let rules = Rules { index, own, own_classes: Some(classes), own_digest };
         errors.extend(rules.check_anchors(built_in::COUNT, &user.anchors));
         errors.extend(rules.check_classes(rules.own_classes.as_ref(), &user.classes));
         if errors.is_empty() { Ok(rules) } else { Err(errors) }
+    }
+
+    /// Returns what tells these tables from others: another one may know the same failure by
+    /// another signature.
+    pub fn tables_digest(&self) -> String {
+        format!("{}-{:016x}-{:016x}", super::VERSION, built_in::DIGEST, self.own_digest)
+    }
+
+    /// Returns whether the row with this id names the failure on a line by itself; `None` where
+    /// there is no such row.
+    pub fn row_names_line(&self, id: &str, line: &str) -> Option<bool> {
+        let own = self.own.iter().position(|row| row.id == id).map(|at| built_in::COUNT + at);
+        let number = own.or_else(|| built_in::number_of(id))?;
+        Some(self.row_matches(number, line))
     }
 
     /// Returns an anchor by its number.

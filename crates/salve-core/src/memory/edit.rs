@@ -58,6 +58,9 @@ impl KnowledgeEdit {
     pub fn apply(&self, known: Option<Knowledge>) -> Knowledge {
         let unseen = || Knowledge { seen: 0, ..Knowledge::new(self.failure.clone(), self.at) };
         let mut known = known.unwrap_or_else(unseen);
+        if known.failure.key_line.as_str().is_empty() {
+            known.failure.key_line = self.failure.key_line.clone();
+        }
         for change in &self.changes {
             match change {
                 KnowledgeChange::Seen => {

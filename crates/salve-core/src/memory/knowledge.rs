@@ -25,6 +25,9 @@ pub struct Failure {
     /// Its identity, if an anchor named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Scrubbed>,
+    /// The line that named it, from which other tables find its key; empty where it is not known.
+    #[serde(default, skip_serializing_if = "super::record::is_empty")]
+    pub key_line: Scrubbed,
 }
 
 impl Failure {
@@ -36,6 +39,7 @@ impl Failure {
             error_type: scrubber.scrub(&fingerprint.error_type),
             normalized: scrubber.scrub(&fingerprint.normalized),
             identity: fingerprint.identity.as_deref().map(|name| scrubber.scrub(name)),
+            key_line: scrubber.scrub(&fingerprint.key_line),
         }
     }
 }

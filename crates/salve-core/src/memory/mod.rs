@@ -14,6 +14,7 @@ mod knowledge;
 mod merge;
 mod rank;
 mod record;
+mod rekey;
 mod remedy;
 pub mod tool;
 pub mod usage;
@@ -24,6 +25,7 @@ pub use knowledge::{Failure, Knowledge, Tried};
 pub use merge::merge;
 pub use rank::{Choice, Ranked, rank};
 pub use record::{Outcome, Record, Standing};
+pub use rekey::{Rekeying, SignatureAliases, join, rekeyed};
 pub use remedy::{Kind, Remedy};
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub struct Outcome {
     pub proof: Proof,
 }
 
-fn is_empty(text: &Scrubbed) -> bool {
+pub(super) fn is_empty(text: &Scrubbed) -> bool {
     text.as_str().is_empty()
 }
 

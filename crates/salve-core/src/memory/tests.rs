@@ -41,6 +41,7 @@ fn failure() -> Failure {
         error_type: Scrubbed::literal("ImportError"),
         normalized: Scrubbed::literal("No module named foo"),
         identity: None,
+        key_line: Scrubbed::default(),
     }
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::dev::agents;
 use super::listen::{Heard, listen};
-use super::project::{presence, speaker, tell_mended, user_name};
+use super::project::{presence, rekey_memory, speaker, tell_mended, user_name};
 use super::voice::Voice;
 use super::{CliError, Output};
 use crate::config::Config;
@@ -71,6 +71,7 @@ impl<'o> Foundation<'o> {
         }
         let store = Store::open(&project)?;
         tell_mended(&store, out);
+        rekey_memory(&store, config, &scrubber, out);
         let notices = Notifier::start(&project, Plan::new(&config.settings), &scrubber)?;
         let notices = RefCell::new(notices);
         let (run, outlet) = (Uuid::new_v4(), outlet(out));

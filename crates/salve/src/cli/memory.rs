@@ -93,9 +93,11 @@ impl<'a> Desk<'a> {
         if whose.user {
             let store = Store::open(&user_project()?)?;
             project::tell_mended(&store, self.out);
+            project::tell_rekeyed(self.learned(&store).rekey(), self.out);
             return Ok(store);
         }
         let store = project::open_store(self.out)?;
+        project::tell_rekeyed(self.learned(&store).rekey(), self.out);
         self.tell(&self.learned(&store).pull()?);
         Ok(store)
     }
@@ -121,6 +123,7 @@ impl<'a> Desk<'a> {
             if shared { Some(Store::open(project)?) } else { Store::open_existing(project)? };
         if let Some(store) = &store {
             project::tell_mended(store, self.out);
+            project::tell_rekeyed(self.learned(store).rekey(), self.out);
             match self.learned(store).pull() {
                 Ok(report) => self.tell(&report),
                 // What is known already can be told all the same.
@@ -135,7 +138,11 @@ impl<'a> Desk<'a> {
     /// Opens the user's own memory if there is one.
     fn user_store(&self) -> Result<Option<Store>, CliError> {
         let Ok(project) = user_project() else { return Ok(None) };
-        Ok(Store::open_existing(&project)?)
+        let store = Store::open_existing(&project)?;
+        if let Some(store) = &store {
+            project::tell_rekeyed(self.learned(store).rekey(), self.out);
+        }
+        Ok(store)
     }
 
     fn learned<'s>(&'s self, store: &'s Store) -> Learned<'s> {

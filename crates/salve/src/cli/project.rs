@@ -7,7 +7,9 @@ use salve_core::event::Actor;
 use salve_core::scrub::Scrubber;
 
 use crate::atomic::WriteError;
+use crate::config::Config;
 use crate::heal::Presence;
+use crate::learned::{Learned, LearnedError};
 use crate::process::{self, keeper};
 use crate::project::{Project, ProjectError};
 use crate::store::{Store, StoreError};
@@ -24,6 +26,37 @@ pub(super) fn open_store(out: &Output) -> Result<Store, CliError> {
     let store = Store::open(&locate(out)?)?;
     tell_mended(&store, out);
     Ok(store)
+}
+
+/// Sees to it that what is known holds by the tables in force, in the project and for the user.
+///
+/// Nothing that is to be done depends on it: what cannot be written now is done by the next run.
+pub(super) fn rekey_memory(store: &Store, config: &Config, scrubber: &Scrubber, out: &Output) {
+    let user = crate::dirs::data().filter(|_| config.settings.memory.user);
+    let user = user.map(Project::of_user);
+    let user = user.and_then(|user| Store::open_existing(&user).ok().flatten());
+    for store in [Some(store), user.as_ref()].into_iter().flatten() {
+        let rekeyed = Learned::new(store, scrubber, config.fingerprint_rules()).rekey();
+        tell_rekeyed(rekeyed, out);
+    }
+}
+
+/// Tells the user what came of moving what is known to other signatures.
+pub(super) fn tell_rekeyed(rekeyed: Result<usize, LearnedError>, out: &Output) {
+    match rekeyed {
+        Ok(0) => {}
+        Ok(1) => {
+            out.remark("a known failure is recognised by another row now; what was learned stays")
+        }
+        Ok(count) => out.remark(format_args!(
+            "{count} known failures are recognised by other rows now; what was learned stays"
+        )),
+        // Where nothing can be written, whoever can does it.
+        Err(LearnedError::Store(StoreError::ReadOnly { .. } | StoreError::Denied { .. })) => {}
+        Err(error) => {
+            out.remark(format_args!("memory was not brought up to the tables in force: {error}"));
+        }
+    }
 }
 
 /// Tells the user if the store was found damaged and mended.

@@ -48,9 +48,16 @@ impl Learned<'_> {
     ///
     /// Other tools number their patterns as they like; then the failure's own text decides.
     pub(super) fn signature_of(&self, pattern: &HealingPattern) -> Signature {
-        pattern.error_signature.parse().unwrap_or_else(|_| {
-            self.rules.fingerprint(&pattern.normalized_error, &Hints::default()).signature
-        })
+        let text = &pattern.normalized_error;
+        let found = self.rules.fingerprint(text, &Hints::default());
+        match pattern.error_signature.parse() {
+            // Whoever wrote it had no row for what is known by one here.
+            Ok(given) if found.identity.is_some() && sign(text) == given && !is_identity(text) => {
+                found.signature
+            }
+            Ok(given) => given,
+            Err(_) => found.signature,
+        }
     }
 
     /// Returns what a person changed in one pattern.
@@ -113,6 +120,7 @@ impl Learned<'_> {
             error_type: self.scrubber.scrub(&pattern.error_type),
             normalized: self.scrubber.scrub(text),
             identity: named.then(|| self.scrubber.scrub(text)),
+            key_line: Scrubbed::default(),
         }
     }
 }

@@ -6,6 +6,8 @@
 //! what the store has. The store remembers what each file said when both were last in step, so it
 //! can tell an edit from its own writing and a removal from an addition elsewhere.
 //!
+//! [`Learned::rekey`] moves what is known along when the tables change that tell failures apart.
+//!
 //! **Invariants:** a file that cannot be read as its shape is reported with line and reason and is
 //! not written until it can; nothing of it is taken in. Keys and comments that a person added stay;
 //! where a comment cannot be kept in its place, the old file is kept beside the new one.
@@ -13,6 +15,7 @@
 mod file;
 mod healing;
 mod items;
+mod rekey;
 mod sync;
 mod text;
 mod yaml;

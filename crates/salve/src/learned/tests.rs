@@ -311,6 +311,7 @@ fn failure() -> Failure {
         error_type: Scrubbed::literal("ModuleNotFoundError"),
         normalized: Scrubbed::literal(normalized),
         identity: None,
+        key_line: Scrubbed::default(),
     }
 }
 

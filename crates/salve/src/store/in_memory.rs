@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use salve_core::event::{Draft, Entry, LoopId};
 use salve_core::id::{IncidentId, Signature};
-use salve_core::memory::{Knowledge, KnowledgeEdit, Standing, merge};
+use salve_core::memory::{Knowledge, KnowledgeEdit, Rekeying, Standing, join, merge};
 use salve_core::near::NearIndex;
 
 use super::stream::{LOOP_KINDS, loop_named};
 use super::{
-    Appended, Counts, Engine, FileBase, FileEdit, Follower, ItemChange, Journal, KeyedItem, Memory,
-    Page, Portion, StoreError, Stream, StreamPosition,
+    Appended, Counts, Engine, FailurePortion, FileBase, FileEdit, Follower, ItemChange, Journal,
+    KeyedItem, Memory, Page, Portion, StoreError, Stream, StreamPosition,
 };
 
 /// A journal and a memory that live as long as their clones.
@@ -39,6 +39,7 @@ struct Content {
     numbers: u64,
     items: BTreeMap<String, Vec<KeyedItem>>,
     bases: BTreeMap<String, FileBase>,
+    tables: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +94,41 @@ impl Content {
         let order = |tried: &salve_core::memory::Tried| (tried.since, tried.remedy.digest().0);
         knowledge.remedies.sort_by_key(order);
         self.known.insert(number, Known { knowledge, is_withdrawn: false });
+    }
+
+    fn move_failure(&mut self, Rekeying { from, to }: &Rekeying) {
+        let Some(old) = self.find(*from).and_then(|number| self.known.remove(&number)) else {
+            return;
+        };
+        let there = self.find(to.signature).and_then(|number| self.known.get(&number).cloned());
+        let is_withdrawn =
+            old.is_withdrawn && there.as_ref().is_none_or(|there| there.is_withdrawn);
+        let mut knowledge = old.knowledge;
+        match there {
+            Some(there) => {
+                knowledge.failure = there.knowledge.failure.clone();
+                join(&mut knowledge, &there.knowledge);
+            }
+            None => knowledge.failure = to.clone(),
+        }
+        self.save(knowledge);
+        if let Some(number) = self.find(to.signature)
+            && let Some(known) = self.known.get_mut(&number)
+        {
+            known.is_withdrawn = is_withdrawn;
+        }
+        let items = self.items.entry("healing-patterns.json".to_owned()).or_default();
+        let (from, to) = (from.to_string(), to.signature.to_string());
+        if let Some(at) = items.iter().position(|item| item.key == from) {
+            let mut moved = items.remove(at).item;
+            match items.iter_mut().find(|item| item.key == to) {
+                Some(there) => {
+                    moved.extend(there.item.clone());
+                    there.item = moved;
+                }
+                None => items.push(KeyedItem { key: to, item: moved }),
+            }
+        }
     }
 
     fn apply(&mut self, edit: &KnowledgeEdit) {
@@ -319,6 +355,31 @@ impl Memory for InMemory {
             index.add(failure.signature, failure.normalized.as_str());
         }
         Ok(index)
+    }
+
+    fn tables_digest(&self) -> Result<Option<String>, StoreError> {
+        Ok(self.content().tables.clone())
+    }
+
+    fn failures(&self, after: u64, limit: u64) -> Result<FailurePortion, StoreError> {
+        let content = self.content();
+        let behind = content.known.iter().filter(|(number, _)| **number > after);
+        let mut portion = FailurePortion::default();
+        for (number, known) in behind.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+            portion.failures.push(known.knowledge.failure.clone());
+            portion.next = Some(*number);
+        }
+        Ok(portion)
+    }
+
+    fn rekey(&self, tables: &str, rekeyings: &[Rekeying]) -> Result<(), StoreError> {
+        let mut content = self.content();
+        if content.tables.as_deref() == Some(tables) {
+            return Ok(());
+        }
+        rekeyings.iter().for_each(|rekeying| content.move_failure(rekeying));
+        content.tables = Some(tables.to_owned());
+        Ok(())
     }
 
     fn file_items(&self, file: &str, most: u64) -> Result<Vec<KeyedItem>, StoreError> {

@@ -12,7 +12,9 @@ use std::fmt::Debug;
 
 use jiff::Timestamp;
 use salve_core::id::Signature;
-use salve_core::memory::{Failure, Knowledge, KnowledgeChange, KnowledgeEdit, Outcome, Remedy};
+use salve_core::memory::{
+    Failure, Knowledge, KnowledgeChange, KnowledgeEdit, Outcome, Rekeying, Remedy,
+};
 use salve_core::near::{Match, NearIndex};
 use salve_core::scrub::Scrubbed;
 use serde::{Deserialize, Serialize};
@@ -37,6 +39,15 @@ pub struct Page {
 pub struct Portion {
     /// What is known.
     pub known: Vec<Knowledge>,
+    /// Where the next portion begins; `None` behind the last one.
+    pub next: Option<u64>,
+}
+
+/// A part of all failures, in the order in which they became known.
+#[derive(Clone, Debug, Default)]
+pub struct FailurePortion {
+    /// The failures.
+    pub failures: Vec<Failure>,
     /// Where the next portion begins; `None` behind the last one.
     pub next: Option<u64>,
 }
@@ -163,6 +174,16 @@ pub trait Memory: Debug {
 
     /// Returns the index of near matches; it may name failures that were forgotten since.
     fn near_index(&self) -> Result<NearIndex, StoreError>;
+
+    /// Returns which tables gave the failures their signatures, if anything says so.
+    fn tables_digest(&self) -> Result<Option<String>, StoreError>;
+
+    /// Returns up to `limit` failures behind `after`, withdrawn ones too, without their remedies.
+    fn failures(&self, after: u64, limit: u64) -> Result<FailurePortion, StoreError>;
+
+    /// Moves all that is known about failures to their new signatures, where it is joined to what
+    /// is known there, and keeps which tables gave them; all of it or nothing.
+    fn rekey(&self, tables_digest: &str, rekeyings: &[Rekeying]) -> Result<(), StoreError>;
 
     /// Returns the latest items of a learned file, oldest first.
     fn file_items(&self, file: &str, most: u64) -> Result<Vec<KeyedItem>, StoreError>;

@@ -29,7 +29,8 @@ pub use handle::{News, NewsListener, StoreBusy, StoreHandle, StoreOnDemand};
 pub use journal::{Appended, Follower, Journal, StreamPosition};
 pub use line::{LineError, parse_line, to_line};
 pub use memory::{
-    Counts, FileBase, FileEdit, Item, ItemChange, KeyedItem, Memory, Near, Page, Portion,
+    Counts, FailurePortion, FileBase, FileEdit, Item, ItemChange, KeyedItem, Memory, Near, Page,
+    Portion,
 };
 pub use sqlite::{Holder, Mended};
 pub use stream::Stream;

@@ -39,7 +39,7 @@ pub enum Stream {
     Orders,
     /// What the gate judged and what people approved, in all incidents.
     Approvals,
-    /// The rules that people made of what they approved.
+    /// The rules that people made of what they approved, and which failures changed their names.
     EarnedRules,
     /// Who was told what.
     Notices,
@@ -98,7 +98,7 @@ impl Stream {
             Stream::Sessions => all(&["agent_attached", "agent_detached"]),
             Stream::Orders => Selector { kinds: &["ordered"], which: Which::OfNoIncident },
             Stream::Approvals => all(&["judged", "approved"]),
-            Stream::EarnedRules => all(&["rule_accepted", "rule_withdrawn"]),
+            Stream::EarnedRules => all(&["rule_accepted", "rule_withdrawn", "rekeyed"]),
             Stream::Notices => all(&["notified"]),
         }
     }

@@ -243,6 +243,7 @@ fn clean(known: Knowledge, scrubber: &Scrubber) -> Knowledge {
             error_type: scrub(failure.error_type),
             normalized: scrub(failure.normalized),
             identity: failure.identity.map(scrub),
+            key_line: scrub(failure.key_line),
             ..failure
         },
         remedies: known.remedies.into_iter().map(tried).collect(),

@@ -5,7 +5,7 @@ use salve_core::class::Class;
 use salve_core::event::Proof;
 use salve_core::id::Signature;
 use salve_core::memory::{
-    Failure, Kind, Knowledge, KnowledgeChange, KnowledgeEdit, Outcome, Remedy,
+    Failure, Kind, Knowledge, KnowledgeChange, KnowledgeEdit, Outcome, Rekeying, Remedy,
 };
 use salve_core::scrub::Scrubbed;
 use serde_json::json;
@@ -32,6 +32,7 @@ fn failure(number: u64) -> Failure {
         identity: number
             .is_multiple_of(2)
             .then(|| scrubbed(&format!("python.module(\"{number}\")"))),
+        key_line: scrubbed(&format!("ImportError: No module named part{number}")),
     }
 }
 
@@ -248,5 +249,50 @@ fn remedies_are_listed_for_the_failures_seen_last_oldest_first() {
         let found = store.memory().with_remedies(2).unwrap();
         let numbers: Vec<_> = found.iter().map(|known| known.failure.signature.0).collect();
         assert_eq!(numbers, [3, 1]);
+    });
+}
+
+#[test]
+fn what_is_known_moves_to_another_signature_and_adds_up_there() {
+    for_every_engine(|bench| {
+        let store = bench.open();
+        let memory = store.memory();
+        let install = Remedy { kind: Kind::Command, text: Scrubbed::literal("npm install") };
+        memory.see(&failure(1), at(1)).unwrap();
+        memory.learn(&failure(1), &npm_ci(), &outcome(Proof::Failed, 2)).unwrap();
+        memory.learn(&failure(1), &install, &outcome(Proof::Proven, 3)).unwrap();
+        memory.see(&failure(2), at(4)).unwrap();
+        memory.learn(&failure(2), &npm_ci(), &outcome(Proof::Failed, 5)).unwrap();
+        memory.learn(&failure(3), &npm_ci(), &outcome(Proof::Proven, 6)).unwrap();
+        let withdrawn = vec![Signature(3)];
+        memory.edit_file(&FileEdit { withdrawn, ..FileEdit::of("a.json") }).unwrap();
+        let file = "healing-patterns.json";
+        let own = item(&Signature(1).to_string(), json!({"team": "shop"}));
+        let items = vec![ItemChange::Put(own)];
+        memory.edit_file(&FileEdit { items, ..FileEdit::of(file) }).unwrap();
+
+        assert_eq!(memory.tables_digest().unwrap(), None);
+        let all = memory.failures(0, 9).unwrap();
+        assert_eq!(all.failures, [failure(1), failure(2), failure(3)], "withdrawn ones too");
+        assert_eq!(memory.failures(all.next.unwrap(), 9).unwrap().next, None);
+        let rekeyings = [(1, 2), (3, 4), (7, 8)]
+            .map(|(from, to)| Rekeying { from: Signature(from), to: failure(to) });
+        memory.rekey("t1", &rekeyings).unwrap();
+        assert_eq!(bench.open().memory().tables_digest().unwrap().as_deref(), Some("t1"));
+
+        assert_eq!(memory.recall(Signature(1)).unwrap(), None);
+        let joined = memory.recall(Signature(2)).unwrap().unwrap();
+        assert_eq!((joined.failure.clone(), joined.seen), (failure(2), 2));
+        assert_eq!(joined.find(&npm_ci()).unwrap().record.failed, 2);
+        assert_eq!(joined.find(&install).unwrap().record.proven, 1);
+        assert_eq!(memory.recall(Signature(4)).unwrap(), None, "withdrawn as it was");
+        memory.see(&failure(4), at(9)).unwrap();
+        let back = memory.recall(Signature(4)).unwrap().unwrap();
+        assert_eq!(back.find(&npm_ci()).unwrap().record.proven, 1, "with its history");
+        let own = memory.file_items(file, 9).unwrap();
+        assert_eq!(own, [item(&Signature(2).to_string(), json!({"team": "shop"}))]);
+
+        memory.rekey("t1", &[Rekeying { from: Signature(2), to: failure(9) }]).unwrap();
+        assert!(memory.recall(Signature(2)).unwrap().is_some(), "once for the same tables");
     });
 }

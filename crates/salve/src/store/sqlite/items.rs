@@ -68,6 +68,19 @@ pub(super) fn forget_failure(tx: &Transaction<'_>, signature: Signature) -> rusq
     change(tx, OF_FAILURES, &ItemChange::Drop { key: signature.to_string() })
 }
 
+/// Moves what a person added to a failure to its new signature; what stands there stays.
+pub(super) fn move_failure(
+    tx: &Transaction<'_>,
+    from: Signature,
+    to: Signature,
+) -> rusqlite::Result<()> {
+    if let Some(mut item) = one(tx, OF_FAILURES, &from.to_string())? {
+        item.extend(one(tx, OF_FAILURES, &to.to_string())?.unwrap_or_default());
+        put(tx, OF_FAILURES, &to.to_string(), &item)?;
+    }
+    forget_failure(tx, from)
+}
+
 /// Returns what a file said when it was last in step.
 pub(super) fn base(tx: &Transaction<'_>, file: &str) -> rusqlite::Result<Option<FileBase>> {
     let sql = "SELECT digest, items FROM learned_file WHERE file = ?1";

@@ -4,14 +4,16 @@ use jiff::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use salve_core::id::Signature;
-use salve_core::memory::{Failure, Knowledge, KnowledgeEdit, Remedy, Tried, merge};
+use salve_core::memory::{Failure, Knowledge, KnowledgeEdit, Rekeying, Remedy, Tried, join, merge};
 use salve_core::near::NearIndex;
 use salve_core::scrub::Scrubbed;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Durability, Sqlite, items};
-use crate::store::{Counts, FileBase, FileEdit, KeyedItem, Memory, Page, Portion, StoreError};
+use crate::store::{
+    Counts, FailurePortion, FileBase, FileEdit, KeyedItem, Memory, Page, Portion, StoreError,
+};
 
 impl Memory for Sqlite {
     fn recall(&self, signature: Signature) -> Result<Option<Knowledge>, StoreError> {
@@ -118,6 +120,38 @@ impl Memory for Sqlite {
         self.read_near_index()
     }
 
+    fn tables_digest(&self) -> Result<Option<String>, StoreError> {
+        self.read_tables(tables_digest)
+    }
+
+    fn failures(&self, after: u64, limit: u64) -> Result<FailurePortion, StoreError> {
+        self.read_tables(|tx| {
+            let sql = "SELECT id, class, error_type, normalized, identity, signature, 0, 0, 0,
+                           key_line
+                       FROM failure WHERE id > ?1 ORDER BY id LIMIT ?2";
+            let mut portion = FailurePortion::default();
+            let mut statement = tx.prepare_cached(sql)?;
+            let mut rows = statement.query([after, limit])?;
+            while let Some(row) = rows.next()? {
+                portion.failures.push(failure(from_stored(row.get(5)?), row)?);
+                portion.next = Some(row.get(0)?);
+            }
+            Ok(portion)
+        })
+    }
+
+    fn rekey(&self, tables: &str, rekeyings: &[Rekeying]) -> Result<(), StoreError> {
+        self.write_tables(Durability::Power, |tx| {
+            if tables_digest(tx)?.as_deref() == Some(tables) {
+                // Another process was faster.
+                return Ok(());
+            }
+            rekeyings.iter().try_for_each(|rekeying| move_failure(tx, rekeying))?;
+            let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('tables', ?1)";
+            tx.execute(sql, [tables]).map(drop)
+        })
+    }
+
     fn file_items(&self, file: &str, most: u64) -> Result<Vec<KeyedItem>, StoreError> {
         self.read_tables(|tx| items::all(tx, file, most))
     }
@@ -137,6 +171,31 @@ impl Memory for Sqlite {
             }
         })
     }
+}
+
+fn tables_digest(tx: &Transaction<'_>) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT value FROM meta WHERE name = 'tables'";
+    tx.query_row(sql, [], |row| row.get(0)).optional()
+}
+
+/// Moves what is known about a failure to its new signature.
+fn move_failure(tx: &Transaction<'_>, Rekeying { from, to }: &Rekeying) -> rusqlite::Result<()> {
+    let Some(mut known) = load(tx, *from, Scope::All)? else { return Ok(()) };
+    let is_in_force = load(tx, *from, Scope::InForce)?.is_some()
+        || load(tx, to.signature, Scope::InForce)?.is_some();
+    tx.execute("DELETE FROM failure WHERE signature = ?1", [stored(*from)])?;
+    match load(tx, to.signature, Scope::All)? {
+        Some(there) => {
+            known.failure = there.failure.clone();
+            join(&mut known, &there);
+        }
+        None => known.failure = to.clone(),
+    }
+    save(tx, &known)?;
+    if !is_in_force {
+        withdraw(tx, to.signature)?;
+    }
+    items::move_failure(tx, *from, to.signature)
 }
 
 /// Applies an edit to what is known at this moment, withdrawn or not.
@@ -163,7 +222,7 @@ fn load(
     scope: Scope,
 ) -> rusqlite::Result<Option<Knowledge>> {
     let sql = "SELECT id, class, error_type, normalized, identity, first_seen, last_seen, seen,
-                   remedies
+                   remedies, key_line
                FROM failure WHERE signature = ?1 AND withdrawn <= ?2";
     let withdrawn = i64::from(scope == Scope::All);
     let found = tx
@@ -193,20 +252,26 @@ fn load_all(tx: &Transaction<'_>, signatures: &[Signature]) -> rusqlite::Result<
 
 fn knowledge(signature: Signature, row: &Row<'_>) -> rusqlite::Result<Knowledge> {
     Ok(Knowledge {
-        failure: Failure {
-            signature,
-            class: word(row, 1)?,
-            error_type: word(row, 2)?,
-            normalized: word(row, 3)?,
-            identity: match row.get_ref(4)?.as_str_or_null()? {
-                None => None,
-                Some(_) => Some(word(row, 4)?),
-            },
-        },
+        failure: failure(signature, row)?,
         first_seen: time(row, 5)?,
         last_seen: time(row, 6)?,
         seen: row.get(7)?,
         remedies: Vec::new(),
+    })
+}
+
+/// Reads a failure from columns 1 to 4 and 9.
+fn failure(signature: Signature, row: &Row<'_>) -> rusqlite::Result<Failure> {
+    Ok(Failure {
+        signature,
+        class: word(row, 1)?,
+        error_type: word(row, 2)?,
+        normalized: word(row, 3)?,
+        identity: match row.get_ref(4)?.as_str_or_null()? {
+            None => None,
+            Some(_) => Some(word(row, 4)?),
+        },
+        key_line: word(row, 9)?,
     })
 }
 
@@ -224,10 +289,10 @@ fn tried(row: &Row<'_>) -> rusqlite::Result<Tried> {
 fn save(tx: &Transaction<'_>, known: &Knowledge) -> rusqlite::Result<()> {
     let failure = &known.failure;
     let sql = "INSERT INTO failure (signature, class, error_type, normalized, identity,
-                   first_seen, last_seen, seen, remedies)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-               ON CONFLICT (signature) DO UPDATE SET class = ?2, error_type = ?3,
-                   first_seen = ?6, last_seen = ?7, seen = ?8, remedies = ?9, withdrawn = 0
+                   first_seen, last_seen, seen, remedies, key_line)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+               ON CONFLICT (signature) DO UPDATE SET class = ?2, error_type = ?3, first_seen = ?6,
+                   last_seen = ?7, seen = ?8, remedies = ?9, key_line = ?10, withdrawn = 0
                RETURNING id";
     let values = params![
         stored(failure.signature),
@@ -239,6 +304,7 @@ fn save(tx: &Transaction<'_>, known: &Knowledge) -> rusqlite::Result<()> {
         known.last_seen.as_microsecond(),
         known.seen.min(i64::MAX as u64),
         known.remedies.len(),
+        failure.key_line.as_str(),
     ];
     let id: i64 = tx.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
     for tried in &known.remedies {

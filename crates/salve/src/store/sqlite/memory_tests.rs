@@ -32,6 +32,7 @@ fn failure(number: u64) -> Failure {
         identity: number
             .is_multiple_of(2)
             .then(|| scrubbed(&format!("python.module(\"{number}\")"))),
+        key_line: scrubbed(&format!("ImportError: No module named part{number}")),
     }
 }
 

@@ -283,7 +283,7 @@ fn memory_is_rescued_too() {
         store.read_tables(|tx| tx.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))).unwrap()
     };
     let store = Sqlite::open(&project).unwrap();
-    let sql = "INSERT INTO failure VALUES (7, 1, '', '', '', NULL, 0, 0, 1, 1, 0); \
+    let sql = "INSERT INTO failure VALUES (7, 1, '', '', '', NULL, 0, 0, 1, 1, 0, ''); \
                INSERT INTO remedy VALUES (7, x'00', '', '', 0, '', '[]', '[]');";
     store.write_tables(Durability::Process, |tx| tx.execute_batch(sql)).unwrap();
     drop(store);
