@@ -21,6 +21,9 @@ const GREEN: Duration = Duration::from_millis(30);
 const KNOWN: &str = "Error: Cannot find module 'left-pads'\n";
 /// A failure that only the class rules can say something about.
 const UNKNOWN: &str = "Error: the frobnicator of basket 7 was turned away by its peer\n";
+/// A call that a hook has nothing to say about.
+const CALL: &str =
+    r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"npm test"}}"#;
 /// A user's own row.
 const OWN: &str = "[[fingerprint.anchors]]\nid = \"my.own\"\nclass = \"build_error\"\n\
     shapes = [\"frobnicator broke on {what:word}\"]\nidentify = [\"what\"]\n\
@@ -112,6 +115,7 @@ fn main() {
         ("config show", "", &["config", "show"]),
         ("config check", "", &["config", "check"]),
         ("config schema", "", &["config", "schema"]),
+        ("hook, nothing to say", CALL, &["hook", "claude"]),
         ("status", "", &["status"]),
         ("completions", "", &["completions", "bash"]),
     ] {
