@@ -211,6 +211,10 @@ pub(super) fn plan(wanted: &Wanted, foundation: &Foundation<'_>, config: &Config
     let command = entry.command.clone().unwrap_or_default();
     let mut env: Vec<(OsString, OsString)> =
         entry.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    if !entry.env.contains_key("CI") && std::env::var_os("CI").is_none() {
+        // Nobody answers a check: with this, tools that would watch or ask end instead.
+        env.push(("CI".into(), "1".into()));
+    }
     if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         // A pipe would make it drop its colours, and what it writes is passed on untouched.
         env.extend(["FORCE_COLOR", "CLICOLOR_FORCE"].map(|name| (name.into(), "1".into())));

@@ -25,6 +25,16 @@ fn a_command_that_cannot_be_started_is_an_error_and_no_incident() {
 }
 
 #[test]
+fn a_check_is_told_that_nobody_answers_it_unless_the_user_says_otherwise() {
+    let project = Project::new();
+    let output = project.run(&["heal", "--", "sh", "-c", "test \"$CI\" = 1 && ! read line"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    project.write("salve.toml", "[checks.a]\ncommand = \"test $CI = no\"\nenv = { CI = \"no\" }\n");
+    let output = project.run(&["heal"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
 fn every_question_is_answered_no_at_once_and_events_speak_to_people() {
     let project = Project::new();
     for name in ["one", "two"] {
