@@ -35,7 +35,8 @@ const NO_SUCH_PROGRAM: &str = "program.missing";
 pub(super) fn check(words: &[OsString], root: &Path, config: &Config) -> Result<(), CliError> {
     let Some(program) = words.first().and_then(|word| word.to_str()) else { return Ok(()) };
     let is_there = match program.contains('/') {
-        true => root.join(program).exists(),
+        // A server is started at the root, a check where its user is.
+        true => root.join(program).exists() || Path::new(program).exists(),
         false => find_program(program).is_some(),
     };
     if is_there {

@@ -202,7 +202,7 @@ fn what_an_agent_threw_away_of_the_users_work_is_given_back() {
 #[test]
 fn a_check_that_is_not_there_or_hangs_is_told_and_ends() {
     let ward = Ward::new();
-    ward.heal(&["--", "no-such-program"]).expect(3, &["no-such-program"]);
+    ward.heal(&["--", "no-such-program"]).expect(2, &["no-such-program"]);
     let hang = ["--set", "heal.timeout_ms=300", "--", "sh", "-c", "sleep 1000"];
     ward.heal(&hang).expect(3, &["timed out"]);
 }
