@@ -57,6 +57,8 @@ pub(super) struct Drive {
     charged: Amounts,
     too_long: u64,
     trouble: Option<(Trouble, String)>,
+    /// The kind of trouble that was told last: one that goes on is told once.
+    told_trouble: Option<Trouble>,
     result: Option<(Verdict, String)>,
     output: Output,
 }
@@ -78,6 +80,7 @@ impl Drive {
             charged: Amounts::default(),
             too_long: 0,
             trouble: None,
+            told_trouble: None,
             result: None,
             output: Output::Open,
         }
@@ -207,9 +210,12 @@ impl Drive {
     fn tell(&mut self, sign: &Sign) {
         let now = Instant::now();
         let Some(activity) = self.activity(sign) else { return };
-        // What it waits for is told however much was told just before.
-        let can_wait = !matches!(activity, Activity::Trouble(..));
-        if can_wait && self.told.is_some_and(|at| now.duration_since(at) < PACE) {
+        if let Activity::Trouble(kind, _) = &activity {
+            // What it waits for is told however much was told just before.
+            if self.told_trouble.replace(*kind) == Some(*kind) {
+                return;
+            }
+        } else if self.told.is_some_and(|at| now.duration_since(at) < PACE) {
             return;
         }
         self.told = Some(now);

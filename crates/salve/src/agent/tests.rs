@@ -109,6 +109,21 @@ fn claude_gets_its_task_and_is_charged_for_it() {
 }
 
 #[test]
+fn one_that_its_service_refuses_is_ended_at_the_first_refusal() {
+    let _alone = alone();
+    let line = r#"{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":515.3,"error_status":401,"error":"authentication_failed"}"#;
+    let script = format!("echo '{line}'\nsleep 600\n");
+    let (ending, events, _) = run(Runtime::Claude, &script, BOUNDS);
+    assert_eq!(ending.end, End::Failed(Trouble::Auth), "{ending:?}");
+    assert!(ending.took < BOUNDS.wall, "{:?}", ending.took);
+    let told = |event: &&AgentEvent| {
+        matches!(event, AgentEvent::Activity(Activity::Trouble(Trouble::Auth, text))
+            if text.as_str().contains("attempt 1 of 10"))
+    };
+    assert_eq!(events.iter().filter(told).count(), 1, "{events:?}");
+}
+
+#[test]
 fn codex_and_gemini_get_theirs_in_their_own_way() {
     let _alone = alone();
     let script = r#"

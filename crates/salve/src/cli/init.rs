@@ -9,7 +9,7 @@ use crate::atomic::{self, Made};
 use crate::detect::{self, Findings};
 use crate::dirs;
 use crate::project::Project;
-use crate::register::{self, Client, Done, Places, Plan, RegisterError, Scope, Wish};
+use crate::register::{self, Client, ClientHomes, Done, Places, Plan, RegisterError, Scope, Wish};
 
 use super::{CliError, Exit, Output};
 
@@ -62,7 +62,19 @@ pub(super) enum Mode {
 pub(super) fn places(project: &Path) -> Places {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let backups = dirs::data().map(|data| data.join("backups"));
-    Places { project: project.to_owned(), home, backups }
+    let homes = ClientHomes::by(|name| std::env::var_os(name));
+    Places { project: project.to_owned(), home, backups, homes, program: program() }
+}
+
+/// Returns what starts this very Salve: its name where a shell finds it by that, else its path.
+fn program() -> String {
+    let own = std::env::current_exe().and_then(|own| own.canonicalize()).ok();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut found = std::env::split_paths(&path).map(|dir| dir.join(register::PROGRAM));
+    match (found.find(|file| file.is_file()), own) {
+        (None, Some(own)) => own.to_string_lossy().into_owned(),
+        (Some(_), _) | (None, None) => register::PROGRAM.to_owned(),
+    }
 }
 
 /// Shows a change of a client's file and makes it.
@@ -82,6 +94,7 @@ pub(super) fn carry_out(
         (None, false) => ("would change", None),
         (Some(Done::Nothing | Done::Made), false) => ("made", None),
         (Some(Done::Changed(copy)), false) => ("changed", copy.as_ref()),
+        (Some(Done::Removed(copy)), false) => ("removed", copy.as_ref()),
     };
     if out.json() {
         #[derive(Serialize)]

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use salve_core::agent::Trouble;
 use salve_core::class::Class;
 use salve_core::event::{Actor, Event, IncidentEvent, Process, Resource, SessionEvent};
 use salve_core::incident::Run as Effecting;
@@ -175,6 +176,12 @@ fn sessions(store: &Store, scrubber: &Scrubber) -> Result<Vec<(Process, Actor)>,
     }
     there.retain(|(session, _)| !process::is_gone(session, scrubber));
     Ok(there.into_iter().map(|(session, who)| (session.clone(), who.clone())).collect())
+}
+
+/// Says what an agent waits for, and what a person can do about it.
+pub fn trouble_words(name: &Scrubbed, kind: Trouble, text: &Scrubbed) -> String {
+    let (title, advice) = (agent_title(name), kind.advice());
+    format!("{title} has trouble with its service: {text} ({advice})")
 }
 
 /// Says how an agent ended and what it cost.

@@ -4,7 +4,7 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
-use super::{COMMAND, NAME, Wish};
+use super::{ARGUMENTS, NAME, Wish};
 
 /// How a client's file is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,23 +14,34 @@ pub(super) enum Shape {
     Json { list: &'static str, typed: bool },
     /// TOML with a table of servers.
     Toml,
+    /// opencode's JSON, in which the program and its arguments are one list.
+    Opencode,
 }
 
 /// The table of servers in Codex's file.
 pub(super) const TOML_LIST: &str = "mcp_servers";
 
 /// Returns the text with the wish fulfilled, or what is wrong with it.
-pub(super) fn edit(shape: Shape, text: &str, wish: Wish) -> Result<String, String> {
+pub(super) fn edit(shape: Shape, text: &str, wish: Wish, program: &str) -> Result<String, String> {
     match shape {
-        Shape::Json { list, typed } => edit_json(text, list, typed_entry(typed), wish),
-        Shape::Toml => edit_toml(text, wish),
+        Shape::Json { list, typed } => edit_json(text, list, typed_entry(typed, program), wish),
+        Shape::Opencode => edit_json(text, "mcp", opencode_entry(program), wish),
+        Shape::Toml => edit_toml(text, wish, program),
     }
 }
 
-fn typed_entry(typed: bool) -> CstInputValue {
-    let (command, args) = COMMAND;
-    let args = CstInputValue::Array(args.iter().map(|arg| (*arg).into()).collect());
-    let rest = [("command".to_owned(), command.into()), ("args".to_owned(), args)];
+fn opencode_entry(program: &str) -> CstInputValue {
+    let words = [program].into_iter().chain(ARGUMENTS).map(Into::into).collect();
+    CstInputValue::Object(vec![
+        ("type".to_owned(), "local".into()),
+        ("command".to_owned(), CstInputValue::Array(words)),
+        ("enabled".to_owned(), true.into()),
+    ])
+}
+
+fn typed_entry(typed: bool, program: &str) -> CstInputValue {
+    let args = CstInputValue::Array(ARGUMENTS.iter().map(|arg| (*arg).into()).collect());
+    let rest = [("command".to_owned(), program.into()), ("args".to_owned(), args)];
     let kind = typed.then(|| ("type".to_owned(), "stdio".into()));
     CstInputValue::Object(kind.into_iter().chain(rest).collect())
 }
@@ -64,7 +75,16 @@ fn edit_json(text: &str, list: &str, entry: CstInputValue, wish: Wish) -> Result
             match (servers.get(NAME), wish) {
                 (Some(_), Wish::Add) | (None, Wish::Remove) => return Ok(text.to_owned()),
                 (None, Wish::Add) => drop(servers.append(NAME, entry)),
-                (Some(salve), Wish::Remove) => salve.remove(),
+                (Some(salve), Wish::Remove) => {
+                    salve.remove();
+                    if servers.properties().is_empty() {
+                        found.remove();
+                    }
+                    // A file that holds nothing else is one that was made for this.
+                    if object.properties().is_empty() && !body.contains("//") {
+                        return Ok(String::new());
+                    }
+                }
             }
         }
         (None, Wish::Add) => drop(object.append(list, named(entry))),
@@ -87,7 +107,7 @@ fn fresh(list: &str, entry: CstInputValue) -> String {
     root.to_string()
 }
 
-fn edit_toml(text: &str, wish: Wish) -> Result<String, String> {
+fn edit_toml(text: &str, wish: Wish, program: &str) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error| toml_mistake(text, &error))?;
     let servers = match document.get(TOML_LIST) {
         Some(item) if item.is_table_like() => Some(item),
@@ -101,8 +121,13 @@ fn edit_toml(text: &str, wish: Wish) -> Result<String, String> {
             if let Some(servers) = document.get_mut(TOML_LIST).and_then(Item::as_table_like_mut) {
                 servers.remove(NAME);
             }
+            let is_empty =
+                document.get(TOML_LIST).and_then(Item::as_table_like).is_some_and(|t| t.is_empty());
+            if is_empty {
+                document.remove(TOML_LIST);
+            }
         }
-        (false, Wish::Add) => add_toml(&mut document),
+        (false, Wish::Add) => add_toml(&mut document, program),
     }
     Ok(document.to_string())
 }
@@ -113,12 +138,11 @@ pub(super) fn toml_mistake(text: &str, error: &toml_edit::TomlError) -> String {
     format!("line {}: {}", before.matches('\n').count() + 1, error.message())
 }
 
-fn add_toml(document: &mut DocumentMut) {
-    let (command, args) = COMMAND;
-    let args: Array = args.iter().copied().collect();
+fn add_toml(document: &mut DocumentMut, program: &str) {
+    let args: Array = ARGUMENTS.into_iter().collect();
     let is_empty = document.as_table().is_empty();
     let mut entry = Table::new();
-    entry.insert("command", value(command));
+    entry.insert("command", value(program));
     entry.insert("args", value(args));
     entry.decor_mut().set_prefix(if is_empty { "" } else { "\n" });
     let servers = document.entry(TOML_LIST).or_insert_with(|| {

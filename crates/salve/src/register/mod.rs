@@ -22,8 +22,10 @@ use crate::atomic::{self, WriteError};
 
 /// The name under which Salve is registered.
 pub const NAME: &str = "salve";
-/// What starts its MCP server.
-pub const COMMAND: (&str, &[&str]) = ("salve", &["mcp"]);
+/// The program that serves it, where it is found by its name.
+pub const PROGRAM: &str = "salve";
+/// The arguments with which that program serves it.
+pub const ARGUMENTS: [&str; 1] = ["mcp"];
 
 /// A coding agent or editor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -38,6 +40,8 @@ pub enum Client {
     Cursor,
     /// Visual Studio Code.
     Vscode,
+    /// opencode.
+    Opencode,
 }
 
 /// For whom the server is registered.
@@ -68,6 +72,36 @@ pub struct Places {
     pub home: Option<PathBuf>,
     /// Where copies of files are kept before they are changed.
     pub backups: Option<PathBuf>,
+    /// Where the clients themselves look instead of the home directory.
+    pub homes: ClientHomes,
+    /// What starts Salve: its name where that is enough, else its path.
+    pub program: String,
+}
+
+/// Where clients keep their files if not in the usual place, by the variables that they read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientHomes {
+    /// `CLAUDE_CONFIG_DIR`.
+    pub claude: Option<PathBuf>,
+    /// `CODEX_HOME`.
+    pub codex: Option<PathBuf>,
+    /// `GEMINI_CLI_HOME`.
+    pub gemini: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`, which opencode reads.
+    pub config: Option<PathBuf>,
+}
+
+impl ClientHomes {
+    /// Returns what the variables say that `read` looks up.
+    pub fn by(read: impl Fn(&str) -> Option<std::ffi::OsString>) -> Self {
+        let set = |name| read(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        Self {
+            claude: set("CLAUDE_CONFIG_DIR"),
+            codex: set("CODEX_HOME"),
+            gemini: set("GEMINI_CLI_HOME"),
+            config: set("XDG_CONFIG_HOME"),
+        }
+    }
 }
 
 /// Why a registration failed; the file is as it was.
@@ -117,6 +151,8 @@ pub enum Done {
     Nothing,
     /// It was made.
     Made,
+    /// Nothing but Salve was in it, so it was removed; a copy is kept like any other.
+    Removed(Option<PathBuf>),
     /// It was changed; a copy of what it was is kept here, where there is a place for copies.
     Changed(Option<PathBuf>),
 }
@@ -130,12 +166,16 @@ impl Client {
             Self::Gemini => "Gemini CLI",
             Self::Cursor => "Cursor",
             Self::Vscode => "VS Code",
+            Self::Opencode => "opencode",
         }
     }
 
     /// Returns the file in which it looks for servers.
     pub fn file(self, scope: Scope, places: &Places) -> Result<PathBuf, RegisterError> {
         let home = || places.home.clone().ok_or(RegisterError::NoHome);
+        if let (Some(file), Scope::User) = (self.file_elsewhere(&places.homes), scope) {
+            return Ok(file);
+        }
         let below = match (self, scope) {
             (Self::Claude, Scope::Project) => ".mcp.json",
             (Self::Claude, Scope::User) => ".claude.json",
@@ -144,6 +184,8 @@ impl Client {
             (Self::Cursor, Scope::Project | Scope::User) => ".cursor/mcp.json",
             (Self::Vscode, Scope::Project) => ".vscode/mcp.json",
             (Self::Vscode, Scope::User) => ".config/Code/User/mcp.json",
+            (Self::Opencode, Scope::Project) => "opencode.json",
+            (Self::Opencode, Scope::User) => ".config/opencode/opencode.json",
         };
         Ok(match scope {
             Scope::Project => places.project.join(below),
@@ -151,8 +193,45 @@ impl Client {
         })
     }
 
+    /// Returns the user's file where a variable leads the client elsewhere.
+    fn file_elsewhere(self, homes: &ClientHomes) -> Option<PathBuf> {
+        let below = |home: &Option<PathBuf>, file: &str| home.as_ref().map(|home| home.join(file));
+        match self {
+            Self::Claude => below(&homes.claude, ".claude.json"),
+            Self::Codex => below(&homes.codex, "config.toml"),
+            Self::Gemini => below(&homes.gemini, ".gemini/settings.json"),
+            Self::Opencode => below(&homes.config, "opencode/opencode.json"),
+            Self::Cursor | Self::Vscode => None,
+        }
+    }
+
+    /// Returns what is left to a person once Salve is registered, if anything is.
+    pub fn left_to_do(self, scope: Scope) -> Option<&'static str> {
+        match (self, scope) {
+            (Self::Claude, Scope::Project) => Some(
+                "start `claude` here once and approve the server `salve`; to let its tools run \
+                 unasked, add \"mcp__salve\" to permissions.allow in .claude/settings.json",
+            ),
+            (Self::Claude, Scope::User) => Some(
+                "to let its tools run unasked, add \"mcp__salve\" to permissions.allow in \
+                 ~/.claude/settings.json",
+            ),
+            (Self::Codex, Scope::Project) => Some(
+                "start `codex` here once and trust the folder, else it reads no settings of it",
+            ),
+            (Self::Gemini, _) => Some(
+                "start `gemini` here once and trust the folder; \"trust\": true in the entry lets \
+                 its tools run unasked",
+            ),
+            (Self::Cursor, _) => Some("switch the server `salve` on under Settings, MCP"),
+            (Self::Vscode, _) => Some("start the server `salve` from the list of MCP servers"),
+            (Self::Codex, Scope::User) | (Self::Opencode, _) => None,
+        }
+    }
+
     fn shape(self) -> edit::Shape {
         match self {
+            Self::Opencode => edit::Shape::Opencode,
             Self::Claude => edit::Shape::Json { list: "mcpServers", typed: true },
             Self::Vscode => edit::Shape::Json { list: "servers", typed: true },
             Self::Gemini | Self::Cursor => edit::Shape::Json { list: "mcpServers", typed: false },
@@ -174,7 +253,7 @@ pub fn plan(
     let old = read(&path)?;
     let malformed = |why| RegisterError::Malformed { path: path.clone(), why };
     let text = old.as_deref().unwrap_or_default();
-    let new = edit::edit(client.shape(), text, wish).map_err(malformed)?;
+    let new = edit::edit(client.shape(), text, wish, &places.program).map_err(malformed)?;
     Ok(Plan { path, old, new, backups: places.backups.clone() })
 }
 
@@ -227,6 +306,10 @@ impl Plan {
             }
             (Some(_) | None, _) => None,
         };
+        if self.new.trim().is_empty() && self.old.is_some() {
+            fs::remove_file(&self.path).map_err(|error| WriteError::new(&self.path, error))?;
+            return Ok(Done::Removed(kept));
+        }
         make(self.path.parent())?;
         atomic::write(&self.path, &self.new)?;
         Ok(if self.old.is_some() { Done::Changed(kept) } else { Done::Made })

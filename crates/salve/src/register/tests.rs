@@ -1,7 +1,11 @@
 use proptest::prelude::*;
 
-use super::edit::{Shape, edit};
+use super::edit::Shape;
 use super::*;
+
+fn edit(shape: Shape, text: &str, wish: Wish) -> Result<String, String> {
+    super::edit::edit(shape, text, wish, PROGRAM)
+}
 
 const CLAUDE: Shape = Shape::Json { list: "mcpServers", typed: true };
 
@@ -86,6 +90,8 @@ fn places(dir: &Path) -> Places {
         project: dir.join("project"),
         home: Some(dir.join("home")),
         backups: Some(dir.join("backups")),
+        homes: ClientHomes::default(),
+        program: PROGRAM.to_owned(),
     }
 }
 
@@ -178,4 +184,43 @@ proptest! {
         let _ = edit(CLAUDE, &text, Wish::Add);
         let _ = edit(Shape::Toml, &text, Wish::Add);
     }
+}
+
+#[test]
+fn where_a_variable_leads_a_client_elsewhere_its_file_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let read = |name: &str| Some(at(&name.to_lowercase()).into_os_string());
+    let places = Places { homes: ClientHomes::by(read), ..places(dir.path()) };
+    let file = |client: Client, scope| client.file(scope, &places).unwrap();
+    for (client, want) in [
+        (Client::Claude, "claude_config_dir/.claude.json"),
+        (Client::Codex, "codex_home/config.toml"),
+        (Client::Gemini, "gemini_cli_home/.gemini/settings.json"),
+        (Client::Opencode, "xdg_config_home/opencode/opencode.json"),
+    ] {
+        assert_eq!(file(client, Scope::User), at(want));
+        assert!(file(client, Scope::Project).starts_with(at("project")));
+    }
+}
+
+#[test]
+fn nothing_is_left_behind_and_a_program_out_of_the_way_is_named_by_its_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let places = Places { program: "/opt/s/salve".to_owned(), ..places(dir.path()) };
+    for client in [Client::Claude, Client::Codex, Client::Opencode, Client::Vscode] {
+        let file = client.file(Scope::Project, &places).unwrap();
+        plan(client, Scope::Project, &places, Wish::Add).unwrap().apply().unwrap();
+        assert!(fs::read_to_string(&file).unwrap().contains("/opt/s/salve"), "{client:?}");
+        let done = plan(client, Scope::Project, &places, Wish::Remove).unwrap().apply().unwrap();
+        assert!(matches!(done, Done::Removed(_)), "{client:?}: {done:?}");
+        assert!(!file.exists(), "{client:?}");
+    }
+    let own = "{\n  \"theme\": \"dark\"\n}\n";
+    let file = Client::Opencode.file(Scope::Project, &places).unwrap();
+    fs::write(&file, own).unwrap();
+    for wish in [Wish::Add, Wish::Remove] {
+        plan(Client::Opencode, Scope::Project, &places, wish).unwrap().apply().unwrap();
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), own);
 }

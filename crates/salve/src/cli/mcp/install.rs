@@ -1,5 +1,6 @@
 //! `salve mcp install`: tells agents and editors about Salve's MCP server.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use clap::ValueEnum as _;
@@ -43,6 +44,7 @@ impl clap::ValueEnum for Named {
             Self::One(Client::Gemini),
             Self::One(Client::Cursor),
             Self::One(Client::Vscode),
+            Self::One(Client::Opencode),
         ]
     }
 
@@ -64,19 +66,37 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     };
     let places = places(project.root());
     let clients = clients(&args.client, &places)?;
-    let wish = if args.remove { Wish::Remove } else { Wish::Add };
-    let mode = if args.print { Mode::Show } else { Mode::Write };
+    let mut failed: Vec<CliError> = Vec::new();
     for client in clients {
-        let plan = register::plan(client, args.scope, &places, wish)?;
-        carry_out(client, &plan, mode, out)?;
-        // The hooks come with `salve init --agent`, and go with the server.
-        if args.remove
-            && let Some(plan) = register::plan_hooks(client, args.scope, &places, wish)?
-        {
-            carry_out(client, &plan, mode, out)?;
+        match register_client(client, args, &places, out) {
+            Ok(()) => tell_left_to_do(client, args, out)?,
+            Err(error) => failed.push(error),
         }
     }
+    // One file that cannot be read keeps no other from being written.
+    if let Some(last) = failed.pop() {
+        failed.iter().for_each(|error| out.error(error));
+        return Err(last);
+    }
     Ok(Exit::Well)
+}
+
+/// Adds Salve to one client's settings, or removes it.
+fn register_client(
+    client: Client,
+    args: &Args,
+    places: &Places,
+    out: &Output,
+) -> Result<(), CliError> {
+    let wish = if args.remove { Wish::Remove } else { Wish::Add };
+    let mode = if args.print { Mode::Show } else { Mode::Write };
+    let plan = register::plan(client, args.scope, places, wish)?;
+    carry_out(client, &plan, mode, out)?;
+    // The hooks come with `salve init --agent`, and go with the server.
+    if args.remove && let Some(plan) = register::plan_hooks(client, args.scope, places, wish)? {
+        carry_out(client, &plan, mode, out)?;
+    }
+    Ok(())
 }
 
 /// Returns the clients that are meant, each once: those that are named, or all that are found.
@@ -101,6 +121,16 @@ pub(super) fn clients(named: &[Named], places: &Places) -> Result<Vec<Client>, C
     Ok(all)
 }
 
+/// Says what a person has to do still before the client uses Salve.
+fn tell_left_to_do(client: Client, args: &Args, out: &Output) -> Result<(), CliError> {
+    match client.left_to_do(args.scope) {
+        Some(text) if !args.remove && !args.print && !out.json() => {
+            Ok(writeln!(out.stdout(), "    still to do: {text}")?)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Returns the clients that are installed or that the project or the user has files of.
 fn found(places: &Places, path: Option<&std::ffi::OsStr>) -> Vec<Client> {
     let is_installed = |program: &str| {
@@ -116,6 +146,9 @@ fn found(places: &Places, path: Option<&std::ffi::OsStr>) -> Vec<Client> {
         Client::Gemini => is_installed("gemini") || is_there(".gemini"),
         Client::Cursor => is_installed("cursor") || is_there(".cursor"),
         Client::Vscode => is_installed("code") || is_there(".vscode"),
+        Client::Opencode => {
+            is_installed("opencode") || is_there("opencode.json") || is_there(".opencode")
+        }
     };
     Client::value_variants().iter().copied().filter(is_found).collect()
 }
@@ -131,7 +164,8 @@ mod tests {
         for made in [&bin, &project.join(".codex"), &home.join(".cursor")] {
             std::fs::create_dir_all(made).unwrap();
         }
-        let places = Places { project, home: Some(home), backups: None };
+        let (homes, program) = (register::ClientHomes::default(), "salve".to_owned());
+        let places = Places { project, home: Some(home), backups: None, homes, program };
         let path = Some(bin.as_os_str());
         assert_eq!(found(&places, path), [Client::Codex, Client::Cursor]);
         std::fs::write(bin.join("gemini"), "").unwrap();

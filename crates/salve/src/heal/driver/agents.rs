@@ -22,8 +22,8 @@ use super::breakers;
 use super::brief;
 use super::case::Case;
 use super::effects::EffectRunner;
-use crate::agent::{AgentEvent, Bounds, End, Ending, Profile, Reach, Task};
-use crate::heal::agents::{Call, Launched, Specialist, is_attended, words};
+use crate::agent::{Activity, AgentEvent, Bounds, End, Ending, Profile, Reach, Task};
+use crate::heal::agents::{Call, Launched, Specialist, is_attended, trouble_words, words};
 use crate::heal::files::{Edits, has_changed};
 use crate::heal::inbox::InboxMessage;
 use crate::heal::millis;
@@ -288,7 +288,16 @@ impl AgentRunner<'_, '_> {
         let charge =
             |spent| Event::Incident(IncidentEvent::Charged { effect: effect.effect, spent });
         match event {
-            AgentEvent::Activity(_) => Ok(()),
+            AgentEvent::Activity(Activity::Trouble(kind, text)) => {
+                let running = self.case.work.agents.running();
+                let name = running.map_or_else(String::new, |running| running.name.clone());
+                let name = self.base.writer.scrubber.scrub(&name);
+                self.base.note(self.case.name(), &trouble_words(&name, kind, &text));
+                Ok(())
+            }
+            AgentEvent::Activity(Activity::Session(_) | Activity::Said(_) | Activity::Used(_)) => {
+                Ok(())
+            }
             AgentEvent::Spent(spent) => {
                 // It is charged even if the incident is over by now.
                 self.base.writer.add(incident, charge(spent))?;

@@ -11,9 +11,9 @@ use super::driver::LoopRun;
 use super::files::Stamps;
 use super::plan::RolePlan;
 use super::{LoopError, LoopNews};
-use crate::agent::{AgentEvent, Bounds, End, Ending, Reach, Task};
+use crate::agent::{Activity, AgentEvent, Bounds, End, Ending, Reach, Task};
 use crate::config::WeakenedTests;
-use crate::heal::agents::words;
+use crate::heal::agents::{trouble_words, words};
 use crate::heal::running_agent::{NotStarted, RunningAgent, release, start_agent};
 use crate::heal::{files, millis};
 use crate::store::StoreError;
@@ -187,6 +187,10 @@ impl LoopRun<'_, '_> {
                 LoopNews::Agent(AgentEvent::Spent(spent)) => {
                     let role = self.driver.base.writer.scrubber.scrub(&role.name);
                     self.say(Turn::Charged { role, spent })?;
+                }
+                LoopNews::Agent(AgentEvent::Activity(Activity::Trouble(kind, text))) => {
+                    let name = self.driver.base.writer.scrubber.scrub(&role.agent.name);
+                    self.note(&trouble_words(&name, kind, &text));
                 }
                 other @ (LoopNews::Agent(AgentEvent::Activity(_))
                 | LoopNews::Ran(_)
