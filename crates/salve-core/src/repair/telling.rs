@@ -25,6 +25,9 @@ pub fn event_text(event: &Event) -> Option<String> {
             format!("remembered for {signature}: the remedy {how}")
         }
         Event::Memory(MemoryEvent::Forgotten { signature }) => format!("forgot {signature}"),
+        Event::Memory(MemoryEvent::Rekeyed { .. }) => {
+            "what was known of a failure goes by its new signature".to_owned()
+        }
         Event::Session(SessionEvent::Attached { process }) => {
             format!("an agent's session listens for repairs (pid {})", process.pid)
         }

@@ -11,6 +11,7 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use super::error::WorkspaceError;
 use super::oid::Format;
+use crate::process::machine_program;
 
 /// Settings that keep git from doing more than it is asked to.
 const QUIET: [&str; 10] = [
@@ -91,7 +92,7 @@ impl Git {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("git");
+        let mut command = Command::new(machine_program("git", &self.dir));
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"GIT_") {
                 command.env_remove(name);

@@ -147,7 +147,7 @@ fn follows<'w>(words: impl Iterator<Item = Word<'w>>, names: &[&str]) -> bool {
     for word in words {
         let Some(name) = names.peek() else { break };
         if **name == "*" || word.cooked.could_be(name) || could_match(word, name) {
-            if **name == "*" && !word.is_option() || **name != "*" {
+            if **name != "*" || !word.is_option() {
                 names.next();
             }
             after_option = false;

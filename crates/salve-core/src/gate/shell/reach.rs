@@ -100,15 +100,7 @@ impl Reach {
         }
         let name = programs::name(program);
         let arguments = words.iter_from(at + 1);
-        if programs::runs_by_nature(name) {
-            self.doubt = Some("it runs what it is given or reads");
-        }
-        if arguments.clone().any(|word| programs::runs_by_option(name, word.cooked.head())) {
-            self.doubt = Some("it has an option by which it runs or removes something");
-        }
-        if fed && programs::runs_input(name) {
-            self.doubt = Some("its input decides what it runs");
-        }
+        self.nature(name, arguments.clone(), fed);
         let wraps = match programs::role(name) {
             Role::Plain => self.subcommand(name, arguments),
             Role::Wrapper if name == "env" && arguments.clone().any(splits) => {
@@ -158,6 +150,19 @@ impl Reach {
         };
         self.begins.push(at);
         Ok(wraps)
+    }
+
+    /// Handles programs that run, or remove, what their arguments or input say.
+    fn nature<'w>(&mut self, name: &str, mut arguments: impl Iterator<Item = Word<'w>>, fed: bool) {
+        if programs::runs_by_nature(name) {
+            self.doubt = Some("it runs what it is given or reads");
+        }
+        if arguments.any(|word| programs::runs_by_option(name, word.cooked.head())) {
+            self.doubt = Some("it has an option by which it runs or removes something");
+        }
+        if fed && programs::runs_input(name) {
+            self.doubt = Some("its input decides what it runs");
+        }
     }
 
     /// Handles programs of which only some subcommands run others.

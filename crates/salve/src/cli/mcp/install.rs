@@ -93,7 +93,9 @@ fn register_client(
     let plan = register::plan(client, args.scope, places, wish)?;
     carry_out(client, &plan, mode, out)?;
     // The hooks come with `salve init --agent`, and go with the server.
-    if args.remove && let Some(plan) = register::plan_hooks(client, args.scope, places, wish)? {
+    if args.remove
+        && let Some(plan) = register::plan_hooks(client, args.scope, places, wish)?
+    {
         carry_out(client, &plan, mode, out)?;
     }
     Ok(())

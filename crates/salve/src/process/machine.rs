@@ -1,0 +1,76 @@
+//! Programs of the machine that Salve itself calls.
+//!
+//! A project may bring a `git` of its own and stand in `PATH`, by `node_modules/.bin` or by a dot.
+//! What Salve calls for itself runs outside of every sandbox, so it is looked for once, in absolute
+//! directories that are not the project's.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+
+/// Where programs are looked for behind what `PATH` names.
+const USUAL: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
+
+/// Returns the program of this name that is the machine's and not that of the project at `dir`.
+///
+/// Where there is none the path leads nowhere, so that whoever starts it is told.
+pub fn machine_program(name: &str, dir: &Path) -> PathBuf {
+    type Found = Mutex<HashMap<(String, PathBuf), PathBuf>>;
+    static FOUND: OnceLock<Found> = OnceLock::new();
+    let project = project_of(dir);
+    let mut found = super::lock(FOUND.get_or_init(Found::default));
+    let known = found.entry((name.to_owned(), project.clone()));
+    known
+        .or_insert_with(|| find(name, &project, &std::env::var_os("PATH").unwrap_or_default()))
+        .clone()
+}
+
+/// Returns the topmost directory that a project's files may be in, from one of its directories.
+fn project_of(dir: &Path) -> PathBuf {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
+    let marked = |dir: &&Path| [".git", ".salve"].iter().any(|name| dir.join(name).exists());
+    dir.ancestors().find(marked).unwrap_or(&dir).to_path_buf()
+}
+
+fn find(name: &str, project: &Path, path: &OsStr) -> PathBuf {
+    let dirs = std::env::split_paths(path).chain(USUAL.iter().map(PathBuf::from));
+    let is_program = |file: &PathBuf| {
+        file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    // Neither the directory nor what a link in it leads to.
+    let is_elsewhere = |path: &Path| path.canonicalize().is_ok_and(|p| !p.starts_with(project));
+    dirs.filter(|dir| dir.is_absolute() && is_elsewhere(dir))
+        .map(|dir| dir.join(name))
+        .find(|file| is_program(file) && is_elsewhere(file))
+        .unwrap_or_else(|| Path::new("/nonexistent").join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_program_of_the_project_is_never_the_machines() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let [project, bin, other] = ["project", "project/bin", "other"].map(|name| top.join(name));
+        for place in [&bin, &other] {
+            fs::create_dir_all(place).unwrap();
+            fs::write(place.join("git"), "#!/bin/sh\n").unwrap();
+            fs::set_permissions(place.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let linked = top.join("linked");
+        fs::create_dir(&linked).unwrap();
+        std::os::unix::fs::symlink(bin.join("git"), linked.join("git")).unwrap();
+        let path = |dirs: &[&Path]| std::env::join_paths(dirs).unwrap();
+        let relative = Path::new("bin");
+        let found = find("git", &project, &path(&[relative, &bin, &linked, &other]));
+        assert_eq!(found, other.join("git"));
+        let none = find("no-such-program", &project, &path(&[&bin]));
+        assert!(!none.exists() && none.is_absolute());
+    }
+}
