@@ -214,6 +214,8 @@ impl ClientFile {
         let edited = match self.shape {
             Shape::Json { list, .. } => edit_json(text, list, judge),
             Shape::Toml => edit_toml(text, judge),
+            // Its entries hold program and arguments in one list; they are left as they are.
+            Shape::Opencode => Ok(text.to_owned()),
         };
         edited.map_err(|why| RegisterError::Malformed { path: self.path.clone(), why })
     }
@@ -326,6 +328,8 @@ mod tests {
             project: project.clone(),
             home: Some(dir.path().join("home")),
             backups: Some(dir.path().join("backups")),
+            homes: crate::register::ClientHomes::default(),
+            program: "salve".to_owned(),
         };
         let path = client.file(Scope::Project, &places).unwrap();
         fs::create_dir_all(path.parent().unwrap()).unwrap();
