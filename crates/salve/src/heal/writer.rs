@@ -296,7 +296,12 @@ impl<'s> IncidentWriter<'s> {
             proof: lesson.proof,
         };
         let known = Remedy { kind: lesson.kind, text: lesson.text.clone() };
-        self.store.memory().learn(&failure, &known, &outcome)?;
+        let memory = self.store.memory();
+        if memory.recall(failure.signature)?.is_some() {
+            // What is known already was seen again.
+            memory.see(&failure, outcome.at)?;
+        }
+        memory.learn(&failure, &known, &outcome)?;
         if let Some(user) = user {
             user.memory().learn(&failure, &known, &outcome)?;
         }
