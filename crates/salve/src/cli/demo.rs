@@ -9,6 +9,7 @@ mod server;
 mod stage;
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use salve_core::event::Outcome;
 use salve_core::overview::IndexedIncident;
@@ -37,6 +38,9 @@ pub(super) struct Args {
     /// Play a server of a scene
     #[arg(long, hide = true, value_enum, value_name = "HOW")]
     play: Option<server::Play>,
+    /// How long the server is well before it fails
+    #[arg(long, hide = true, value_name = "MS", default_value_t = 1500)]
+    well_ms: u64,
 }
 
 /// One scene and how it came out, for `--json`.
@@ -51,7 +55,7 @@ struct SceneTold {
 /// Shows the scenes, one after the other.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     if let Some(play) = args.play {
-        server::play(play)?;
+        server::play(play, Duration::from_millis(args.well_ms))?;
         return Ok(Exit::Failed);
     }
     if args.list {

@@ -71,7 +71,10 @@ fn all_recovered(rows: &[IndexedIncident]) -> bool {
 fn serve(stage: &Stage, how: &str) -> Result<(), CliError> {
     let before = stage.incidents()?.len();
     let program = stage.program().display().to_string();
-    let mut dev = stage.salve(&["dev", "--", &program, "demo", "--play", how]);
+    // A server counts as up once it has been well for a while; only then can it be said to hang.
+    let well_ms = if stage.pace() == Pace::Fast { "1500" } else { "6000" };
+    let words = ["dev", "--", &program, "demo", "--play", how, "--well-ms", well_ms];
+    let mut dev = stage.salve(&words);
     let dev = dev.spawn()?;
     let healed = stage.wait_until("the server's healing", |rows| {
         rows.len() > before && rows.iter().skip(before).all(|row| row.ending.is_some())

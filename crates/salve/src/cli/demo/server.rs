@@ -5,9 +5,6 @@ use std::io::{self, Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-/// How long it serves before it fails, the first time it is started in a directory.
-const WELL: Duration = Duration::from_millis(1500);
-
 /// How the server fails, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Play {
@@ -17,8 +14,8 @@ pub(super) enum Play {
     Hang,
 }
 
-/// Serves until it fails or is ended.
-pub(super) fn play(how: Play) -> io::Result<()> {
+/// Serves until it fails, `well` after its first start in a directory, or is ended.
+pub(super) fn play(how: Play, well: Duration) -> io::Result<()> {
     let mark = match how {
         Play::Crash => ".demo-crashed",
         Play::Hang => ".demo-hung",
@@ -35,14 +32,14 @@ pub(super) fn play(how: Play) -> io::Result<()> {
     }
     let mut kept = Vec::new();
     loop {
-        if is_first && how == Play::Crash && begun.elapsed() > WELL {
+        if is_first && how == Play::Crash && begun.elapsed() > well {
             // A failure that says nothing but that it happened: starting again is all one can do.
             writeln!(io::stderr(), "Error: the worker pool was lost")?;
             return Ok(());
         }
         match listener.accept() {
             // A client that hangs up meanwhile is nobody's trouble.
-            Ok((stream, _)) if is_first && how == Play::Hang && begun.elapsed() > WELL => {
+            Ok((stream, _)) if is_first && how == Play::Hang && begun.elapsed() > well => {
                 kept.push(stream);
             }
             Ok((mut stream, _)) => {

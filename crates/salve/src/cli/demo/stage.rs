@@ -110,7 +110,16 @@ impl Stage {
         command.args(args).current_dir(self.project()).stdin(Stdio::null());
         command.env("HOME", &home).env("SALVE_USER", "you");
         command.env("XDG_DATA_HOME", home.join("data")).env("XDG_CONFIG_HOME", home.join("config"));
-        command.env("REPAIR_BASE_DELAY_MS", "500").env_remove("SALVE_PROJECT");
+        command.env_remove("SALVE_PROJECT");
+        // Shorter than the defaults, which are for servers that are slow now and then.
+        for (name, value) in [
+            ("REPAIR_BASE_DELAY_MS", "500"),
+            ("REPAIR_HEALTH_TIMEOUT_MS", "1000"),
+            ("SALVE_SERVER_LIVENESS_INTERVAL_MS", "1000"),
+            ("SALVE_SERVER_LIVENESS_GRACE_MS", "3000"),
+        ] {
+            command.env(name, value);
+        }
         if self.pace == Pace::Fast {
             for (name, value) in [
                 ("REPAIR_BASE_DELAY_MS", "1"),
