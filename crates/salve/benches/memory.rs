@@ -49,6 +49,7 @@ fn known(number: u64, scrubber: &Scrubber) -> Knowledge {
         signature: sign(normalized.as_str()),
         class: Class::RuntimeError,
         error_type: Scrubbed::literal("Error"),
+        key_line: normalized.clone(),
         normalized,
         identity: None,
     };

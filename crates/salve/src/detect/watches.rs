@@ -14,7 +14,7 @@ fn watches(command: &str) -> bool {
         let off = word.ends_with("=false") || word.ends_with("=0");
         ["--watch", "--watchAll", "--watch-path"].contains(&name) && !off
     };
-    if words.iter().any(|word| flag(word)) {
+    if words.iter().any(flag) {
         return true;
     }
     if program("vitest") {

@@ -135,7 +135,7 @@ pub fn plan_wrapping(
         backups: places.backups.clone(),
     };
     let record = kept.map(|dir| dir.join(format!("{}.json", plan.copy_name())));
-    let before = record.as_ref().and_then(|path| read_before(path));
+    let before = record.as_ref().and_then(read_before);
     let old = file.text.as_deref().unwrap_or_default();
     // Only a file that nobody has touched since is given back as a whole.
     let known = before.filter(|before| before.wrapped == digest(old));

@@ -8,6 +8,7 @@ use crate::support::Project;
 use crate::web::Page;
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: one row for each hostile request")]
 fn hostile_requests_are_refused() {
     let project = Project::new();
     let page = Page::of(&project);
