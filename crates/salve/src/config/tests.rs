@@ -146,8 +146,18 @@ fn the_defaults_are_the_specs_and_cover_every_setting() {
     let config = load(&Sources::default()).unwrap();
     assert_eq!(config.warnings(), []);
     let optional = |name: &str| {
-        let without =
-            ["url", "path", "status", "body", "runtime", "command", "model", "vpn_script", "tests"];
+        let without = [
+            "url",
+            "path",
+            "status",
+            "body",
+            "runtime",
+            "command",
+            "model",
+            "vpn_script",
+            "tests",
+            "statsd",
+        ];
         name.starts_with("webhooks.on_") || without.contains(&name.rsplit('.').next().unwrap())
     };
     for key in keys() {

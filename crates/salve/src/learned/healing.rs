@@ -51,13 +51,23 @@ impl Learned<'_> {
         let text = &pattern.normalized_error;
         let found = self.rules.fingerprint(text, &Hints::default());
         match pattern.error_signature.parse() {
-            // Whoever wrote it had no row for what is known by one here.
-            Ok(given) if found.identity.is_some() && sign(text) == given && !is_identity(text) => {
+            // Whoever wrote it had no row for what is known by one here. What memory still knows
+            // by the old signature is re-keyed by its own line, which says more than this text.
+            Ok(given)
+                if found.identity.is_some()
+                    && sign(text) == given
+                    && !is_identity(text)
+                    && !self.is_known(given) =>
+            {
                 found.signature
             }
             Ok(given) => given,
             Err(_) => found.signature,
         }
+    }
+
+    fn is_known(&self, signature: Signature) -> bool {
+        self.store.memory().recall(signature).is_ok_and(|known| known.is_some())
     }
 
     /// Returns what a person changed in one pattern.

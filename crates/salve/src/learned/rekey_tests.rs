@@ -86,7 +86,10 @@ fn what_a_colleague_without_the_row_sends_is_taken_in_under_the_rows_name() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&Project::at(dir.path()).unwrap()).unwrap();
     let (scrubber, new) = (Scrubber::new(Key::new([1; 32])), with_row());
-    let theirs = failure(Rules::built_in(), &scrubber);
+    let output = "error: stock service berlin does not answer";
+    let failure =
+        |rules: &Rules| Failure::new(&rules.fingerprint(output, &Hints::default()), &scrubber);
+    let theirs = failure(Rules::built_in());
     let file = serde_json::json!({ "patterns": [{
         "error_signature": theirs.signature.to_string(),
         "normalized_error": theirs.normalized.as_str(),
@@ -97,6 +100,6 @@ fn what_a_colleague_without_the_row_sends_is_taken_in_under_the_rows_name() {
     fs::create_dir_all(store.project().learned()).unwrap();
     fs::write(store.project().learned().join("healing-patterns.json"), file.to_string()).unwrap();
     Learned::new(&store, &scrubber, &new).pull().unwrap();
-    let known = store.memory().recall(failure(&new, &scrubber).signature).unwrap();
+    let known = store.memory().recall(failure(&new).signature).unwrap();
     assert!(known.is_some_and(|known| known.find(&command("make stock")).is_some()));
 }

@@ -187,6 +187,7 @@ mod tests {
             Stream::Approvals,
             Stream::EarnedRules,
             Stream::Notices,
+            Stream::Jobs,
         ];
         let named: Vec<&str> =
             streams.iter().flat_map(|stream| stream.selector().kinds.iter().copied()).collect();

@@ -119,7 +119,7 @@ fn a_patch_that_reaches_too_far_is_refused_and_changes_nothing() {
     let rows = [
         (edit("away/a"), "away/a"),
         (edit("../a"), "../a"),
-        (add(".git/hooks/x", "100755", "x"), "invalid path"),
+        (add(".git/hooks/x", "100755", "x"), "belongs to git"),
         (add("sub/.GIT/config", "100644", "x"), ".GIT"),
         (add(".salve/learned/x", "100644", "x"), "belongs to Salve"),
         (add(".dev-repair.lock", "100644", "x"), "belongs to Salve"),
