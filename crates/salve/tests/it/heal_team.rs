@@ -104,7 +104,6 @@ fn hostile_words_are_refused_with_what_to_do_instead() {
         ("heal_report_issue", json!({ "text": "x", "files": ["/etc/passwd"] }), "no path below"),
         ("heal_report_issue", json!({ "text": long }), "longer than"),
         ("heal_report_issue", json!({ "text": "a\u{1b}]0;b" }), "cannot be shown"),
-        ("heal_report_issue", json!({ "text": "x", "settled": true }), "settled"),
         (
             "heal_propose_fix",
             json!({ "id": "ffffffff", "kind": "command", "text": "x" }),
@@ -119,7 +118,6 @@ fn hostile_words_are_refused_with_what_to_do_instead() {
             "there is a secret in the command",
         ),
         ("heal_broadcast", json!({ "id": "" }), "no open"),
-        ("heal_get_open_issues", json!({ "all": true }), "all"),
     ] {
         let answer = eve.call(tool, arguments.clone());
         assert!(answer["error"].as_str().unwrap().contains(want), "{arguments}: {answer}");

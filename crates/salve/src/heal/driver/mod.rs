@@ -5,7 +5,7 @@
 //! undoing and recording are its own doing, showing whether it helped is the subject's. What takes
 //! time answers by the inbox. What is decided comes from core.
 //!
-//! [`Driver`] is the loop around the inbox; the incidents themselves are worked on in [`table`].
+//! `Driver` is the loop around the inbox; the incidents themselves are worked on in `table`.
 //!
 //! **Invariant:** an effect runs only once its entry is in the journal, and once at most, wherever
 //! a process was killed; held by `a_driver_goes_on_wherever_it_was_killed`.

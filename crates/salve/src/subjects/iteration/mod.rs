@@ -5,7 +5,7 @@
 //! happened is in the journal before the next thing begins, so whoever is killed leaves a loop
 //! that the next run goes on with.
 //!
-//! Where the tests could not execute, their [`recovery`] is an incident like any other: the loop has
+//! Where the tests could not execute, their `recovery` is an incident like any other: the loop has
 //! the driver care for it, on the same inbox.
 
 mod driver;
