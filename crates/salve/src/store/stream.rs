@@ -179,6 +179,7 @@ mod tests {
             Stream::Incidents,
             Stream::Loop(loops),
             Stream::LoopServices,
+            Stream::Jobs,
             Stream::Settings,
             Stream::Team,
             Stream::Servers,
@@ -187,7 +188,6 @@ mod tests {
             Stream::Approvals,
             Stream::EarnedRules,
             Stream::Notices,
-            Stream::Jobs,
         ];
         let named: Vec<&str> =
             streams.iter().flat_map(|stream| stream.selector().kinds.iter().copied()).collect();
