@@ -48,6 +48,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -192,6 +193,9 @@ enum Command {
     Man(man::Args),
 }
 
+/// How long a worker whose keeper is gone may take to end in order.
+const LAST_GRACE: Duration = Duration::from_secs(30);
+
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
     let args = || std::env::args_os().skip(1);
@@ -204,6 +208,10 @@ pub fn main() -> ExitCode {
         && let Ok(code) = keeper::keep(std::env::args_os().skip(1))
     {
         return code;
+    }
+    if keeper::is_worker() {
+        // Where there can be no thread for it, nothing else can work either.
+        let _ = keeper::end_with_keeper(LAST_GRACE);
     }
     run_from(std::env::args_os())
 }

@@ -50,9 +50,19 @@ fn store(project: &Project) -> Finding {
         Ok(false) => return Finding::ok("store", "none yet; made when first needed"),
         Ok(true) => {}
     }
-    let counted = Store::open(project).and_then(|store| store.journal().last_seq());
-    match counted {
-        Ok(events) => Finding::ok("store", format!("healthy, {events} events")),
+    let examined = Store::open_existing(project).and_then(|store| match store {
+        Some(store) => {
+            let events = store.journal().last_seq()?;
+            drop(store);
+            Ok((events, Store::examine(project)?))
+        }
+        None => Ok((0, None)),
+    });
+    match examined {
+        Ok((events, None)) => Finding::ok("store", format!("healthy, {events} events")),
+        Ok((_, Some(mended))) => {
+            Finding::warn("store", mended.to_string(), "look at what was kept, then remove it")
+        }
         Err(error) => Finding::fail("store", error.to_string(), error.advice()),
     }
 }

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitCode, ExitStatus};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
@@ -125,6 +126,25 @@ fn end_all() {
             Err(_) => return,
         }
     }
+}
+
+/// Ends this worker a while after its keeper has ended, with all that it started, whatever it is
+/// doing then.
+///
+/// Whoever listens for the keeper's end has that long to end in order; one that hangs or spins does
+/// not listen. It is called once, when a worker begins.
+pub fn end_with_keeper(grace: Duration) -> io::Result<()> {
+    // A worker that is stopped watches nobody: the kernel wakes it.
+    rustix::process::set_parent_process_death_signal(Some(Signal::CONT))?;
+    let watch = move || {
+        if wait_for_keeper().is_ok() {
+            std::thread::sleep(grace);
+            end_all();
+            std::process::exit(128 + SIGTERM);
+        }
+    };
+    let builder = std::thread::Builder::new().name("keeper's end".to_owned());
+    builder.stack_size(256 << 10).spawn(watch).map(drop)
 }
 
 /// Waits until the keeper has ended.

@@ -327,3 +327,61 @@ fn what_a_process_wrote_last_is_waited_for() {
     assert_eq!(rustix::io::read(&reader, &mut [0; 64]), Ok(0));
     drop(running);
 }
+
+const SPINNER: &str = "SALVE_TEST_SPINNER";
+
+/// A worker that does not listen; a process of its own for the test below.
+#[test]
+#[ignore = "started by another test"]
+fn spinner() {
+    if std::env::var_os(SPINNER).is_none() {
+        return;
+    }
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    keeper::end_with_keeper(Duration::from_millis(10)).unwrap();
+    let child = Command::new("sleep").arg("1000").spawn().unwrap();
+    fs::write(std::env::var_os(SPINNER).unwrap(), format!("{} {}", std::process::id(), child.id()))
+        .unwrap();
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_worker_that_hangs_or_spins_ends_with_its_keeper() {
+    let _alone = alone();
+    for stop in ["", "STOP"] {
+        let dir = tempfile::tempdir().unwrap();
+        let said = dir.path().join("pids");
+        // The shell stands for the keeper.
+        let script = "\"$0\" --exact process::tests::spinner --ignored --nocapture & wait";
+        let mut keeper = Command::new("sh")
+            .args(["-c", script])
+            .arg(std::env::current_exe().unwrap())
+            .env(SPINNER, &said)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pids = || -> Vec<u32> {
+            let text = fs::read_to_string(&said).unwrap_or_default();
+            text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+        };
+        let since = Instant::now();
+        while pids().len() < 2 {
+            assert!(since.elapsed() < LONG, "the worker did not begin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let pids = pids();
+        if !stop.is_empty() {
+            let args = [format!("-{stop}"), pids[0].to_string()];
+            assert!(Command::new("kill").args(args).status().unwrap().success());
+        }
+        keeper.kill().unwrap();
+        keeper.wait().unwrap();
+        let is_left = |pid: &u32| tree::stat(*pid).is_some_and(|stat| !stat.is_dead);
+        while pids.iter().any(is_left) {
+            assert!(since.elapsed() < LONG, "{stop}: something is left of {pids:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

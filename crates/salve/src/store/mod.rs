@@ -107,6 +107,11 @@ impl Store {
         Self { project: project.clone(), engine: Box::new(engine) }
     }
 
+    /// Looks at every page and row, and mends what is damaged or says something else than the copy.
+    pub fn examine(project: &Project) -> Result<Option<Mended>, StoreError> {
+        sqlite::examine(project)
+    }
+
     /// Returns the project whose store this is.
     pub fn project(&self) -> &Project {
         &self.project

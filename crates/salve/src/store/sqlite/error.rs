@@ -16,6 +16,8 @@ impl StoreError {
     /// Sorts what the engine said about the database at `path`.
     pub(super) fn engine(path: &Path, error: rusqlite::Error) -> Self {
         let code = error.sqlite_error().map(|e| e.code);
+        // A new entry gets the number behind the last; one that is taken was not found to be there.
+        let is_taken = error.to_string().contains("entry.seq");
         let is_short = is_short_read(&error);
         let (path, nonsense, source) = (path.to_path_buf(), is_nonsense(&error), cause(error));
         let Some(code) = code else {
@@ -26,6 +28,7 @@ impl StoreError {
             };
         };
         match code {
+            ErrorCode::ConstraintViolation if is_taken => Self::Corrupt { path, source },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
                 let holder = Holder::of_database(&path);
                 Self::Locked { path, holder, waited: super::PATIENCE }
@@ -33,7 +36,10 @@ impl StoreError {
             ErrorCode::ReadOnly => Self::ReadOnly { path, source },
             ErrorCode::PermissionDenied => Self::Denied { path, source },
             ErrorCode::DiskFull => Self::Full { path, source },
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::Corrupt { path, source },
+            ErrorCode::DatabaseCorrupt
+            | ErrorCode::NotADatabase
+            // Only damage takes longer than the engine is given; see `patience`.
+            | ErrorCode::OperationInterrupted => Self::Corrupt { path, source },
             ErrorCode::CannotOpen | ErrorCode::SystemIoFailure => {
                 match Self::unreachable(path, source) {
                     Self::Other { path, source } if is_short => Self::Corrupt { path, source },

@@ -69,6 +69,13 @@ pub(super) fn copied_to(project: &Project) -> u64 {
     left.map_or(0, |left| left.seq)
 }
 
+/// Returns whether the copy is as Salve left it, so that its word counts against the database's.
+pub(in crate::store) fn is_as_left(project: &Project) -> bool {
+    let state = files::read_bytes(&state_path(project), FileKind::Note).ok();
+    let left = state.and_then(|text| serde_json::from_slice::<Left>(&text).ok());
+    left.is_some_and(|left| left.still_holds(&project.events()))
+}
+
 /// Makes the next append write the copy anew.
 pub(super) fn forget_copy(project: &Project) {
     // A state that cannot be removed does not fit the new copy either.

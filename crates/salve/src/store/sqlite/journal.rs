@@ -308,7 +308,25 @@ fn select(
         ":kinds": serde_json::to_string(selector.kinds).unwrap_or_default(),
         ":limit": i64::try_from(limit).unwrap_or(i64::MAX),
     };
-    tx.prepare_cached(&sql)?.query_map(values, RawEntry::from_row)?.collect()
+    let mut statement = tx.prepare_cached(&sql)?;
+    let mut rows = statement.query(values)?;
+    let mut found: Vec<RawEntry> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let row = RawEntry::from_row(row)?;
+        // The engine trusts the order in which it finds the rows of a table. Damage may let it find
+        // them in any order, or the same ones again and again; who reads on from the last would
+        // never come to an end.
+        let is_in_order = found.last().is_none_or(|last| match order {
+            "DESC" => row.seq < last.seq,
+            _ => row.seq > last.seq,
+        });
+        if !is_in_order || row.seq <= after {
+            let seq = i64::try_from(row.seq).unwrap_or(i64::MAX);
+            return Err(rusqlite::Error::IntegralValueOutOfRange(0, seq));
+        }
+        found.push(row);
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod lock;
 mod memory;
 mod near;
 mod open;
+mod patience;
 mod salvage;
 mod schema;
 
@@ -37,9 +38,13 @@ pub use salvage::Mended;
 use super::{Copying, Engine, StoreError};
 use crate::project::Project;
 use lock::{Guard, Share};
+use patience::WorkLimit;
 
 /// How long to wait for other processes before giving up.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long one transaction may take before the store is suspected of damage and looked at.
+const SUSPICIOUS: Duration = Duration::from_secs(20);
 
 /// How often a replaced file is opened anew before something must be badly wrong.
 const REOPENINGS: usize = 8;
@@ -65,6 +70,8 @@ pub(super) struct Sqlite {
     openings: Cell<u32>,
     mended: RefCell<Vec<Mended>>,
     copying: Cell<Copying>,
+    /// How long one transaction may take, as long as the store may be damaged.
+    patience: Cell<Option<Duration>>,
 }
 
 /// The connection in use and the file it belongs to.
@@ -73,6 +80,7 @@ struct Live {
     conn: Connection,
     file: FileId,
     access: Access,
+    limit: WorkLimit,
 }
 
 /// What can be done with the open file.
@@ -128,6 +136,7 @@ impl Sqlite {
             openings: Cell::new(1),
             mended: RefCell::new(mended),
             copying: Cell::new(Copying::AtOnce),
+            patience: Cell::new(Some(SUSPICIOUS)),
         }
     }
 
@@ -151,6 +160,7 @@ impl Sqlite {
         self.mending(|| {
             self.refresh()?;
             let live = self.live.borrow();
+            live.limit.begin(self.patience.get());
             let run = || {
                 let tx = Transaction::new_unchecked(&live.conn, TransactionBehavior::Deferred)?;
                 work(&tx)
@@ -170,6 +180,7 @@ impl Sqlite {
         self.mending(|| {
             let guard = self.guard()?;
             let live = self.live.borrow();
+            live.limit.begin(self.patience.get());
             let run = || {
                 // The setting cannot change inside a transaction, and must hold when it ends.
                 let level = match durability {
@@ -192,7 +203,11 @@ impl Sqlite {
     fn mending<T>(&self, work: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
         match work() {
             Err(StoreError::Corrupt { .. }) => {
-                self.mended.borrow_mut().extend(salvage::mend(&self.project)?);
+                match salvage::mend(&self.project)? {
+                    Some(mended) => self.mended.borrow_mut().push(mended),
+                    // It is sound: what took so long is only much.
+                    None => self.patience.set(None),
+                }
                 self.reopen()?;
                 work()
             }
@@ -271,6 +286,11 @@ impl Sqlite {
     fn sort(&self, error: rusqlite::Error) -> StoreError {
         StoreError::engine(&self.project.database(), error)
     }
+}
+
+/// Looks at every page and row of a project's database, and mends it if need be.
+pub(super) fn examine(project: &Project) -> Result<Option<Mended>, StoreError> {
+    salvage::mend(project)
 }
 
 /// A file's identity, whatever its name.

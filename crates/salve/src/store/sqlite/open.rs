@@ -9,8 +9,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::lock::{Guard, Share};
+use super::patience::WorkLimit;
 use super::salvage::{self, Mended};
-use super::{Access, Live, PATIENCE, export, file_id, lock_path, schema};
+use super::{Access, Live, PATIENCE, SUSPICIOUS, export, file_id, lock_path, schema};
 use crate::project::Project;
 use crate::store::error::{StoreError, expect_file};
 
@@ -41,6 +42,8 @@ fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<Live, Store
     let _guard = Guard::take(&lock_path(project), Share::Alone, PATIENCE)?;
     let live = connect(&path)?;
     schema::inspect(&live.conn, &path)?;
+    // A long journal takes long to be upgraded or restored.
+    live.limit.begin(None);
     let upgrade = || {
         live.conn.pragma_update(None, "journal_mode", "WAL")?;
         schema::migrate(&live.conn)?;
@@ -78,9 +81,9 @@ impl Live {
 /// Opens a database file for reading and writing.
 pub(super) fn connect(path: &Path) -> Result<Live, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-    let conn = connect_with(path, flags)?;
+    let (conn, limit) = connect_with(path, flags)?;
     match file_id(path) {
-        Some(file) => Ok(Live { conn, file, access: Access::Full }),
+        Some(file) => Ok(Live { conn, file, access: Access::Full, limit }),
         None => Err(StoreError::system(path, io::ErrorKind::NotFound.into())),
     }
 }
@@ -90,14 +93,13 @@ pub(super) fn connect(path: &Path) -> Result<Live, StoreError> {
 /// The engine wants to write even for reading; where it may not, it gets a copy of its own.
 pub(super) fn open_to_read(path: &Path) -> Result<Live, StoreError> {
     expect_file(path)?;
-    let (conn, copy) = match connect_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
-        Ok(conn) if schema::inspect(&conn, path).is_ok() => (conn, None),
+    let ((conn, limit), copy) = match connect_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        Ok((conn, limit)) if schema::inspect(&conn, path).is_ok() => ((conn, limit), None),
         Ok(_) | Err(_) => {
             let system = |error| StoreError::system(path, error);
             let dir = tempfile::tempdir().map_err(system)?;
             let copy = salvage::copy_of(path, dir.path()).map_err(system)?;
-            let conn = connect_with(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-            (conn, Some(dir))
+            (connect_with(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?, Some(dir))
         }
     };
     match schema::inspect(&conn, path)? {
@@ -108,20 +110,21 @@ pub(super) fn open_to_read(path: &Path) -> Result<Live, StoreError> {
         }
     }
     let file = file_id(path).unwrap_or_default();
-    Ok(Live { conn, file, access: Access::Reading(copy) })
+    Ok(Live { conn, file, access: Access::Reading(copy), limit })
 }
 
-fn connect_with(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+fn connect_with(path: &Path, access: OpenFlags) -> Result<(Connection, WorkLimit), StoreError> {
     let open = || {
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let mut conn = Connection::open_with_flags(path, flags)?;
+        let limit = WorkLimit::set(&mut conn, SUSPICIOUS)?;
         conn.busy_handler(Some(wait_a_little))?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         conn.pragma_update(None, "cell_size_check", true)?;
         conn.pragma_update(None, "foreign_keys", true)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
-        Ok(conn)
+        Ok((conn, limit))
     };
     open().map_err(|error| StoreError::opening(path, error))
 }

@@ -10,9 +10,10 @@ use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use salve_core::event::{Actor, Draft, Entry, Event, NoteEvent};
 use salve_core::scrub::Scrubbed;
@@ -20,7 +21,7 @@ use salve_core::scrub::Scrubbed;
 use super::journal::{RawEntry, last_seq};
 use super::lock::{Guard, Share};
 use super::open::connect;
-use super::{PATIENCE, lock_path, schema};
+use super::{PATIENCE, export, lock_path, schema};
 use crate::files::{Links, open_regular};
 use crate::process;
 use crate::project::Project;
@@ -29,6 +30,9 @@ use crate::store::{StoreError, parse_line};
 
 /// How the names of the directories begin in which a new database is built.
 const WORK: &str = ".mending-";
+
+/// How long rows are read from a damaged database at most.
+const RESCUE: Duration = Duration::from_secs(30);
 
 /// What was saved from a damaged store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +62,7 @@ impl fmt::Display for Mended {
 pub(super) fn mend(project: &Project) -> Result<Option<Mended>, StoreError> {
     let path = project.database();
     let _guard = Guard::take(&lock_path(project), Share::Alone, PATIENCE)?;
-    if is_sound(&path)? {
+    if is_sound(project)? {
         return Ok(None);
     }
     let system = |error| StoreError::system(&path, error);
@@ -84,14 +88,19 @@ fn sweep(dir: &Path) {
 }
 
 /// Returns whether the whole database can be read and agrees with itself.
-fn is_sound(path: &Path) -> Result<bool, StoreError> {
+fn is_sound(project: &Project) -> Result<bool, StoreError> {
+    let path = &project.database();
     let check = || {
         let live = connect(path)?;
         schema::inspect(&live.conn, path)?;
         let look = || {
+            // It looks at each page once, so that it ends; a large database takes its time.
+            live.limit.begin(None);
             let answer: String =
                 live.conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-            Ok(answer == "ok" && damaged_rows(&live.conn)?.is_empty())
+            Ok(answer == "ok"
+                && damaged_rows(&live.conn)?.is_empty()
+                && disagreeing_rows(&live.conn, project)?.is_empty())
         };
         look().map_err(|error| StoreError::engine(path, error))
     };
@@ -120,14 +129,16 @@ fn build(
     aside: &Path,
 ) -> Result<Mended, StoreError> {
     let live = connect(fresh)?;
+    live.limit.begin(None);
     let work = || {
         // Nobody sees this file before it is finished and synced.
         live.conn.pragma_update(None, "synchronous", "OFF")?;
         live.conn.pragma_update(None, "foreign_keys", false)?;
         schema::migrate(&live.conn)?;
         let tx = Transaction::new_unchecked(&live.conn, TransactionBehavior::Immediate)?;
-        rows::rescue(damaged, &tx)?;
-        for seq in damaged_rows(&tx)? {
+        rows::rescue(damaged, &tx, RESCUE)?;
+        let disagreeing = disagreeing_rows(&tx, project)?;
+        for seq in damaged_rows(&tx)?.into_iter().chain(disagreeing) {
             // The file set aside still has them.
             tx.execute("DELETE FROM entry WHERE seq = ?1", [seq])?;
         }
@@ -201,6 +212,29 @@ fn damaged_rows(conn: &Connection) -> rusqlite::Result<Vec<i64>> {
         }
     }
     Ok(damaged)
+}
+
+/// Lists the rows of the journal that say something else than the copy, where that is as Salve left
+/// it: damage may leave a row that can be read and is another one.
+fn disagreeing_rows(conn: &Connection, project: &Project) -> rusqlite::Result<Vec<i64>> {
+    let mut found = Vec::new();
+    if !export::is_as_left(project) {
+        return Ok(found);
+    }
+    let Ok(file) = open_regular(&project.events(), Links::Refuse) else { return Ok(found) };
+    let sql = "SELECT seq, at, by, incident, kind, version, data FROM entry WHERE seq = ?1";
+    let mut statement = conn.prepare(sql)?;
+    for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+        let copied = std::str::from_utf8(&line).ok().and_then(|line| parse_line(line).ok());
+        let Some(copied) = copied else { continue };
+        let row = statement.query_row([copied.seq], RawEntry::from_row).optional()?;
+        // A row that is missing or cannot be read is found elsewhere.
+        let kept = row.and_then(|row| row.decode().ok());
+        if kept.is_some_and(|kept| kept != copied) {
+            found.push(i64::try_from(copied.seq).unwrap_or(i64::MAX));
+        }
+    }
+    Ok(found)
 }
 
 /// Adds the entries that only the copy still has and counts them.

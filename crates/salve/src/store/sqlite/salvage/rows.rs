@@ -3,10 +3,12 @@
 use std::fs;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, Transaction, params_from_iter};
 
+use crate::store::sqlite::patience::WorkLimit;
 use crate::store::sqlite::schema;
 
 /// How far to look behind a damaged place: more rows than a page can hold.
@@ -16,11 +18,19 @@ const FURTHEST: i64 = 1 << 40;
 const CLOSEST: i64 = 4096;
 
 /// Copies into `fresh` every row of `damaged` that can be read, table by table.
-pub(super) fn rescue(damaged: &Path, fresh: &Transaction<'_>) -> rusqlite::Result<()> {
-    let Some(source) = open(damaged) else { return Ok(()) };
+///
+/// It ends after `time` with what was read by then: of a damaged file nobody knows how often the
+/// same rows come by.
+pub(super) fn rescue(
+    damaged: &Path,
+    fresh: &Transaction<'_>,
+    time: Duration,
+) -> rusqlite::Result<()> {
+    let Some(mut source) = open(damaged) else { return Ok(()) };
+    let limit = WorkLimit::set(&mut source, time)?;
     let tables = tables(fresh)?;
     for table in &tables {
-        Table { source: &source, fresh, table }.copy()?;
+        Table { source: &source, fresh, table, limit: &limit }.copy()?;
     }
     tables.iter().try_for_each(|table| drop_orphans(fresh, table))
 }
@@ -83,6 +93,7 @@ struct Table<'c> {
     source: &'c Connection,
     fresh: &'c Transaction<'c>,
     table: &'c str,
+    limit: &'c WorkLimit,
 }
 
 impl Table<'_> {
@@ -125,15 +136,17 @@ impl Table<'_> {
     ) -> rusqlite::Result<()> {
         let mut after = i64::MIN;
         let mut step = 1;
-        while step < FURTHEST {
+        while step < FURTHEST && !self.limit.is_over() {
             let sql =
                 format!("{select} WHERE rowid > {} ORDER BY rowid", after.saturating_add(step - 1));
             match self.scan(&sql, columns, put)? {
                 Scan::Done => return self.pick(select, (after, step), columns, put),
-                Scan::Broke { last: Some(last) } => {
+                // Only on: rows in the wrong order must not lead back to where it was.
+                Scan::Broke { last: Some(last) } if last > after => {
                     self.pick(select, (after, step), columns, put)?;
                     (after, step) = (last, 1);
                 }
+                Scan::Broke { last: Some(_) } => step *= 2,
                 // Row numbers are positive; there is no need to crawl up from the very lowest.
                 Scan::Broke { last: None } if after == i64::MIN => after = 0,
                 Scan::Broke { last: None } => step *= 2,
@@ -151,6 +164,9 @@ impl Table<'_> {
         put: &dyn Fn(Vec<Value>) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
         for rowid in after.saturating_add(1)..after.saturating_add(step.min(CLOSEST)) {
+            if self.limit.is_over() {
+                return Ok(());
+            }
             self.scan(&format!("{select} WHERE rowid = {rowid}"), columns, put)?;
         }
         Ok(())
@@ -172,6 +188,10 @@ impl Table<'_> {
                         return Ok(Scan::Broke { last });
                     };
                     put(values)?;
+                    // Without row numbers there is no order to keep to.
+                    if rowid != 0 && last.is_some_and(|last| last >= rowid) {
+                        return Ok(Scan::Broke { last });
+                    }
                     last = Some(rowid);
                 }
                 Ok(None) => return Ok(Scan::Done),
