@@ -333,6 +333,7 @@ const SPINNER: &str = "SALVE_TEST_SPINNER";
 /// A worker that does not listen; a process of its own for the test below.
 #[test]
 #[ignore = "started by another test"]
+#[expect(clippy::zombie_processes, reason = "whoever ends the worker ends its child too")]
 fn spinner() {
     if std::env::var_os(SPINNER).is_none() {
         return;
