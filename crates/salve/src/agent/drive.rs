@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -97,13 +97,16 @@ impl Drive {
         let Started { family, output, errors } = started;
         let complaints = Arc::new(Mutex::new(String::new()));
         read_lines(output, outbox.clone());
-        read_complaints(errors, Arc::clone(&complaints));
+        let complained = read_complaints(errors, Arc::clone(&complaints));
         let cut = self.follow(&family, inbox, begun);
         let left = if cut.is_some() { 0 } else { family.orphans() };
         // Whatever it left behind ends with it.
         family.end(if cut.is_some() { GRACE } else { Duration::ZERO });
         self.drain(inbox);
         let exit = family.wait(Duration::ZERO).unwrap_or(Exit::TimedOut);
+        // Why it gave up may be its last words, which on a busy machine are read later than the
+        // process is seen to end. Nobody sends anything: the end of the reader is the news.
+        let _ended = complained.recv_timeout(REST);
         let said = complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (end, text) = self.judge(cut, &exit, &said);
         self.charge();
@@ -321,9 +324,11 @@ fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<b
     }
 }
 
-/// Keeps the end of what it complains about.
-fn read_complaints(mut errors: File, kept: Arc<Mutex<String>>) {
+/// Keeps the end of what it complains about; what is returned disconnects when all was read.
+fn read_complaints(mut errors: File, kept: Arc<Mutex<String>>) -> Receiver<()> {
+    let (is_reading, complained) = sync_channel::<()>(1);
     let read = move || {
+        let _until_all_is_read = is_reading;
         let mut buffer = [0; 4096];
         let mut tail = Vec::new();
         while let Ok(n @ 1..) = errors.read(&mut buffer) {
@@ -335,4 +340,5 @@ fn read_complaints(mut errors: File, kept: Arc<Mutex<String>>) {
         }
     };
     let _ = std::thread::Builder::new().name("agent-errors".into()).spawn(read);
+    complained
 }
