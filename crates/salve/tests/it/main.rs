@@ -52,6 +52,7 @@ mod sandbox;
 mod scrub;
 mod store_faults;
 mod support;
+mod tables;
 mod tools;
 mod web;
 mod web_hostile;
