@@ -103,7 +103,11 @@ fn a_pause_in_the_midst_is_waited_out_for_a_while() {
     ward.await_agents_end();
     wait_for("the pause", || ward.salve(&["status"]).contains("  paused     sh check.sh"));
     ward.project.write("../well", "");
-    ward.control("PAUSE\nRESUME\n");
+    // A word that is still taken for the agent's is saved once more, as its writer is told to.
+    wait_for("the person's word", || {
+        ward.control("PAUSE\nRESUME\n");
+        ward.is_ordered("resume")
+    });
     healing.end().expect(0, &["paused    by somebody", "resumed", "healed"]);
 }
 

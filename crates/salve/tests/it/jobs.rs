@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::heal::{Visit, git};
-use crate::support::{Project, wait_for};
+use crate::support::{Project, is_alive, wait_for};
 
 /// A project whose jobs are run.
 pub(crate) struct Works {
@@ -252,7 +252,7 @@ fn a_step_ends_with_its_process_and_takes_its_daemons_along() {
     let visit = works.salve(&["run", "--wall", "60", "--", "sh", "-c", &step]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
     let pid: u32 = fs::read_to_string(pid).unwrap().trim().parse().unwrap();
-    wait_for("the daemon's end", || !crate::support::is_alive(pid));
+    wait_for("the daemon's end", || !is_alive(pid));
 }
 
 #[test]
@@ -287,6 +287,10 @@ fn kill(works: &Works, child: &mut Child) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
     child.wait().unwrap();
+    // A process that is killed is there for a moment still.
+    wait_for("the worker's end", || {
+        worker.and_then(|pid| u32::try_from(pid).ok()).is_none_or(|pid| !is_alive(pid))
+    });
 }
 
 #[test]
