@@ -77,23 +77,27 @@ fn sandbox(means: Means) -> Finding {
     }
 }
 
-/// Says on what an agent works instead of the user's files.
+/// Says what a private layer would stand on here; agents still work on the files themselves.
 fn layer(means: &LayerMeans) -> Finding {
     let mend = "allow unprivileged user namespaces (sysctl \
         kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu; in a container, a seccomp profile \
         that allows unshare and mount, and a tmpfs at /dev/shm)";
     match means {
         LayerMeans::Overlay { base } => {
-            let detail = format!("agents work on a private overlay in {}", base.display());
+            let detail = format!(
+                "an overlay is possible in {}; agents do not use it yet and edit the files themselves",
+                base.display()
+            );
             Finding::ok("private layer", detail)
         }
         LayerMeans::Copy => {
-            let detail = "overlays are not allowed here: agents work on a copy, which takes longer";
+            let detail = "overlays are not allowed here, only a copy is; agents use neither yet and edit the \
+                files themselves";
             Finding::warn("private layer", detail, mend)
         }
         LayerMeans::None => {
-            let detail = "neither an overlay nor Landlock is available: a person is asked before an \
-                agent works on the files themselves";
+            let detail =
+                "neither an overlay nor Landlock is available; agents edit the files themselves";
             Finding::warn("private layer", detail, mend)
         }
     }
