@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use salve_core::fingerprint::{Hints, Rules, Window};
+use salve_core::fingerprint::{FingerprintRules, Hints, Window};
 
 const MIB: usize = 1024 * 1024;
 
@@ -67,7 +67,7 @@ fn failure() -> String {
     text
 }
 
-fn throughput(rules: &Rules) {
+fn throughput(rules: &FingerprintRules) {
     let log = ordinary_log(64 * MIB);
     let limit = fastest(5, || {
         black_box(memchr::memchr_iter(b'\n', log.as_bytes()).count());
@@ -86,7 +86,7 @@ fn throughput(rules: &Rules) {
     );
 }
 
-fn latency(rules: &Rules) {
+fn latency(rules: &FingerprintRules) {
     let text = failure();
     let limit = fastest(1000, || {
         black_box(memchr::memchr_iter(b'\n', text.as_bytes()).count());
@@ -102,7 +102,7 @@ fn latency(rules: &Rules) {
     );
 }
 
-fn hostile(rules: &Rules) {
+fn hostile(rules: &FingerprintRules) {
     let size = 10_000_000;
     let repeat = |text: &str| text.repeat(size / text.len());
     // Lines that all differ, of failures that only other words in the output make certain.
@@ -136,10 +136,10 @@ fn hostile(rules: &Rules) {
 }
 
 /// One part of the benchmark.
-type Part = fn(&Rules);
+type Part = fn(&FingerprintRules);
 
 fn main() {
-    let rules = Rules::built_in();
+    let rules = FingerprintRules::built_in();
     let text = failure();
     let start = cpu_time();
     black_box(rules.fingerprint(&text, &Hints::default()));

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use salve_core::id::Signature;
-use salve_core::near::{NearIndex, Origin};
+use salve_core::near::{IndexOrigin, NearIndex};
 
 const FAILURES: u64 = 1_000_000;
 const QUESTIONS: u64 = 4_000;
@@ -137,7 +137,7 @@ fn main() {
         index.add(Signature(number), &failure(number));
     }
     let built = start.elapsed();
-    let bytes = index.to_bytes(Origin::default()).to_vec();
+    let bytes = index.to_bytes(IndexOrigin::default()).to_vec();
     drop(index);
     let start = Instant::now();
     let (index, _) = NearIndex::from_bytes(bytes).unwrap_or_default();

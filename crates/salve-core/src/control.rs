@@ -7,8 +7,8 @@
 
 use std::fmt;
 
-use crate::event::Order;
-use crate::iteration::{Loop, Now, Standing, state};
+use crate::event::PersonOrder;
+use crate::iteration::{Loop, Now, StepsStanding, state};
 use crate::repair::Tale;
 
 /// What a line of Salve's own below a word begins with.
@@ -19,7 +19,7 @@ const OWN: &str = "> written by Salve";
 
 /// What a person may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Word {
+pub enum ControlWord {
     /// Start nothing new, until RESUME.
     Pause,
     /// Go on after a pause.
@@ -34,7 +34,7 @@ pub enum Word {
     Escalate,
 }
 
-impl Word {
+impl ControlWord {
     /// Every word.
     pub const ALL: [Self; 6] =
         [Self::Pause, Self::Resume, Self::Skip, Self::Abort, Self::Status, Self::Escalate];
@@ -42,32 +42,35 @@ impl Word {
     /// Returns the word as it is written.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Word::Pause => "PAUSE",
-            Word::Resume => "RESUME",
-            Word::Skip => "SKIP",
-            Word::Abort => "ABORT",
-            Word::Status => "STATUS",
-            Word::Escalate => "ESCALATE",
+            ControlWord::Pause => "PAUSE",
+            ControlWord::Resume => "RESUME",
+            ControlWord::Skip => "SKIP",
+            ControlWord::Abort => "ABORT",
+            ControlWord::Status => "STATUS",
+            ControlWord::Escalate => "ESCALATE",
         }
     }
 
     /// Returns what it orders incidents to do.
-    pub fn order(self) -> Option<Order> {
+    pub fn order(self) -> Option<PersonOrder> {
         match self {
-            Word::Pause => Some(Order::Pause),
-            Word::Resume => Some(Order::Resume),
-            Word::Skip => Some(Order::Skip),
-            Word::Abort => Some(Order::Abort),
-            Word::Escalate => Some(Order::Escalate),
-            Word::Status => None,
+            ControlWord::Pause => Some(PersonOrder::Pause),
+            ControlWord::Resume => Some(PersonOrder::Resume),
+            ControlWord::Skip => Some(PersonOrder::Skip),
+            ControlWord::Abort => Some(PersonOrder::Abort),
+            ControlWord::Escalate => Some(PersonOrder::Escalate),
+            ControlWord::Status => None,
         }
     }
 
     /// Tells whether more may run because of it, so that only a person may say it.
     pub fn widens(self) -> bool {
         match self {
-            Word::Resume | Word::Skip => true,
-            Word::Pause | Word::Abort | Word::Status | Word::Escalate => false,
+            ControlWord::Resume | ControlWord::Skip => true,
+            ControlWord::Pause
+            | ControlWord::Abort
+            | ControlWord::Status
+            | ControlWord::Escalate => false,
         }
     }
 
@@ -77,7 +80,7 @@ impl Word {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for ControlWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -87,7 +90,7 @@ impl fmt::Display for Word {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
     /// The word.
-    pub word: Word,
+    pub word: ControlWord,
     /// Its line, from 1.
     pub line: usize,
     /// What stands below it.
@@ -116,7 +119,7 @@ pub struct Unknown {
 
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = Word::ALL.map(Word::as_str).join(", ");
+        let words = ControlWord::ALL.map(ControlWord::as_str).join(", ");
         let Self { line, text } = self;
         write!(f, "CONTROL.md:{line}: `{text}` is none of its words, which are {words}")
     }
@@ -133,7 +136,7 @@ pub struct Control {
 
 impl Control {
     /// Returns the words.
-    pub fn words(&self) -> Vec<Word> {
+    pub fn words(&self) -> Vec<ControlWord> {
         self.said.iter().map(|said| said.word).collect()
     }
 }
@@ -152,7 +155,7 @@ pub fn read(text: &str) -> Control {
             continue;
         }
         let line = at + 1;
-        match Word::parse(bare) {
+        match ControlWord::parse(bare) {
             Some(word) => {
                 let below = lines.get(line).map_or(Below::Nothing, |next| below(next));
                 control.said.push(Said { word, line, below });
@@ -179,7 +182,7 @@ fn is_one_word(text: &str) -> bool {
 
 fn looks_like_one(text: &str) -> bool {
     let in_capitals = text.len() >= 3 && text.chars().all(|c| c.is_ascii_uppercase());
-    in_capitals || Word::parse(&text.to_ascii_uppercase()).is_some()
+    in_capitals || ControlWord::parse(&text.to_ascii_uppercase()).is_some()
 }
 
 fn below(line: &str) -> Below {
@@ -201,16 +204,16 @@ pub struct News {
 
 /// A word that was in the file when it was last looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownWord {
     /// The word.
-    pub word: Word,
+    pub word: ControlWord,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: WordFate,
 }
 
 /// What became of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum WordFate {
     /// It acted.
     Taken,
     /// It may not have been a person's; it acts when the file is saved once more.
@@ -218,21 +221,21 @@ pub enum Fate {
 }
 
 /// Returns what is new since the file said `before`.
-pub fn news(before: &[Known], now: &Control) -> News {
+pub fn news(before: &[KnownWord], now: &Control) -> News {
     let known = matches(before, &now.said);
     let is_news = |at: usize| match known.iter().find(|(_, new)| *new == at) {
-        Some((old, _)) => before[*old].fate == Fate::Refused,
+        Some((old, _)) => before[*old].fate == WordFate::Refused,
         None => true,
     };
     let said = now.said.iter().enumerate().filter(|(at, _)| is_news(*at));
-    let taken = before.iter().filter(|known| known.fate == Fate::Taken);
-    let held = last_of_pause(taken.map(|known| known.word)) == Some(Word::Pause);
+    let taken = before.iter().filter(|known| known.fate == WordFate::Taken);
+    let held = last_of_pause(taken.map(|known| known.word)) == Some(ControlWord::Pause);
     let lifted = held && last_of_pause(now.words()).is_none();
     News { said: said.map(|(_, said)| *said).collect(), lifted }
 }
 
-fn last_of_pause(words: impl IntoIterator<Item = Word>) -> Option<Word> {
-    words.into_iter().filter(|word| matches!(word, Word::Pause | Word::Resume)).last()
+fn last_of_pause(words: impl IntoIterator<Item = ControlWord>) -> Option<ControlWord> {
+    words.into_iter().filter(|word| matches!(word, ControlWord::Pause | ControlWord::Resume)).last()
 }
 
 /// The most pairs of words that are compared with each other.
@@ -240,7 +243,7 @@ const MOST_PAIRS: usize = 1 << 20;
 
 /// Returns which words are still those of before, as pairs of places: the most that keep their
 /// order.
-fn matches(before: &[Known], now: &[Said]) -> Vec<(usize, usize)> {
+fn matches(before: &[KnownWord], now: &[Said]) -> Vec<(usize, usize)> {
     let is_same = |(old, new): &(usize, usize)| before[*old].word == now[*new].word;
     let most = before.len().min(now.len());
     let head = (0..most).take_while(|at| is_same(&(*at, *at))).count();
@@ -326,7 +329,7 @@ pub fn status(tales: &[Tale<'_>], paused: Option<&str>) -> Vec<String> {
 
 /// Returns how a loop stands, if it is not over.
 pub fn status_of_loop(of: &Loop) -> Option<String> {
-    if let Standing::Ended(_) = of.standing() {
+    if let StepsStanding::Ended(_) = of.standing() {
         return None;
     }
     let state = state(of, &Now::NoRecovery);
@@ -344,10 +347,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use Word::*;
+    use ControlWord::*;
 
     #[track_caller]
-    fn check(text: &str, words: &[Word], unknown: &[usize]) {
+    fn check(text: &str, words: &[ControlWord], unknown: &[usize]) {
         let control = read(text);
         assert_eq!(control.words(), words, "{text:?}");
         let lines: Vec<_> = control.unknown.iter().map(|one| one.line).collect();
@@ -378,16 +381,16 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_news(before: &[Word], text: &str, want: &[Word], lifted: bool) {
+    fn check_news(before: &[ControlWord], text: &str, want: &[ControlWord], lifted: bool) {
         check_known(&taken(before), text, want, lifted);
     }
 
-    fn taken(words: &[Word]) -> Vec<Known> {
-        words.iter().map(|word| Known { word: *word, fate: Fate::Taken }).collect()
+    fn taken(words: &[ControlWord]) -> Vec<KnownWord> {
+        words.iter().map(|word| KnownWord { word: *word, fate: WordFate::Taken }).collect()
     }
 
     #[track_caller]
-    fn check_known(before: &[Known], text: &str, want: &[Word], lifted: bool) {
+    fn check_known(before: &[KnownWord], text: &str, want: &[ControlWord], lifted: bool) {
         let news = news(before, &read(text));
         let said: Vec<_> = news.said.iter().map(|said| said.word).collect();
         assert_eq!((said.as_slice(), news.lifted), (want, lifted), "{before:?}, {text:?}");
@@ -412,8 +415,8 @@ mod tests {
 
     #[test]
     fn a_refused_word_acts_later_and_makes_no_other_act_again() {
-        let refused = |word| Known { word, fate: Fate::Refused };
-        let [pause, abort] = [Pause, Abort].map(|word| Known { word, fate: Fate::Taken });
+        let refused = |word| KnownWord { word, fate: WordFate::Refused };
+        let [pause, abort] = [Pause, Abort].map(|word| KnownWord { word, fate: WordFate::Taken });
         check_known(&[refused(Resume)], "RESUME", &[Resume], false);
         check_known(&[refused(Resume), pause], "RESUME\nPAUSE\nABORT", &[Resume, Abort], false);
         check_known(&[abort, refused(Skip), pause], "ABORT\nSKIP\nPAUSE", &[Skip], false);
@@ -439,9 +442,9 @@ mod tests {
             let control = read(&text);
             let words = control.words();
             prop_assert_eq!(news(&taken(&words), &control), News::default());
-            let more: Vec<Word> = [Skip].into_iter().cycle().take(cut).chain(words.clone()).collect();
+            let more: Vec<ControlWord> = [Skip].into_iter().cycle().take(cut).chain(words.clone()).collect();
             prop_assert_eq!(news(&taken(&more), &control), News::default());
-            let fewer: Vec<Word> = words.iter().copied().skip(cut).collect();
+            let fewer: Vec<ControlWord> = words.iter().copied().skip(cut).collect();
             prop_assert_eq!(news(&taken(&fewer), &control).said.len(), words.len() - fewer.len());
             for said in &control.said {
                 let answered = with_answer(&text, said.line, &["fine".into()]);

@@ -11,7 +11,7 @@
 
 /// How long things may take, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct WatchTerms {
     /// Whether this run has to prove itself after a remedy.
     pub strictness: Strictness,
     /// Bad answers in a row that make a server unwell.
@@ -41,7 +41,7 @@ pub enum Strictness {
 
 /// What a probe found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ProbeAnswer {
     /// It answers as it should.
     Good,
     /// Nobody listens there.
@@ -56,7 +56,7 @@ pub enum Answer {
 
 /// What is wrong with a server that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ailment {
+pub enum ServerTrouble {
     /// It never began to listen.
     NotListening,
     /// Another process answers in its place.
@@ -71,18 +71,18 @@ pub enum Ailment {
 
 /// Something that was seen of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum ServerSight {
     /// It became known where the server answers.
     Address,
     /// A probe came back.
-    Answered(Answer),
+    Answered(ProbeAnswer),
     /// Time passed.
     Time,
 }
 
 /// A turn worth telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum WatchTurn {
     /// It runs and is being probed.
     Checking,
     /// It looks well and has to stay so for a while.
@@ -90,7 +90,7 @@ pub enum Turn {
     /// It is well.
     Well,
     /// It is unwell; the watch is over.
-    Unwell(Ailment),
+    Unwell(ServerTrouble),
 }
 
 /// What the owner of a watch does next.
@@ -105,7 +105,7 @@ pub enum Due {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum WatchState {
     Starting,
     Checking { bad: u32, probe_at: u64 },
     Soaking { until: u64 },
@@ -125,25 +125,25 @@ pub enum Address {
 /// The watch over one run of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
-    terms: Terms,
+    terms: WatchTerms,
     address: Address,
-    state: State,
+    state: WatchState,
     probing: bool,
 }
 
 impl Watch {
     /// Begins the watch over a run that has just begun.
-    pub fn new(terms: Terms, address: Address) -> Self {
+    pub fn new(terms: WatchTerms, address: Address) -> Self {
         let state = match address {
-            Address::Known => State::Checking { bad: 0, probe_at: 0 },
-            Address::Unknown => State::Starting,
+            Address::Known => WatchState::Checking { bad: 0, probe_at: 0 },
+            Address::Unknown => WatchState::Starting,
         };
         Self { terms, address, state, probing: false }
     }
 
     /// Tells whether the server has been found well.
     pub fn is_well(&self) -> bool {
-        matches!(self.state, State::Well { .. })
+        matches!(self.state, WatchState::Well { .. })
     }
 
     /// Returns what is due at `now`; a probe is due once and counts as made.
@@ -152,12 +152,14 @@ impl Watch {
             return Due::Nothing;
         }
         let probe_at = match self.state {
-            State::Starting => return Due::At(self.terms.survive_ms),
-            State::Checking { probe_at, .. } => probe_at,
-            State::Soaking { until } if self.address == Address::Unknown => return Due::At(until),
-            State::Soaking { until } => until,
-            State::Well { probe_at: Some(probe_at), .. } => probe_at,
-            State::Well { probe_at: None, .. } | State::Over => return Due::Nothing,
+            WatchState::Starting => return Due::At(self.terms.survive_ms),
+            WatchState::Checking { probe_at, .. } => probe_at,
+            WatchState::Soaking { until } if self.address == Address::Unknown => {
+                return Due::At(until);
+            }
+            WatchState::Soaking { until } => until,
+            WatchState::Well { probe_at: Some(probe_at), .. } => probe_at,
+            WatchState::Well { probe_at: None, .. } | WatchState::Over => return Due::Nothing,
         };
         if now < probe_at {
             return Due::At(probe_at);
@@ -167,59 +169,60 @@ impl Watch {
     }
 
     /// Takes in what was seen at `now` and returns the turn it brought about, if any.
-    pub fn hear(&mut self, now: u64, seen: Seen) -> Option<Turn> {
+    pub fn hear(&mut self, now: u64, seen: ServerSight) -> Option<WatchTurn> {
         match seen {
-            Seen::Address => self.found(now),
-            Seen::Answered(answer) => {
+            ServerSight::Address => self.found(now),
+            ServerSight::Answered(answer) => {
                 self.probing = false;
                 self.answered(now, answer)
             }
-            Seen::Time => self.waited(now),
+            ServerSight::Time => self.waited(now),
         }
     }
 
-    fn found(&mut self, now: u64) -> Option<Turn> {
+    fn found(&mut self, now: u64) -> Option<WatchTurn> {
         let before = std::mem::replace(&mut self.address, Address::Known);
         match self.state {
-            State::Starting => self.check(now),
-            State::Soaking { .. } if before == Address::Unknown => self.check(now),
-            State::Well { failing, .. } if before == Address::Unknown => {
-                self.state = State::Well { probe_at: self.next_look(now), failing };
+            WatchState::Starting => self.check(now),
+            WatchState::Soaking { .. } if before == Address::Unknown => self.check(now),
+            WatchState::Well { failing, .. } if before == Address::Unknown => {
+                self.state = WatchState::Well { probe_at: self.next_look(now), failing };
                 None
             }
-            State::Checking { .. } | State::Soaking { .. } | State::Well { .. } | State::Over => {
-                None
-            }
+            WatchState::Checking { .. }
+            | WatchState::Soaking { .. }
+            | WatchState::Well { .. }
+            | WatchState::Over => None,
         }
     }
 
-    fn check(&mut self, now: u64) -> Option<Turn> {
-        self.state = State::Checking { bad: 0, probe_at: now };
-        Some(Turn::Checking)
+    fn check(&mut self, now: u64) -> Option<WatchTurn> {
+        self.state = WatchState::Checking { bad: 0, probe_at: now };
+        Some(WatchTurn::Checking)
     }
 
-    fn waited(&mut self, now: u64) -> Option<Turn> {
+    fn waited(&mut self, now: u64) -> Option<WatchTurn> {
         match self.state {
-            State::Starting if now >= self.terms.survive_ms => Some(self.soak(now)),
-            State::Soaking { until } if self.address == Address::Unknown && now >= until => {
+            WatchState::Starting if now >= self.terms.survive_ms => Some(self.soak(now)),
+            WatchState::Soaking { until } if self.address == Address::Unknown && now >= until => {
                 Some(self.well(now))
             }
-            State::Starting
-            | State::Checking { .. }
-            | State::Soaking { .. }
-            | State::Well { .. }
-            | State::Over => None,
+            WatchState::Starting
+            | WatchState::Checking { .. }
+            | WatchState::Soaking { .. }
+            | WatchState::Well { .. }
+            | WatchState::Over => None,
         }
     }
 
-    fn soak(&mut self, now: u64) -> Turn {
-        self.state = State::Soaking { until: now.saturating_add(self.terms.soak_ms) };
-        Turn::Soaking
+    fn soak(&mut self, now: u64) -> WatchTurn {
+        self.state = WatchState::Soaking { until: now.saturating_add(self.terms.soak_ms) };
+        WatchTurn::Soaking
     }
 
-    fn well(&mut self, now: u64) -> Turn {
-        self.state = State::Well { probe_at: self.next_look(now), failing: None };
-        Turn::Well
+    fn well(&mut self, now: u64) -> WatchTurn {
+        self.state = WatchState::Well { probe_at: self.next_look(now), failing: None };
+        WatchTurn::Well
     }
 
     fn next_look(&self, now: u64) -> Option<u64> {
@@ -227,64 +230,67 @@ impl Watch {
         looks.then(|| now.saturating_add(self.terms.liveness_ms))
     }
 
-    fn answered(&mut self, now: u64, answer: Answer) -> Option<Turn> {
+    fn answered(&mut self, now: u64, answer: ProbeAnswer) -> Option<WatchTurn> {
         match (self.state, answer) {
-            (State::Checking { .. }, Answer::Good) => Some(self.soak(now)),
-            (State::Checking { bad, .. }, answer) => self.answered_badly(now, bad, answer),
-            (State::Soaking { .. }, Answer::Good) => Some(self.well(now)),
-            (State::Soaking { .. }, answer) => self.answered_badly(now, 0, answer),
-            (State::Well { .. }, Answer::Good) => {
-                self.state = State::Well { probe_at: self.next_look(now), failing: None };
+            (WatchState::Checking { .. }, ProbeAnswer::Good) => Some(self.soak(now)),
+            (WatchState::Checking { bad, .. }, answer) => self.answered_badly(now, bad, answer),
+            (WatchState::Soaking { .. }, ProbeAnswer::Good) => Some(self.well(now)),
+            (WatchState::Soaking { .. }, answer) => self.answered_badly(now, 0, answer),
+            (WatchState::Well { .. }, ProbeAnswer::Good) => {
+                self.state = WatchState::Well { probe_at: self.next_look(now), failing: None };
                 None
             }
-            (State::Well { failing, .. }, answer) => {
+            (WatchState::Well { failing, .. }, answer) => {
                 let since = failing.unwrap_or(now);
                 if now.saturating_sub(since) >= self.terms.grace_ms {
                     return Some(self.unwell(answer));
                 }
                 let probe_at = Some(now.saturating_add(self.terms.delay_ms));
-                self.state = State::Well { probe_at, failing: Some(since) };
+                self.state = WatchState::Well { probe_at, failing: Some(since) };
                 None
             }
-            (State::Starting | State::Over, _) => None,
+            (WatchState::Starting | WatchState::Over, _) => None,
         }
     }
 
     /// Counts a bad answer of a server that is not well yet.
-    fn answered_badly(&mut self, now: u64, bad: u32, answer: Answer) -> Option<Turn> {
+    fn answered_badly(&mut self, now: u64, bad: u32, answer: ProbeAnswer) -> Option<WatchTurn> {
         let late = now >= self.terms.startup_ms;
         let counts = match answer {
             // A server that does not listen yet, or whose place is still taken, is starting.
-            Answer::Nobody | Answer::Stranger | Answer::Good => late,
-            Answer::Silent | Answer::Bad => late || self.terms.strictness == Strictness::Strict,
+            ProbeAnswer::Nobody | ProbeAnswer::Stranger | ProbeAnswer::Good => late,
+            ProbeAnswer::Silent | ProbeAnswer::Bad => {
+                late || self.terms.strictness == Strictness::Strict
+            }
         };
         let bad = if counts { bad.saturating_add(1) } else { 0 };
         if bad >= self.terms.retries.max(1) {
             return Some(self.unwell(answer));
         }
-        self.state = State::Checking { bad, probe_at: now.saturating_add(self.terms.delay_ms) };
+        self.state =
+            WatchState::Checking { bad, probe_at: now.saturating_add(self.terms.delay_ms) };
         None
     }
 
-    fn unwell(&mut self, answer: Answer) -> Turn {
-        self.state = State::Over;
-        Turn::Unwell(match answer {
-            Answer::Nobody => Ailment::NotListening,
-            Answer::Stranger => Ailment::Replaced,
-            Answer::Silent => Ailment::Hung,
-            Answer::Bad | Answer::Good => Ailment::Unhealthy,
+    fn unwell(&mut self, answer: ProbeAnswer) -> WatchTurn {
+        self.state = WatchState::Over;
+        WatchTurn::Unwell(match answer {
+            ProbeAnswer::Nobody => ServerTrouble::NotListening,
+            ProbeAnswer::Stranger => ServerTrouble::Replaced,
+            ProbeAnswer::Silent => ServerTrouble::Hung,
+            ProbeAnswer::Bad | ProbeAnswer::Good => ServerTrouble::Unhealthy,
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use Answer::{Bad, Good, Nobody, Silent, Stranger};
+    use ProbeAnswer::{Bad, Good, Nobody, Silent, Stranger};
 
     use super::*;
 
-    fn terms(strictness: Strictness) -> Terms {
-        Terms {
+    fn terms(strictness: Strictness) -> WatchTerms {
+        WatchTerms {
             strictness,
             retries: 3,
             delay_ms: 10,
@@ -297,18 +303,18 @@ mod tests {
     }
 
     /// Lets a server give these answers, then the last of them for ever, and returns its turns.
-    fn turns(mut watch: Watch, answers: &[Answer]) -> Vec<(u64, Turn)> {
+    fn turns(mut watch: Watch, answers: &[ProbeAnswer]) -> Vec<(u64, WatchTurn)> {
         let mut answers = answers.iter().copied();
         let (mut now, mut last, mut turns) = (0, None, Vec::new());
         for _ in 0..1_000 {
             let seen = match watch.due(now) {
                 Due::Probe => {
                     last = answers.next().or(last);
-                    Seen::Answered(last.expect("an answer"))
+                    ServerSight::Answered(last.expect("an answer"))
                 }
                 Due::At(at) => {
                     now = at;
-                    Seen::Time
+                    ServerSight::Time
                 }
                 Due::Nothing => break,
             };
@@ -318,14 +324,14 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(strictness: Strictness, answers: &[Answer], want: &[(u64, Turn)]) {
+    fn check(strictness: Strictness, answers: &[ProbeAnswer], want: &[(u64, WatchTurn)]) {
         let watch = Watch::new(terms(strictness), Address::Known);
         assert_eq!(turns(watch, answers), want, "{answers:?}");
     }
 
     #[test]
     fn a_server_is_well_when_it_answers_and_still_does_after_the_soak() {
-        let want = [(0, Turn::Soaking), (30, Turn::Well)];
+        let want = [(0, WatchTurn::Soaking), (30, WatchTurn::Well)];
         for strictness in [Strictness::Lenient, Strictness::Strict] {
             check(strictness, &[Good], &want);
         }
@@ -333,75 +339,77 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_listen_yet_has_its_start_up_time() {
-        let want = [(20, Turn::Soaking), (50, Turn::Well)];
+        let want = [(20, WatchTurn::Soaking), (50, WatchTurn::Well)];
         for strictness in [Strictness::Lenient, Strictness::Strict] {
             check(strictness, &[Nobody, Stranger, Good], &want);
         }
-        let want = [(1_020, Turn::Unwell(Ailment::NotListening))];
+        let want = [(1_020, WatchTurn::Unwell(ServerTrouble::NotListening))];
         check(Strictness::Strict, &[Nobody], &want);
-        let want = [(1_020, Turn::Unwell(Ailment::Replaced))];
+        let want = [(1_020, WatchTurn::Unwell(ServerTrouble::Replaced))];
         check(Strictness::Lenient, &[Stranger], &want);
     }
 
     #[test]
     fn bad_answers_count_at_once_only_when_a_remedy_is_verified() {
-        check(Strictness::Strict, &[Bad], &[(20, Turn::Unwell(Ailment::Unhealthy))]);
-        check(Strictness::Strict, &[Silent], &[(20, Turn::Unwell(Ailment::Hung))]);
-        check(Strictness::Lenient, &[Bad], &[(1_020, Turn::Unwell(Ailment::Unhealthy))]);
-        let want = [(20, Turn::Soaking), (50, Turn::Well)];
+        check(Strictness::Strict, &[Bad], &[(20, WatchTurn::Unwell(ServerTrouble::Unhealthy))]);
+        check(Strictness::Strict, &[Silent], &[(20, WatchTurn::Unwell(ServerTrouble::Hung))]);
+        check(Strictness::Lenient, &[Bad], &[(1_020, WatchTurn::Unwell(ServerTrouble::Unhealthy))]);
+        let want = [(20, WatchTurn::Soaking), (50, WatchTurn::Well)];
         check(Strictness::Strict, &[Bad, Bad, Good], &want);
     }
 
     #[test]
     fn four_good_seconds_are_not_health() {
         let want = [
-            (0, Turn::Soaking),
+            (0, WatchTurn::Soaking),
             // Bad at the end of the soak: it has to begin again.
-            (40, Turn::Soaking),
-            (70, Turn::Well),
+            (40, WatchTurn::Soaking),
+            (70, WatchTurn::Well),
         ];
         check(Strictness::Strict, &[Good, Bad, Good], &want);
     }
 
     #[test]
     fn a_server_that_was_well_is_unwell_when_it_fails_past_the_grace() {
-        let unwell = |ailment| [(0, Turn::Soaking), (30, Turn::Well), (160, Turn::Unwell(ailment))];
-        check(Strictness::Lenient, &[Good, Good, Silent], &unwell(Ailment::Hung));
-        check(Strictness::Lenient, &[Good, Good, Bad], &unwell(Ailment::Unhealthy));
-        let fine = [(0, Turn::Soaking), (30, Turn::Well)];
+        let unwell = |ailment| {
+            [(0, WatchTurn::Soaking), (30, WatchTurn::Well), (160, WatchTurn::Unwell(ailment))]
+        };
+        check(Strictness::Lenient, &[Good, Good, Silent], &unwell(ServerTrouble::Hung));
+        check(Strictness::Lenient, &[Good, Good, Bad], &unwell(ServerTrouble::Unhealthy));
+        let fine = [(0, WatchTurn::Soaking), (30, WatchTurn::Well)];
         check(Strictness::Lenient, &[Good, Good, Bad, Silent, Good], &fine);
     }
 
     #[test]
     fn a_server_that_answers_nowhere_has_to_stay_up() {
         let watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
-        assert_eq!(turns(watch, &[]), [(50, Turn::Soaking), (80, Turn::Well)]);
+        assert_eq!(turns(watch, &[]), [(50, WatchTurn::Soaking), (80, WatchTurn::Well)]);
     }
 
     #[test]
     fn an_address_may_turn_up_at_any_time() {
         let mut watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
-        assert_eq!(watch.hear(5, Seen::Address), Some(Turn::Checking));
+        assert_eq!(watch.hear(5, ServerSight::Address), Some(WatchTurn::Checking));
         assert_eq!(watch.due(5), Due::Probe);
         assert_eq!(watch.due(6), Due::Nothing, "one probe at a time");
-        assert_eq!(watch.hear(7, Seen::Answered(Good)), Some(Turn::Soaking));
-        assert_eq!(watch.hear(8, Seen::Address), None, "it is known");
+        assert_eq!(watch.hear(7, ServerSight::Answered(Good)), Some(WatchTurn::Soaking));
+        assert_eq!(watch.hear(8, ServerSight::Address), None, "it is known");
 
         let mut watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
-        assert_eq!(watch.hear(50, Seen::Time), Some(Turn::Soaking));
-        assert_eq!(watch.hear(60, Seen::Address), Some(Turn::Checking));
+        assert_eq!(watch.hear(50, ServerSight::Time), Some(WatchTurn::Soaking));
+        assert_eq!(watch.hear(60, ServerSight::Address), Some(WatchTurn::Checking));
         let mut watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
-        watch.hear(50, Seen::Time);
-        assert_eq!(watch.hear(80, Seen::Time), Some(Turn::Well));
+        watch.hear(50, ServerSight::Time);
+        assert_eq!(watch.hear(80, ServerSight::Time), Some(WatchTurn::Well));
         assert_eq!(watch.due(80), Due::Nothing);
-        assert_eq!(watch.hear(90, Seen::Address), None);
+        assert_eq!(watch.hear(90, ServerSight::Address), None);
         assert_eq!(watch.due(90), Due::At(190));
     }
 
     #[test]
     fn without_liveness_nobody_looks_at_a_server_that_is_well() {
-        let terms = Terms { liveness_ms: 0, ..terms(Strictness::Lenient) };
+        let terms = WatchTerms { liveness_ms: 0, ..terms(Strictness::Lenient) };
         let watch = Watch::new(terms, Address::Known);
-        assert_eq!(turns(watch, &[Good]), [(0, Turn::Soaking), (30, Turn::Well)]);
+        assert_eq!(turns(watch, &[Good]), [(0, WatchTurn::Soaking), (30, WatchTurn::Well)]);
     }
 }

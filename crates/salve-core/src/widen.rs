@@ -3,7 +3,7 @@
 //! An agent must not loosen the rules it works under. So a change made while an agent was running
 //! is compared with the rules that held when it started: what is stricter takes effect at once,
 //! what is wider waits for a person, and until then the stricter of both holds, rule by rule
-//! ([`strictest`]). Who waits and what was accepted is read from the journal ([`Standing`]).
+//! ([`strictest`]). Who waits and what was accepted is read from the journal ([`SettingsStanding`]).
 //!
 //! Values are compared as the scrubber leaves them, because that is how the journal keeps them.
 //!
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scrub::Scrubbed;
 
-pub use standing::{Guard, Ruling, Standing, Waiting};
+pub use standing::{Guard, Ruling, SettingsStanding, Waiting};
 
 /// What makes a setting stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ pub fn bearing(name: &str) -> Option<Bearing> {
 /// The value of one rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Term {
+pub enum RuleValue {
     /// It is not set.
     Unset,
     /// On or off.
@@ -202,7 +202,7 @@ pub enum Term {
 /// The rules on what may run unattended, by the name of the setting.
 ///
 /// A name that is not there was unknown to the Salve that wrote them, and is not compared.
-pub type Rules = BTreeMap<String, Term>;
+pub type UnattendedRules = BTreeMap<String, RuleValue>;
 
 /// One rule that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,15 +210,18 @@ pub struct Difference<'a> {
     /// The setting's name.
     pub name: &'a str,
     /// What it was.
-    pub old: &'a Term,
+    pub old: &'a RuleValue,
     /// What it is to be.
-    pub new: &'a Term,
+    pub new: &'a RuleValue,
     /// Whether the new value allows something that the old one does not.
     pub wider: bool,
 }
 
 /// Returns the rules that differ between two sets.
-pub fn compare<'a>(old: &'a Rules, new: &'a Rules) -> impl Iterator<Item = Difference<'a>> {
+pub fn compare<'a>(
+    old: &'a UnattendedRules,
+    new: &'a UnattendedRules,
+) -> impl Iterator<Item = Difference<'a>> {
     pairs(old, new).filter_map(|(name, bearing, old, new)| {
         let wider = is_wider(bearing, old, new);
         let differs = wider || is_wider(bearing, new, old);
@@ -227,12 +230,12 @@ pub fn compare<'a>(old: &'a Rules, new: &'a Rules) -> impl Iterator<Item = Diffe
 }
 
 /// Returns whether `new` allows anything that `old` does not.
-pub fn widens(old: &Rules, new: &Rules) -> bool {
+pub fn widens(old: &UnattendedRules, new: &UnattendedRules) -> bool {
     compare(old, new).any(|difference| difference.wider)
 }
 
 /// Returns the stricter of both, rule by rule: what it allows, both allow.
-pub fn strictest(old: &Rules, new: &Rules) -> Rules {
+pub fn strictest(old: &UnattendedRules, new: &UnattendedRules) -> UnattendedRules {
     let mut rules = new.clone();
     for (name, bearing, old, new) in pairs(old, new) {
         rules.insert(name.to_owned(), stricter(bearing, old, new));
@@ -242,56 +245,60 @@ pub fn strictest(old: &Rules, new: &Rules) -> Rules {
 
 /// Returns the rules that both sets have.
 fn pairs<'a>(
-    old: &'a Rules,
-    new: &'a Rules,
-) -> impl Iterator<Item = (&'static str, Bearing, &'a Term, &'a Term)> {
+    old: &'a UnattendedRules,
+    new: &'a UnattendedRules,
+) -> impl Iterator<Item = (&'static str, Bearing, &'a RuleValue, &'a RuleValue)> {
     let both = |name: &str| Some((old.get(name)?, new.get(name)?));
     BEARINGS
         .iter()
         .filter_map(move |&(name, bearing)| both(name).map(|(old, new)| (name, bearing, old, new)))
 }
 
-fn is_wider(bearing: Bearing, old: &Term, new: &Term) -> bool {
+fn is_wider(bearing: Bearing, old: &RuleValue, new: &RuleValue) -> bool {
     match (bearing, old, new) {
         (Bearing::None, _, _) => false,
-        (Bearing::Off, Term::Flag(old), Term::Flag(new)) => *new && !*old,
-        (Bearing::On, Term::Flag(old), Term::Flag(new)) => *old && !*new,
-        (Bearing::Lower, Term::Number(old), Term::Number(new)) => new > old,
-        (Bearing::Higher, Term::Number(old), Term::Number(new)) => new < old,
-        (Bearing::Fewer, Term::List(old), Term::List(new)) => !is_subset(new, old),
-        (Bearing::More, Term::List(old), Term::List(new)) => !is_subset(old, new),
-        (Bearing::Earlier(order), Term::Word(old), Term::Word(new)) => {
+        (Bearing::Off, RuleValue::Flag(old), RuleValue::Flag(new)) => *new && !*old,
+        (Bearing::On, RuleValue::Flag(old), RuleValue::Flag(new)) => *old && !*new,
+        (Bearing::Lower, RuleValue::Number(old), RuleValue::Number(new)) => new > old,
+        (Bearing::Higher, RuleValue::Number(old), RuleValue::Number(new)) => new < old,
+        (Bearing::Fewer, RuleValue::List(old), RuleValue::List(new)) => !is_subset(new, old),
+        (Bearing::More, RuleValue::List(old), RuleValue::List(new)) => !is_subset(old, new),
+        (Bearing::Earlier(order), RuleValue::Word(old), RuleValue::Word(new)) => {
             match (rank(order, old), rank(order, new)) {
                 (Some(old), Some(new)) => new > old,
                 (None, _) | (_, None) => old != new,
             }
         }
-        (Bearing::Unset, old, new) => *new != Term::Unset && new != old,
+        (Bearing::Unset, old, new) => *new != RuleValue::Unset && new != old,
         // A value of another kind than the setting has: nothing is known about it.
         (_, old, new) => old != new,
     }
 }
 
-fn stricter(bearing: Bearing, old: &Term, new: &Term) -> Term {
+fn stricter(bearing: Bearing, old: &RuleValue, new: &RuleValue) -> RuleValue {
     match (bearing, old, new) {
         (Bearing::None, _, new) => new.clone(),
-        (Bearing::Off, Term::Flag(old), Term::Flag(new)) => Term::Flag(*old && *new),
-        (Bearing::On, Term::Flag(old), Term::Flag(new)) => Term::Flag(*old || *new),
-        (Bearing::Lower, Term::Number(old), Term::Number(new)) => Term::Number(*old.min(new)),
-        (Bearing::Higher, Term::Number(old), Term::Number(new)) => Term::Number(*old.max(new)),
-        (Bearing::Fewer, Term::List(old), Term::List(new)) => {
-            Term::List(new.iter().filter(|entry| old.contains(entry)).cloned().collect())
+        (Bearing::Off, RuleValue::Flag(old), RuleValue::Flag(new)) => RuleValue::Flag(*old && *new),
+        (Bearing::On, RuleValue::Flag(old), RuleValue::Flag(new)) => RuleValue::Flag(*old || *new),
+        (Bearing::Lower, RuleValue::Number(old), RuleValue::Number(new)) => {
+            RuleValue::Number(*old.min(new))
         }
-        (Bearing::More, Term::List(old), Term::List(new)) => {
+        (Bearing::Higher, RuleValue::Number(old), RuleValue::Number(new)) => {
+            RuleValue::Number(*old.max(new))
+        }
+        (Bearing::Fewer, RuleValue::List(old), RuleValue::List(new)) => {
+            RuleValue::List(new.iter().filter(|entry| old.contains(entry)).cloned().collect())
+        }
+        (Bearing::More, RuleValue::List(old), RuleValue::List(new)) => {
             let lost = old.iter().filter(|entry| !new.contains(entry));
-            Term::List(new.iter().chain(lost).cloned().collect())
+            RuleValue::List(new.iter().chain(lost).cloned().collect())
         }
-        (Bearing::Earlier(order), Term::Word(old), Term::Word(new)) => {
+        (Bearing::Earlier(order), RuleValue::Word(old), RuleValue::Word(new)) => {
             let earlier = rank(order, old) <= rank(order, new);
-            Term::Word(if earlier { old.clone() } else { new.clone() })
+            RuleValue::Word(if earlier { old.clone() } else { new.clone() })
         }
         (_, old, new) if old == new => new.clone(),
-        (_, _, _) => Term::Unset,
+        (_, _, _) => RuleValue::Unset,
     }
 }
 

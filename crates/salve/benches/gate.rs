@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use salve::gate::judge;
-use salve_core::gate::{OnUnknown, Policy, RawPolicy, Request, State};
+use salve_core::gate::{GateCounters, GatePolicy, OnUnknown, RawPolicy, Request};
 use salve_core::scrub::{Key, Scrubber};
 
 const LIMIT: Duration = Duration::from_millis(1);
@@ -80,7 +80,7 @@ fn commands() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn policy() -> Policy {
+fn policy() -> GatePolicy {
     let mut auto: Vec<String> = (0..200).map(|i| format!("npm run fix-{i}")).collect();
     auto.push("rm -rf node_modules && npm install".into());
     let mut human: Vec<String> =
@@ -88,7 +88,7 @@ fn policy() -> Policy {
             .map(String::from)
             .into();
     human.extend((0..43).map(|i| format!("deploy-{i} * --now")));
-    Policy::new(&RawPolicy {
+    GatePolicy::new(&RawPolicy {
         auto_approve: auto,
         require_human: human,
         on_unknown: OnUnknown::Allow,
@@ -118,7 +118,7 @@ fn main() {
     let dir = tempfile::tempdir().unwrap();
     let root: &Path = dir.path();
     std::fs::create_dir_all(root.join("web/app")).unwrap();
-    let (policy, state) = (policy(), State::default());
+    let (policy, state) = (policy(), GateCounters::default());
     let scrubber = Scrubber::new(Key::new([0; 32]));
     let below = root.join("web/app");
     let (floor, _) = measure(|| drop(black_box(std::fs::metadata(&below))));

@@ -15,7 +15,9 @@ use salve::store::Store;
 use salve_core::class::Class;
 use salve_core::event::Proof;
 use salve_core::fingerprint::sign;
-use salve_core::memory::{Failure, Kind, Knowledge, Outcome, Remedy};
+use salve_core::memory::{
+    Knowledge, RemedyTrial, RememberedFailure, RememberedKind, RememberedRemedy,
+};
 use salve_core::scrub::{Key, Scrubbed, Scrubber};
 
 const FAILURES: u64 = 1_000_000;
@@ -45,7 +47,7 @@ fn text(number: u64) -> String {
 
 fn known(number: u64, scrubber: &Scrubber) -> Knowledge {
     let normalized = scrubber.scrub(&text(number));
-    let failure = Failure {
+    let failure = RememberedFailure {
         signature: sign(normalized.as_str()),
         class: Class::RuntimeError,
         error_type: Scrubbed::literal("Error"),
@@ -56,10 +58,11 @@ fn known(number: u64, scrubber: &Scrubber) -> Knowledge {
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(number as i64);
     let mut known = Knowledge::new(failure, at);
     if number.is_multiple_of(4) {
-        let remedy = Remedy { kind: Kind::Command, text: Scrubbed::literal("npm ci") };
+        let remedy =
+            RememberedRemedy { kind: RememberedKind::Command, text: Scrubbed::literal("npm ci") };
         let by = Scrubbed::literal("salve");
         let project = Scrubbed::literal("shop");
-        known.learn(remedy, Outcome { at, by, incident: None, project, proof: Proof::Proven });
+        known.learn(remedy, RemedyTrial { at, by, incident: None, project, proof: Proof::Proven });
     }
     known
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use salve::config::{SandboxMode, SandboxSettings};
 use salve::gate;
-use salve::process::Care;
-use salve::sandbox::{self, Job, Means, Sandbox};
+use salve::process::Supervisor;
+use salve::sandbox::{self, Means, Sandbox, SandboxedCommand};
 use salve_core::event::{Authority, Exit};
 use uuid::Uuid;
 
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(root.path().join(".salve")).unwrap();
     std::fs::create_dir_all(root.path().join(".git/hooks")).unwrap();
-    let care = Care::start(Uuid::new_v4()).unwrap();
+    let care = Supervisor::start(Uuid::new_v4()).unwrap();
     let defaults = salve::config::defaults().unwrap().value.to_json();
     let held: SandboxSettings =
         serde_json::from_value(defaults["recovery"]["sandbox"].clone()).unwrap();
@@ -57,10 +57,10 @@ fn plain(root: &Path) -> Duration {
     begun.elapsed()
 }
 
-fn cared(care: &Care, sandbox: &Sandbox, root: &Path) -> Duration {
+fn cared(care: &Supervisor, sandbox: &Sandbox, root: &Path) -> Duration {
     let begun = Instant::now();
     let dir = gate::resolve(root, ".").unwrap();
-    let job = Job {
+    let job = SandboxedCommand {
         command: "true",
         argv: sandbox::shell("true"),
         root,

@@ -6,7 +6,7 @@
 
 mod case;
 
-pub use case::{Judged, judge, judge_line, read_policy};
+pub use case::{GateJudgement, judge, judge_line, read_policy};
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use salve_core::gate::Place;
+use salve_core::gate::CommandPlace;
 
 /// How directories are held: enough to enter them, and never through a link.
 const HANDLE: OFlags = {
@@ -95,10 +95,10 @@ pub fn resolve(root: &Path, working_dir: &str) -> Result<WorkingDir, DirError> {
 }
 
 /// Returns the gate's view of a resolution.
-pub fn place(resolved: &Result<WorkingDir, DirError>) -> Place {
+pub fn place(resolved: &Result<WorkingDir, DirError>) -> CommandPlace {
     match resolved {
-        Ok(_) => Place::Inside,
-        Err(error) => Place::Refused(error.to_string()),
+        Ok(_) => CommandPlace::Inside,
+        Err(error) => CommandPlace::Refused(error.to_string()),
     }
 }
 

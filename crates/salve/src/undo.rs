@@ -9,7 +9,7 @@ use salve_core::scrub::Scrubber;
 use crate::process;
 use crate::store::{Store, StoreError, Stream};
 use crate::workspace::{
-    Again, Give, Moment, Name, RestoreError, Restored, Snapshot, Workspace, WorkspaceError,
+    Again, Give, Moment, Name, RestoreError, RestoreSummary, Snapshot, Workspace, WorkspaceError,
 };
 
 /// What is to be undone.
@@ -66,7 +66,7 @@ pub fn undo_repair(
     request: &UndoRequest,
     by: Actor,
     scrubber: &Scrubber,
-) -> Result<Restored, UndoError> {
+) -> Result<RestoreSummary, UndoError> {
     if is_being_healed(store, id, scrubber)? {
         return Err(UndoError::BeingHealed);
     }
@@ -92,7 +92,7 @@ fn give_back(
     workspace: &Workspace,
     id: IncidentId,
     request: &UndoRequest,
-) -> Result<Restored, UndoError> {
+) -> Result<RestoreSummary, UndoError> {
     let names = workspace.names(id)?;
     let is_meant = |name: &&Name| request.attempt.is_none_or(|attempt| name.attempt == attempt);
     let meant: Vec<Name> = names.iter().filter(is_meant).copied().collect();
@@ -124,7 +124,7 @@ fn note(
     id: IncidentId,
     request: &UndoRequest,
     by: Actor,
-    done: &Restored,
+    done: &RestoreSummary,
 ) -> Result<(), StoreError> {
     let Some(kept) = done.kept else { return Ok(()) };
     let what = match request.direction {
@@ -193,7 +193,7 @@ mod tests {
         let store = Store::open(&Project::at(dir.path()).unwrap()).unwrap();
         let id = IncidentId(Uuid::from_u128(9));
         let name = Name::before(id, 1).at(Moment::Undone(1));
-        let done = Restored { kept: Some(name), files: vec!["a".into()], left: Vec::new() };
+        let done = RestoreSummary { kept: Some(name), files: vec!["a".into()], left: Vec::new() };
         let by = Actor::Person { name: Scrubbed::literal("ada") };
         note(&store, id, &request(None, UndoDirection::Undo), by.clone(), &done).unwrap();
         let entries = store.journal().tail(&Stream::Incident(id), 1).unwrap();

@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 
-use super::{Sign, Stream, Trouble, Usage, Verdict, micros, number, short, text};
+use super::{AgentVerdict, Sign, Stream, TokenUsage, Trouble, micros, number, short, text};
 
 /// Returns what a line means; nothing if it is of an unknown type.
 pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
@@ -67,7 +67,7 @@ fn stream_event(stream: &mut Stream, value: &Value) -> Vec<Sign> {
         Some("message_delta") => {
             if let (Some(id), Some(usage)) = (stream.writing.clone(), event.get("usage")) {
                 let output = number(usage, "output_tokens");
-                stream.charge_message(&id, Usage { output, ..Usage::default() });
+                stream.charge_message(&id, TokenUsage { output, ..TokenUsage::default() });
             }
         }
         _ => {}
@@ -124,7 +124,7 @@ fn result(stream: &mut Stream, value: &Value) -> Vec<Sign> {
     let is_error = value.get("is_error").and_then(Value::as_bool).unwrap_or(subtype != "success");
     let first = value.pointer("/errors/0").and_then(Value::as_str);
     let said = text(value, "result").or(first).unwrap_or(subtype);
-    let verdict = if is_error { Verdict::Failed } else { Verdict::Finished };
+    let verdict = if is_error { AgentVerdict::Failed } else { AgentVerdict::Finished };
     let mut signs = Vec::new();
     if is_error {
         signs.push(trouble(said, said));
@@ -133,8 +133,8 @@ fn result(stream: &mut Stream, value: &Value) -> Vec<Sign> {
     signs
 }
 
-fn tokens(usage: &Value) -> Usage {
-    Usage {
+fn tokens(usage: &Value) -> TokenUsage {
+    TokenUsage {
         input: number(usage, "input_tokens")
             .saturating_add(number(usage, "cache_creation_input_tokens")),
         cached: number(usage, "cache_read_input_tokens"),

@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::{Sign, Stream, Trouble, Usage, Verdict, number, short, text};
+use super::{AgentVerdict, Sign, Stream, TokenUsage, Trouble, number, short, text};
 
 /// Returns what a line means; nothing if it is of an unknown type.
 pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
@@ -17,19 +17,19 @@ pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
             Some(vec![Sign::Session { id }])
         }
         "turn.started" | "item.updated" => Some(Vec::new()),
-        "item.started" => Some(item(stream, value, Moment::Started)),
-        "item.completed" => Some(item(stream, value, Moment::Completed)),
+        "item.started" => Some(item(stream, value, ItemMoment::Started)),
+        "item.completed" => Some(item(stream, value, ItemMoment::Completed)),
         "turn.completed" => {
             if let Some(usage) = value.get("usage") {
                 stream.charge_total(tokens(usage));
             }
             let text = stream.last_said.clone();
-            Some(vec![Sign::Result { verdict: Verdict::Finished, text }])
+            Some(vec![Sign::Result { verdict: AgentVerdict::Finished, text }])
         }
         "turn.failed" => {
             let said = value.pointer("/error/message").and_then(Value::as_str);
             let said = said.unwrap_or("the turn failed");
-            let result = Sign::Result { verdict: Verdict::Failed, text: short(said) };
+            let result = Sign::Result { verdict: AgentVerdict::Failed, text: short(said) };
             Some(vec![trouble(said), result])
         }
         "error" => Some(vec![trouble(text(value, "message").unwrap_or("an error"))]),
@@ -38,23 +38,27 @@ pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Moment {
+enum ItemMoment {
     Started,
     Completed,
 }
 
-fn item(stream: &mut Stream, value: &Value, moment: Moment) -> Vec<Sign> {
+fn item(stream: &mut Stream, value: &Value, moment: ItemMoment) -> Vec<Sign> {
     let Some(item) = value.get("item") else { return Vec::new() };
     let kind = text(item, "type").unwrap_or_default();
     match (kind, moment) {
-        ("agent_message", Moment::Completed) => stream.say(text(item, "text").unwrap_or_default()),
-        ("error", Moment::Completed) => vec![trouble(text(item, "message").unwrap_or("an error"))],
+        ("agent_message", ItemMoment::Completed) => {
+            stream.say(text(item, "text").unwrap_or_default())
+        }
+        ("error", ItemMoment::Completed) => {
+            vec![trouble(text(item, "message").unwrap_or("an error"))]
+        }
         // A change of files is told only when it is done, the others when they begin.
-        ("file_change", Moment::Completed)
-        | ("command_execution" | "web_search", Moment::Started) => {
+        ("file_change", ItemMoment::Completed)
+        | ("command_execution" | "web_search", ItemMoment::Started) => {
             vec![Sign::Used { tool: kind.to_owned() }]
         }
-        ("mcp_tool_call", Moment::Started) => {
+        ("mcp_tool_call", ItemMoment::Started) => {
             let [server, tool] = ["server", "tool"].map(|field| text(item, field).unwrap_or("?"));
             vec![Sign::Used { tool: short(&format!("{server}.{tool}")) }]
         }
@@ -66,9 +70,9 @@ fn trouble(said: &str) -> Sign {
     Sign::Trouble { kind: Trouble::of(said), text: short(said) }
 }
 
-fn tokens(usage: &Value) -> Usage {
+fn tokens(usage: &Value) -> TokenUsage {
     let cached = number(usage, "cached_input_tokens");
-    Usage {
+    TokenUsage {
         input: number(usage, "input_tokens").saturating_sub(cached),
         cached,
         // Reasoning is part of the output already.

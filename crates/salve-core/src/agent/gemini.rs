@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::{Sign, Stream, Trouble, Usage, Verdict, number, short, text};
+use super::{AgentVerdict, Sign, Stream, TokenUsage, Trouble, number, short, text};
 
 /// Returns what a line means; nothing if it is of an unknown type.
 pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
@@ -37,23 +37,23 @@ fn result(stream: &mut Stream, value: &Value) -> Vec<Sign> {
     }
     if text(value, "status") == Some("success") {
         let text = stream.last_said.clone();
-        return vec![Sign::Result { verdict: Verdict::Finished, text }];
+        return vec![Sign::Result { verdict: AgentVerdict::Finished, text }];
     }
     let said = value.pointer("/error/message").and_then(Value::as_str).unwrap_or("it failed");
     let kind = value.pointer("/error/type").and_then(Value::as_str).unwrap_or_default();
     let tell = format!("{kind} {said}");
     let trouble = Sign::Trouble { kind: Trouble::of(&tell), text: short(said) };
-    vec![trouble, Sign::Result { verdict: Verdict::Failed, text: short(said) }]
+    vec![trouble, Sign::Result { verdict: AgentVerdict::Failed, text: short(said) }]
 }
 
 fn trouble(said: &str) -> Sign {
     Sign::Trouble { kind: Trouble::of(said), text: short(said) }
 }
 
-fn tokens(stats: &Value) -> Usage {
+fn tokens(stats: &Value) -> TokenUsage {
     let cached = number(stats, "cached");
     let input = number(stats, "input_tokens");
-    Usage {
+    TokenUsage {
         input: input.saturating_sub(cached),
         cached,
         // What is neither read nor an answer is thought.

@@ -11,7 +11,7 @@
 
 use serde_json::Value;
 
-use super::{Sign, Stream, Trouble, Usage, Verdict, micros, number, short, text};
+use super::{AgentVerdict, Sign, Stream, TokenUsage, Trouble, micros, number, short, text};
 
 /// Returns what a line means.
 pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
@@ -19,10 +19,10 @@ pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
     Some(match text(value, "type") {
         Some("activity") => stream.say(said),
         Some("spent") => {
-            let usage = Usage {
+            let usage = TokenUsage {
                 input: number(value, "tokens"),
                 money_micros: micros(value, "cost_usd"),
-                ..Usage::default()
+                ..TokenUsage::default()
             };
             stream.charge_total(usage);
             Vec::new()
@@ -30,7 +30,7 @@ pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
         Some("error") => vec![Sign::Trouble { kind: Trouble::of(said), text: short(said) }],
         Some("result") => {
             let ok = value.get("ok").and_then(Value::as_bool).unwrap_or(false);
-            let verdict = if ok { Verdict::Finished } else { Verdict::Failed };
+            let verdict = if ok { AgentVerdict::Finished } else { AgentVerdict::Failed };
             vec![Sign::Result { verdict, text: short(said) }]
         }
         _ => stream.say(&value.to_string()),

@@ -61,7 +61,7 @@ pub enum Sign {
         tool: String,
     },
     /// What the run has cost until now, in all.
-    Spent(Usage),
+    Spent(TokenUsage),
     /// Something went wrong that the agent may still get over.
     Trouble {
         /// What kind of thing.
@@ -79,7 +79,7 @@ pub enum Sign {
     /// The agent says that it has finished.
     Result {
         /// Whether it says that it succeeded.
-        verdict: Verdict,
+        verdict: AgentVerdict,
         /// What it says.
         text: String,
     },
@@ -87,7 +87,7 @@ pub enum Sign {
 
 /// How an agent judges its own run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AgentVerdict {
     /// It finished.
     Finished,
     /// It gave up or was stopped.
@@ -96,7 +96,7 @@ pub enum Verdict {
 
 /// Tokens and money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens read that were in no cache.
     pub input: u64,
     /// Tokens read from a cache.
@@ -107,7 +107,7 @@ pub struct Usage {
     pub money_micros: u64,
 }
 
-impl Usage {
+impl TokenUsage {
     /// Returns what a budget is charged: tokens read and written anew, and money.
     ///
     /// Tokens from a cache are not counted: every turn reads the whole session again from there.
@@ -153,11 +153,11 @@ struct Opening {
 #[derive(Clone, Debug)]
 pub struct Stream {
     dialect: Dialect,
-    spent: Usage,
+    spent: TokenUsage,
     /// What each message cost that is known by a name of its own.
-    messages: HashMap<String, Usage>,
+    messages: HashMap<String, TokenUsage>,
     /// What the messages cost that are no longer told apart.
-    settled: Usage,
+    settled: TokenUsage,
     opening: Option<Opening>,
     /// The message that is being written, where its parts do not name it.
     writing: Option<String>,
@@ -170,9 +170,9 @@ impl Stream {
     pub fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
-            spent: Usage::default(),
+            spent: TokenUsage::default(),
             messages: HashMap::new(),
-            settled: Usage::default(),
+            settled: TokenUsage::default(),
             opening: None,
             writing: None,
             last_said: String::new(),
@@ -209,7 +209,7 @@ impl Stream {
     }
 
     /// Returns what the run has cost so far.
-    pub fn spent(&self) -> Usage {
+    pub fn spent(&self) -> TokenUsage {
         self.spent
     }
 
@@ -248,7 +248,7 @@ impl Stream {
     }
 
     /// Takes in what one message cost; of two statements about it the larger counts.
-    fn charge_message(&mut self, id: &str, usage: Usage) {
+    fn charge_message(&mut self, id: &str, usage: TokenUsage) {
         let known = self.messages.entry(id.to_owned()).or_default();
         *known = known.max(usage);
         let opening =
@@ -265,7 +265,7 @@ impl Stream {
     }
 
     /// Takes in what everything cost until now.
-    fn charge_total(&mut self, usage: Usage) {
+    fn charge_total(&mut self, usage: TokenUsage) {
         self.spent = self.spent.max(usage);
     }
 }

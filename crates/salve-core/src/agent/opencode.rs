@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::{Sign, Stream, Trouble, Usage, Verdict, micros, number, short, text};
+use super::{AgentVerdict, Sign, Stream, TokenUsage, Trouble, micros, number, short, text};
 
 /// Returns what a line means; nothing if it is of an unknown type.
 pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
@@ -29,7 +29,7 @@ pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
 fn step_finish(stream: &mut Stream, part: &Value) -> Vec<Sign> {
     if let (Some(id), Some(tokens)) = (text(part, "messageID"), part.get("tokens")) {
         let cache = tokens.get("cache").unwrap_or(&Value::Null);
-        let usage = Usage {
+        let usage = TokenUsage {
             input: number(tokens, "input").saturating_add(number(cache, "write")),
             cached: number(cache, "read"),
             output: number(tokens, "output").saturating_add(number(tokens, "reasoning")),
@@ -40,7 +40,7 @@ fn step_finish(stream: &mut Stream, part: &Value) -> Vec<Sign> {
     match text(part, "reason") {
         Some("stop") => {
             let text = stream.last_said.clone();
-            vec![Sign::Result { verdict: Verdict::Finished, text }]
+            vec![Sign::Result { verdict: AgentVerdict::Finished, text }]
         }
         _ => Vec::new(),
     }
@@ -52,5 +52,5 @@ fn error(value: &Value) -> Vec<Sign> {
     let said = text(data, "message").unwrap_or(name);
     let kind = Trouble::of(&format!("{name} {} {said}", number(data, "statusCode")));
     let trouble = Sign::Trouble { kind, text: short(said) };
-    vec![trouble, Sign::Result { verdict: Verdict::Failed, text: short(said) }]
+    vec![trouble, Sign::Result { verdict: AgentVerdict::Failed, text: short(said) }]
 }

@@ -1,6 +1,6 @@
 //! What an agent is told when it is to repair a crashed dev server.
 
-use crate::check::{Brief, with_sections};
+use crate::check::{CheckBrief, with_sections};
 use crate::scrub::Scrubbed;
 
 /// An attempt that did not help and was undone.
@@ -15,8 +15,10 @@ pub struct Earlier {
 }
 
 /// Writes the task of an agent that is to repair a crashed dev server.
-pub fn server_brief(brief: &Brief) -> String {
-    let Brief { incident, subject, command, evidence, key_line, attempt, max_attempts, .. } = brief;
+pub fn server_brief(brief: &CheckBrief) -> String {
+    let CheckBrief {
+        incident, subject, command, evidence, key_line, attempt, max_attempts, ..
+    } = brief;
     let (files, lines) = brief.limits;
     let head = format!(
         "The dev server \"{subject}\" of this project (`{command}`) has crashed. Find the root \
@@ -49,11 +51,11 @@ mod tests {
     use super::*;
     use crate::id::IncidentId;
     use crate::incident::Tier;
-    use crate::playbook::Finding;
+    use crate::playbook::PlaybookFinding;
 
-    fn brief() -> Brief {
+    fn brief() -> CheckBrief {
         let text = Scrubbed::literal;
-        Brief {
+        CheckBrief {
             incident: IncidentId(Uuid::from_u128(0x7f3a_0000_0000_0000_0000_0000_0000_0001)),
             subject: text("web"),
             command: text("npm run dev"),
@@ -94,12 +96,12 @@ mod tests {
             what: Scrubbed::literal("closed the brace in src/app.js"),
             seen: Scrubbed::literal("ReferenceError: app is not defined"),
         };
-        let findings = vec![Finding {
+        let findings = vec![PlaybookFinding {
             what: Scrubbed::literal("src/app.js ends at line 12."),
             next: Scrubbed::literal("Close the block."),
         }];
         let (tier, earlier) = (Tier::Context, vec![earlier]);
-        let later = Brief { attempt: 3, tier, findings, earlier, ..brief() };
+        let later = CheckBrief { attempt: 3, tier, findings, earlier, ..brief() };
         let text = server_brief(&later);
         let tail = text.split("own files alone").nth(1).unwrap();
         insta::assert_snapshot!(tail);
@@ -109,7 +111,7 @@ mod tests {
     fn what_was_taught_and_what_a_specialist_is_told_reach_the_task() {
         let taught = vec![Scrubbed::literal("regenerate the client first")];
         let specialty = Some("You know build tools.".to_owned());
-        let text = server_brief(&Brief { taught, specialty, ..brief() });
+        let text = server_brief(&CheckBrief { taught, specialty, ..brief() });
         assert!(text.contains("This was taught for this failure"), "{text}");
         assert!(text.contains("```\nregenerate the client first\n```"), "{text}");
         assert!(text.contains("You know build tools."), "{text}");

@@ -17,7 +17,7 @@ fn said(text: &str) -> Sign {
     Sign::Said(text.into())
 }
 
-fn result(verdict: Verdict, text: &str) -> Sign {
+fn result(verdict: AgentVerdict, text: &str) -> Sign {
     Sign::Result { verdict, text: text.into() }
 }
 
@@ -38,8 +38,8 @@ fn a_run_of_claude_counts_each_answer_once() {
 {"type":"result","subtype":"success","is_error":false,"num_turns":2,"result":"Fixed.","total_cost_usd":0.012345,"usage":{"input_tokens":20,"cache_creation_input_tokens":150,"cache_read_input_tokens":9000,"output_tokens":30}}
 "#,
     );
-    let first = Usage { input: 110, cached: 5000, output: 7, money_micros: 0 };
-    let all = Usage { input: 170, cached: 9000, output: 30, money_micros: 12_345 };
+    let first = TokenUsage { input: 110, cached: 5000, output: 7, money_micros: 0 };
+    let all = TokenUsage { input: 170, cached: 9000, output: 30, money_micros: 12_345 };
     assert_eq!(
         signs,
         [
@@ -48,7 +48,7 @@ fn a_run_of_claude_counts_each_answer_once() {
             said("Looking."),
             used("Read"),
             Sign::Spent(all),
-            result(Verdict::Finished, "Fixed."),
+            result(AgentVerdict::Finished, "Fixed."),
         ]
     );
     assert_eq!(stream.unknown(), 1);
@@ -92,16 +92,16 @@ fn a_run_of_opencode_adds_its_steps_up() {
 {"type":"step_finish","sessionID":"ses_1","part":{"reason":"stop","messageID":"m2","tokens":{"input":10,"output":5,"reasoning":0,"cache":{"write":0,"read":0}},"cost":0.0005}}
 "#,
     );
-    let all = Usage { input: 7842, cached: 100, output: 55, money_micros: 10_500 };
+    let all = TokenUsage { input: 7842, cached: 100, output: 55, money_micros: 10_500 };
     assert_eq!(stream.spent(), all);
     assert_eq!(signs.first(), Some(&Sign::Session { id: "ses_1".into() }));
-    assert_eq!(signs.last(), Some(&result(Verdict::Finished, "Fixed.")));
+    assert_eq!(signs.last(), Some(&result(AgentVerdict::Finished, "Fixed.")));
     let (signs, _) = read(
         Dialect::Opencode,
         r#"{"type":"error","sessionID":"ses_1","error":{"name":"APIError","data":{"message":"invalid x-api-key","statusCode":401,"isRetryable":false}}}"#,
     );
     let text = "invalid x-api-key";
-    assert_eq!(signs, [trouble(Trouble::Auth, text), result(Verdict::Failed, text)]);
+    assert_eq!(signs, [trouble(Trouble::Auth, text), result(AgentVerdict::Failed, text)]);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn claude_without_a_login_or_over_its_limits() {
             Sign::Retry { kind: Trouble::Overloaded, text: "overloaded, attempt 1".into() },
             trouble(Trouble::RateLimit, "the account's limit is reached"),
             trouble(Trouble::Auth, text),
-            result(Verdict::Failed, text),
+            result(AgentVerdict::Failed, text),
         ]
     );
 }
@@ -146,14 +146,17 @@ fn a_run_of_codex_tells_totals_and_no_money() {
 {"type":"turn.completed","usage":{"input_tokens":1000,"cached_input_tokens":900,"output_tokens":50,"reasoning_output_tokens":20}}
 "#,
     );
-    let all = Usage { input: 100, cached: 900, output: 50, money_micros: 0 };
+    let all = TokenUsage { input: 100, cached: 900, output: 50, money_micros: 0 };
     assert_eq!(signs[0], Sign::Session { id: "th1".into() });
     assert_eq!(
         signs[1..4],
         [used("command_execution"), used("salve.canvas_get_repair_task"), used("file_change")]
     );
     assert!(matches!(&signs[4], Sign::Trouble { kind: Trouble::Overloaded, .. }), "{signs:?}");
-    assert_eq!(signs[5..], [said("Done."), Sign::Spent(all), result(Verdict::Finished, "Done.")]);
+    assert_eq!(
+        signs[5..],
+        [said("Done."), Sign::Spent(all), result(AgentVerdict::Finished, "Done.")]
+    );
     assert_eq!(stream.unknown(), 0);
 }
 
@@ -162,7 +165,7 @@ fn codex_over_its_limit_fails() {
     let line = r#"{"type":"turn.failed","error":{"message":"You've hit your usage limit."}}"#;
     let text = "You've hit your usage limit.";
     let (signs, _) = read(Dialect::Codex, line);
-    assert_eq!(signs, [trouble(Trouble::RateLimit, text), result(Verdict::Failed, text)]);
+    assert_eq!(signs, [trouble(Trouble::RateLimit, text), result(AgentVerdict::Failed, text)]);
 }
 
 #[test]
@@ -179,7 +182,7 @@ Loaded cached credentials.
 {"type":"result","status":"success","stats":{"total_tokens":1500,"input_tokens":1200,"output_tokens":100,"cached":1000,"input":200,"duration_ms":5,"tool_calls":1}}
 "#,
     );
-    let all = Usage { input: 200, cached: 1000, output: 300, money_micros: 0 };
+    let all = TokenUsage { input: 200, cached: 1000, output: 300, money_micros: 0 };
     assert_eq!(
         signs,
         [
@@ -187,14 +190,14 @@ Loaded cached credentials.
             used("replace"),
             said("Done."),
             Sign::Spent(all),
-            result(Verdict::Finished, "Done."),
+            result(AgentVerdict::Finished, "Done."),
         ]
     );
     assert_eq!(stream.unknown(), 1, "the line that is no JSON");
     let line = r#"{"type":"result","status":"error","error":{"type":"FatalAuthenticationError","message":"set GEMINI_API_KEY"},"stats":{"total_tokens":0}}"#;
     let (signs, _) = read(Dialect::Gemini, line);
     assert_eq!(signs[0], trouble(Trouble::Auth, "set GEMINI_API_KEY"));
-    assert_eq!(signs[1], result(Verdict::Failed, "set GEMINI_API_KEY"));
+    assert_eq!(signs[1], result(AgentVerdict::Failed, "set GEMINI_API_KEY"));
 }
 
 #[test]
@@ -204,14 +207,14 @@ fn any_programs_text_is_what_it_says() {
         "working\n{\"type\":\"spent\",\"tokens\":5,\"cost_usd\":0.5}\n{\"other\":1}\n\
          {\"type\":\"spent\",\"tokens\":3}\n{\"type\":\"result\",\"ok\":true,\"text\":\"ok\"}",
     );
-    let spent = Usage { input: 5, money_micros: 500_000, ..Usage::default() };
+    let spent = TokenUsage { input: 5, money_micros: 500_000, ..TokenUsage::default() };
     assert_eq!(
         signs,
         [
             said("working"),
             Sign::Spent(spent),
             said("{\"other\":1}"),
-            result(Verdict::Finished, "ok"),
+            result(AgentVerdict::Finished, "ok"),
         ]
     );
     assert_eq!(stream.spent(), spent, "what was spent never falls");
@@ -254,7 +257,7 @@ proptest! {
         ),
     ) {
         let mut stream = Stream::new(dialect);
-        let mut last = Usage::default();
+        let mut last = TokenUsage::default();
         for line in &lines {
             for sign in stream.line(line) {
                 if let Sign::Spent(usage) = sign {

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::event::{
-    Amounts, ChangedFile, Effect, Event, IncidentEvent, Judgement, Order, Origin, Proof, Remedy,
-    RemedyKind, Report, Scope, Symptom,
+    Amounts, ChangedFile, Effect, EffectReport, Event, IncidentEvent, Judgement, PersonOrder,
+    Proof, Remedy, RemedyKind, RemedyOrigin, Scope, Symptom,
 };
-use crate::fingerprint::{Hints, Rules};
+use crate::fingerprint::{FingerprintRules, Hints};
 use crate::id::{IncidentId, Signature};
 use crate::incident::Tier;
 use crate::repair::{Line, Tale};
@@ -51,7 +51,7 @@ pub struct Attempt {
     /// What sort of thing that is.
     pub kind: Option<RemedyKind>,
     /// Who came up with it.
-    pub origin: Option<Origin>,
+    pub origin: Option<RemedyOrigin>,
     /// The rule that allowed it.
     pub rule: Option<String>,
     /// The agent, if one took part.
@@ -163,7 +163,7 @@ impl AttemptReading {
                 self.finished(line.entry.at, *effect, report)
             }
             Event::Incident(IncidentEvent::Ordered {
-                order: Order::Skip | Order::Abort | Order::Escalate,
+                order: PersonOrder::Skip | PersonOrder::Abort | PersonOrder::Escalate,
             })
             | Event::Incident(IncidentEvent::Resolved { .. })
             | Event::Incident(IncidentEvent::Rejected { .. }) => {
@@ -194,7 +194,8 @@ impl AttemptReading {
     fn begin(&mut self, tale: &Tale<'_>, at: Timestamp) {
         let number = u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX);
         let symptom = self.symptom.as_ref().unwrap_or(tale.incident().symptom());
-        let known = Rules::built_in().fingerprint(symptom.key_line.as_str(), &Hints::default());
+        let known =
+            FingerprintRules::built_in().fingerprint(symptom.key_line.as_str(), &Hints::default());
         let (remedy, rule) = match &self.chosen {
             Some((remedy, judgement)) => (Some(remedy), Some(judgement.rule.to_string())),
             None => (None, None),
@@ -228,19 +229,19 @@ impl AttemptReading {
         });
     }
 
-    fn finished(&mut self, at: Timestamp, effect: u32, report: &Report) {
+    fn finished(&mut self, at: Timestamp, effect: u32, report: &EffectReport) {
         if let Some((_, scope)) = self.undoing.take_if(|(undoing, _)| *undoing == effect) {
             self.undone(at, scope, report);
             return;
         }
         match report {
-            Report::Measured(change) => {
+            EffectReport::Measured(change) => {
                 if let Some(last) = self.attempts.last_mut() {
                     last.files_changed = change.files;
                     last.lines_changed = change.lines;
                 }
             }
-            Report::Verified { proof, symptom } => {
+            EffectReport::Verified { proof, symptom } => {
                 let result = match proof {
                     Proof::Proven | Proof::Transient | Proof::Flaky => Ended::Success,
                     Proof::Masked => Ended::Masked,
@@ -255,21 +256,23 @@ impl AttemptReading {
                     self.symptom = Some((**symptom).clone());
                 }
             }
-            Report::Failed { reason, .. } => self.end(at, Ended::Failed, Some(reason.to_string())),
-            Report::TimedOut => self.end(at, Ended::Failed, Some("it took too long".into())),
-            Report::Done | Report::NoAgent => {}
+            EffectReport::Failed { reason, .. } => {
+                self.end(at, Ended::Failed, Some(reason.to_string()))
+            }
+            EffectReport::TimedOut => self.end(at, Ended::Failed, Some("it took too long".into())),
+            EffectReport::Done | EffectReport::NoAgent => {}
         }
     }
 
     /// Takes in that files were given back: those of the last attempt, or of all.
-    fn undone(&mut self, at: Timestamp, scope: Scope, report: &Report) {
+    fn undone(&mut self, at: Timestamp, scope: Scope, report: &EffectReport) {
         let count = self.attempts.len();
         let first = match scope {
             Scope::Attempt => count.saturating_sub(1),
             Scope::Incident => 0,
         };
         for attempt in self.attempts.iter_mut().skip(first) {
-            if *report == Report::Done {
+            if *report == EffectReport::Done {
                 attempt.rolled_back = Some(scope);
                 if attempt.result == Ended::Success {
                     // It looked well once, and was undone all the same.

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::attempt::{Ended, attempts};
-use super::{Case, Results, Sort};
-use crate::event::{ChangedFile, Effect, Event, IncidentEvent, Outcome, Proof};
+use super::{FailedCase, Results, Sort};
+use crate::event::{ChangedFile, Effect, Event, IncidentEvent, IncidentOutcome, Proof};
 use crate::id::Signature;
 use crate::incident::Phase;
 use crate::repair::Tale;
@@ -62,13 +62,15 @@ fn outcome_of(tale: &Tale<'_>) -> Fared {
     let Phase::Closed(outcome) = tale.incident().phase() else { return Fared::Unhealed };
     match outcome {
         // It was green, whoever did it.
-        Outcome::Recovered(Proof::Proven | Proof::Transient | Proof::Flaky) => Fared::Healed,
-        Outcome::Aborted => Fared::Unclear,
-        Outcome::Recovered(Proof::Masked | Proof::Failed)
-        | Outcome::GivenUp
-        | Outcome::Unhealed => Fared::Unhealed,
-        Outcome::Resolved if was_only_run_again(tale) => Fared::Unhealed,
-        Outcome::Resolved => Fared::Healed,
+        IncidentOutcome::Recovered(Proof::Proven | Proof::Transient | Proof::Flaky) => {
+            Fared::Healed
+        }
+        IncidentOutcome::Aborted => Fared::Unclear,
+        IncidentOutcome::Recovered(Proof::Masked | Proof::Failed)
+        | IncidentOutcome::GivenUp
+        | IncidentOutcome::Unhealed => Fared::Unhealed,
+        IncidentOutcome::Resolved if was_only_run_again(tale) => Fared::Unhealed,
+        IncidentOutcome::Resolved => Fared::Healed,
     }
 }
 
@@ -102,14 +104,15 @@ pub fn churned(past: &[Tale<'_>], now: &[ChangedFile], limit: u32) -> Vec<String
 ///
 /// What was hidden by the first failure and came to light is none of its doing: tests that did
 /// not run before, and what a compiler gets to only once something else is mended.
-pub fn new_errors<'a>(before: &Results, after: &'a Results) -> Vec<&'a Case> {
+pub fn new_errors<'a>(before: &Results, after: &'a Results) -> Vec<&'a FailedCase> {
     let (Some(tool), false) = (after.tool, before.cut) else { return Vec::new() };
     if before.tool != Some(tool) {
         return Vec::new();
     }
     let new = after.new_since(before);
     let known: BTreeSet<_> = before.files().into_iter().collect();
-    let elsewhere = |case: &&&Case| case.file.as_deref().is_some_and(|file| !known.contains(file));
+    let elsewhere =
+        |case: &&&FailedCase| case.file.as_deref().is_some_and(|file| !known.contains(file));
     match tool.sort() {
         Sort::Test => match (before.counts.ran(), after.counts.ran()) {
             (Some(then), Some(now)) if now <= then => new,

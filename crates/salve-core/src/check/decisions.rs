@@ -7,7 +7,8 @@ use std::fmt;
 use jiff::Timestamp;
 
 use crate::event::{
-    Breaker, Effect, Event, IncidentEvent, Order, Outcome, Proof, Report, Scope, Symptom, Verdict,
+    Breaker, Effect, EffectReport, Event, IncidentEvent, IncidentOutcome, PersonOrder, Proof,
+    RemedyVerdict, Scope, Symptom,
 };
 use crate::id::IncidentId;
 use crate::incident::RepairPhase;
@@ -103,20 +104,20 @@ pub fn last_told(log: &str, incident: IncidentId) -> u64 {
 fn note_reason(event: &Event, why: &mut String) {
     let told = match event {
         Event::Incident(IncidentEvent::Finished { report, .. }) => match report {
-            Report::Verified { proof: Proof::Failed, symptom } => {
+            EffectReport::Verified { proof: Proof::Failed, symptom } => {
                 let seen = |s: &Symptom| format!("still red: {}", s.key_line);
                 symptom.as_deref().map_or_else(|| "still red".to_owned(), seen)
             }
-            Report::Verified { proof: Proof::Masked, .. } => {
+            EffectReport::Verified { proof: Proof::Masked, .. } => {
                 "green only because what judges it was weakened".into()
             }
-            Report::Verified { proof: Proof::Flaky, .. } => "green and red by turns".into(),
-            Report::Failed { reason, .. } => reason.to_string(),
-            Report::TimedOut => "it took too long".into(),
-            Report::Done
-            | Report::NoAgent
-            | Report::Measured(_)
-            | Report::Verified { proof: Proof::Proven | Proof::Transient, .. } => return,
+            EffectReport::Verified { proof: Proof::Flaky, .. } => "green and red by turns".into(),
+            EffectReport::Failed { reason, .. } => reason.to_string(),
+            EffectReport::TimedOut => "it took too long".into(),
+            EffectReport::Done
+            | EffectReport::NoAgent
+            | EffectReport::Measured(_)
+            | EffectReport::Verified { proof: Proof::Proven | Proof::Transient, .. } => return,
         },
         Event::Incident(IncidentEvent::Sickened { symptom }) => {
             format!("red again: {}", symptom.key_line)
@@ -144,11 +145,14 @@ fn roll_back(tale: &Tale<'_>, scope: Scope, why: &str) -> String {
     }
 }
 
-fn not_undone(report: &Report) -> Option<String> {
+fn not_undone(report: &EffectReport) -> Option<String> {
     match report {
-        Report::Failed { reason, .. } => Some(format!("the roll-back failed: {reason}")),
-        Report::TimedOut => Some("the roll-back took too long".into()),
-        Report::Done | Report::NoAgent | Report::Measured(_) | Report::Verified { .. } => None,
+        EffectReport::Failed { reason, .. } => Some(format!("the roll-back failed: {reason}")),
+        EffectReport::TimedOut => Some("the roll-back took too long".into()),
+        EffectReport::Done
+        | EffectReport::NoAgent
+        | EffectReport::Measured(_)
+        | EffectReport::Verified { .. } => None,
     }
 }
 
@@ -161,9 +165,9 @@ fn words(event: &Event, person: &str) -> Option<String> {
         }
         Event::Incident(IncidentEvent::Judged { remedy, judgement }) => {
             let verdict = match judgement.verdict {
-                Verdict::Allow => "CHOSE",
-                Verdict::Ask => "ASKED about",
-                Verdict::Deny => "DENIED",
+                RemedyVerdict::Allow => "CHOSE",
+                RemedyVerdict::Ask => "ASKED about",
+                RemedyVerdict::Deny => "DENIED",
             };
             let (rule, reason) = (&judgement.rule, &judgement.reason);
             format!("{verdict} `{}`: rule {rule}: {reason}", remedy.text)
@@ -179,7 +183,8 @@ fn words(event: &Event, person: &str) -> Option<String> {
             format!("BREAKER {}: {}", breaker_word(*breaker), breaker_action(*breaker))
         }
         Event::Incident(IncidentEvent::Finished {
-            report: Report::Verified { proof, .. }, ..
+            report: EffectReport::Verified { proof, .. },
+            ..
         }) => match proof {
             Proof::Failed => return None,
             Proof::Proven | Proof::Transient | Proof::Flaky | Proof::Masked => {
@@ -207,12 +212,13 @@ fn words(event: &Event, person: &str) -> Option<String> {
     })
 }
 
-fn outcome_words(outcome: Outcome) -> String {
+fn outcome_words(outcome: IncidentOutcome) -> String {
     match outcome {
-        Outcome::Recovered(proof) => format!("green, {}", proof_word(proof)),
-        Outcome::Resolved | Outcome::GivenUp | Outcome::Unhealed | Outcome::Aborted => {
-            ended(outcome).to_owned()
-        }
+        IncidentOutcome::Recovered(proof) => format!("green, {}", proof_word(proof)),
+        IncidentOutcome::Resolved
+        | IncidentOutcome::GivenUp
+        | IncidentOutcome::Unhealed
+        | IncidentOutcome::Aborted => ended(outcome).to_owned(),
     }
 }
 
@@ -227,14 +233,14 @@ pub fn proof_word(proof: Proof) -> &'static str {
     }
 }
 
-fn order_word(order: Order) -> &'static str {
+fn order_word(order: PersonOrder) -> &'static str {
     match order {
-        Order::Pause => "PAUSE",
-        Order::Resume => "RESUME",
-        Order::Skip => "SKIP",
-        Order::Retry => "RETRY",
-        Order::Abort => "ABORT",
-        Order::Escalate => "ESCALATE",
+        PersonOrder::Pause => "PAUSE",
+        PersonOrder::Resume => "RESUME",
+        PersonOrder::Skip => "SKIP",
+        PersonOrder::Retry => "RETRY",
+        PersonOrder::Abort => "ABORT",
+        PersonOrder::Escalate => "ESCALATE",
     }
 }
 

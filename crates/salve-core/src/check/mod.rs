@@ -18,7 +18,7 @@ pub mod state;
 pub mod tamper;
 
 pub(crate) use brief::with_sections;
-pub use brief::{Brief, Source, brief};
+pub use brief::{CheckBrief, SourceExcerpt, brief};
 pub use narrow::{narrow, narrow_script};
 pub use read::read;
-pub use results::{Case, Counts, Place, Results, Sort, Tool};
+pub use results::{CheckTool, Counts, ErrorPlace, FailedCase, Results, Sort};

@@ -110,14 +110,14 @@ pub struct Judged {
     /// The proof.
     pub proof: Proof,
     /// The row of the table that said so.
-    pub ground: Ground,
+    pub ground: ProofGround,
     /// What is to become of the change.
     pub keep: Keep,
 }
 
 /// Why a repair was judged as it was; its text is for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ground {
+pub enum ProofGround {
     /// The check is red.
     StillRed,
     /// Only the changed verifier is content.
@@ -153,43 +153,45 @@ pub enum Ground {
     UnrepairedRed,
 }
 
-impl fmt::Display for Ground {
+impl fmt::Display for ProofGround {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ground::StillRed => f.write_str("the check still fails"),
-            Ground::OnlyChangedVerifier => f.write_str(
+            ProofGround::StillRed => f.write_str("the check still fails"),
+            ProofGround::OnlyChangedVerifier => f.write_str(
                 "the repair changed what judges it, and as it was before, the check fails",
             ),
-            Ground::VerifierNotAsked(why) => write!(
+            ProofGround::VerifierNotAsked(why) => write!(
                 f,
                 "the repair changed what judges it, which could not be run as it was before: {why}"
             ),
-            Ground::GreenInSpiteOf(failed) => {
+            ProofGround::GreenInSpiteOf(failed) => {
                 write!(f, "the check passes, though its output names {failed} failed tests")
             }
-            Ground::FewerTests { before, after: Some(after) } => {
+            ProofGround::FewerTests { before, after: Some(after) } => {
                 write!(f, "only {after} tests run where {before} did before")
             }
-            Ground::FewerTests { before, after: None } => {
+            ProofGround::FewerTests { before, after: None } => {
                 write!(f, "{before} tests ran before, and now the output names none")
             }
-            Ground::RepairedByTurns => f.write_str("the repaired state passed, then failed"),
-            Ground::UnrepairedByTurns => {
+            ProofGround::RepairedByTurns => f.write_str("the repaired state passed, then failed"),
+            ProofGround::UnrepairedByTurns => {
                 f.write_str("the state before the repair passes and fails by turns")
             }
-            Ground::NothingChanged => f.write_str("nothing was changed, and the check passes"),
-            Ground::UnrepairedGreen => f.write_str("the state before the repair passes as well"),
-            Ground::UnrepairedOther => {
+            ProofGround::NothingChanged => f.write_str("nothing was changed, and the check passes"),
+            ProofGround::UnrepairedGreen => {
+                f.write_str("the state before the repair passes as well")
+            }
+            ProofGround::UnrepairedOther => {
                 f.write_str("the state before the repair fails too, but in another way")
             }
-            Ground::UnrepairedNotRun(why) => {
+            ProofGround::UnrepairedNotRun(why) => {
                 write!(f, "the state before the repair could not be run again: {why}")
             }
-            Ground::SeenOnce => f.write_str(
+            ProofGround::SeenOnce => f.write_str(
                 "the failure was seen only once, and the state before the repair was not run again",
             ),
-            Ground::SeenAgain => f.write_str("without the repair it was sure to fail again"),
-            Ground::UnrepairedRed => {
+            ProofGround::SeenAgain => f.write_str("without the repair it was sure to fail again"),
+            ProofGround::UnrepairedRed => {
                 f.write_str("the state before the repair still fails the same way")
             }
         }
@@ -199,7 +201,7 @@ impl fmt::Display for Ground {
 /// Weighs the evidence.
 pub fn judge(evidence: &Evidence<'_>) -> Judged {
     if evidence.now == Colour::Red {
-        return Judged { proof: Proof::Failed, ground: Ground::StillRed, keep: Keep::Nothing };
+        return Judged { proof: Proof::Failed, ground: ProofGround::StillRed, keep: Keep::Nothing };
     }
     if let Some(ground) = mask(evidence) {
         return Judged { proof: Proof::Masked, ground, keep: Keep::Nothing };
@@ -207,8 +209,8 @@ pub fn judge(evidence: &Evidence<'_>) -> Judged {
     let (proof, ground) = cause(evidence);
     let clean = evidence.weakenings == 0 && lost_tests(evidence).is_none();
     let keep = match (&ground, clean) {
-        (Ground::NothingChanged | Ground::UnrepairedGreen, _) => Keep::NotNeeded,
-        (Ground::RepairedByTurns | Ground::UnrepairedByTurns, _) => Keep::Nothing,
+        (ProofGround::NothingChanged | ProofGround::UnrepairedGreen, _) => Keep::NotNeeded,
+        (ProofGround::RepairedByTurns | ProofGround::UnrepairedByTurns, _) => Keep::Nothing,
         (_, true) => Keep::All,
         (_, false) => Keep::AllButVerifier,
     };
@@ -216,35 +218,35 @@ pub fn judge(evidence: &Evidence<'_>) -> Judged {
 }
 
 /// Returns why the check only looks green, if it does.
-fn mask(evidence: &Evidence<'_>) -> Option<Ground> {
+fn mask(evidence: &Evidence<'_>) -> Option<ProofGround> {
     // Whatever turned the exit code, no verifier that counts failures is content with them.
     if let Some(failed) = evidence.counts_after.failed.filter(|failed| *failed > 0) {
-        return Some(Ground::GreenInSpiteOf(failed));
+        return Some(ProofGround::GreenInSpiteOf(failed));
     }
     match &evidence.old_verifier {
         // The verifier as it was is content: whatever was done to it did not make it so.
         OldVerifier::Green => None,
-        OldVerifier::Red => Some(Ground::OnlyChangedVerifier),
-        OldVerifier::NotRun(why) => Some(Ground::VerifierNotAsked(why.clone())),
+        OldVerifier::Red => Some(ProofGround::OnlyChangedVerifier),
+        OldVerifier::NotRun(why) => Some(ProofGround::VerifierNotAsked(why.clone())),
         OldVerifier::Untouched if evidence.weakenings > 0 => {
-            Some(Ground::VerifierNotAsked(Scrubbed::literal("it was not tried")))
+            Some(ProofGround::VerifierNotAsked(Scrubbed::literal("it was not tried")))
         }
         OldVerifier::Untouched => lost_tests(evidence),
     }
 }
 
 /// Returns how many tests no longer run, where that is known.
-fn lost_tests(evidence: &Evidence<'_>) -> Option<Ground> {
+fn lost_tests(evidence: &Evidence<'_>) -> Option<ProofGround> {
     let before = evidence.counts_before.ran().filter(|ran| *ran > 0)?;
     let after = evidence.counts_after.ran();
     let lost = after.is_none_or(|after| after < before);
-    lost.then_some(Ground::FewerTests { before, after })
+    lost.then_some(ProofGround::FewerTests { before, after })
 }
 
 /// Returns whether it was the repair that turned the check green.
-fn cause(evidence: &Evidence<'_>) -> (Proof, Ground) {
+fn cause(evidence: &Evidence<'_>) -> (Proof, ProofGround) {
     if evidence.confirmed == Some(Colour::Red) {
-        return (Proof::Flaky, Ground::RepairedByTurns);
+        return (Proof::Flaky, ProofGround::RepairedByTurns);
     }
     let again = match evidence.before {
         Before::RedAlike | Before::RedOther => Some(Colour::Red),
@@ -252,24 +254,24 @@ fn cause(evidence: &Evidence<'_>) -> (Proof, Ground) {
         Before::Off | Before::NotRun(_) => None,
     };
     if turns(evidence.earlier.iter().copied().chain(again)) >= 2 {
-        return (Proof::Flaky, Ground::UnrepairedByTurns);
+        return (Proof::Flaky, ProofGround::UnrepairedByTurns);
     }
     if evidence.touched == Touched::Nothing {
-        return (Proof::Transient, Ground::NothingChanged);
+        return (Proof::Transient, ProofGround::NothingChanged);
     }
     match (&evidence.before, evidence.touched) {
         // Both trees are alike to a run that shares what was changed.
         (Before::Off, _) | (_, Touched::Outside) => {
             let reds = evidence.earlier.iter().rev().take_while(|run| **run == Colour::Red).count();
             match reds >= 2 {
-                true => (Proof::Proven, Ground::SeenAgain),
-                false => (Proof::Transient, Ground::SeenOnce),
+                true => (Proof::Proven, ProofGround::SeenAgain),
+                false => (Proof::Transient, ProofGround::SeenOnce),
             }
         }
-        (Before::RedAlike, _) => (Proof::Proven, Ground::UnrepairedRed),
-        (Before::RedOther, _) => (Proof::Transient, Ground::UnrepairedOther),
-        (Before::Green, _) => (Proof::Transient, Ground::UnrepairedGreen),
-        (Before::NotRun(why), _) => (Proof::Transient, Ground::UnrepairedNotRun(why.clone())),
+        (Before::RedAlike, _) => (Proof::Proven, ProofGround::UnrepairedRed),
+        (Before::RedOther, _) => (Proof::Transient, ProofGround::UnrepairedOther),
+        (Before::Green, _) => (Proof::Transient, ProofGround::UnrepairedGreen),
+        (Before::NotRun(why), _) => (Proof::Transient, ProofGround::UnrepairedNotRun(why.clone())),
     }
 }
 
@@ -282,7 +284,7 @@ pub fn turns(runs: impl IntoIterator<Item = Colour>) -> usize {
 
 /// One failed run of a check: its signature and what its output says.
 #[derive(Clone, Copy, Debug)]
-pub struct Failure<'a> {
+pub struct CheckFailure<'a> {
     /// The failure's identity.
     pub signature: Signature,
     /// What failed, with paths relative to the tree it ran in.
@@ -293,7 +295,7 @@ pub struct Failure<'a> {
 ///
 /// It did if the failure has the same signature, or if the very tests failed, and no others, that
 /// had failed before: a test is known better by its name than by what it prints.
-pub fn likeness(first: Failure<'_>, again: Failure<'_>) -> Before {
+pub fn likeness(first: CheckFailure<'_>, again: CheckFailure<'_>) -> Before {
     let tests = again.results.tool.is_some_and(|tool| tool.sort() == Sort::Test);
     let same_tool = first.results.tool == again.results.tool;
     let known =

@@ -11,7 +11,7 @@ pub(super) const MOST_PLACES: usize = 200;
 
 /// A tool whose output is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Tool {
+pub enum CheckTool {
     /// pytest.
     Pytest,
     /// Python's own unittest.
@@ -65,52 +65,54 @@ pub enum Sort {
     Build,
 }
 
-impl Tool {
+impl CheckTool {
     /// Returns the name for people.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Tool::Pytest => "pytest",
-            Tool::Unittest => "unittest",
-            Tool::Jest => "jest",
-            Tool::Vitest => "vitest",
-            Tool::Mocha => "mocha",
-            Tool::NodeTest => "node --test",
-            Tool::CargoTest => "cargo test",
-            Tool::Nextest => "cargo nextest",
-            Tool::GoTest => "go test",
-            Tool::Tsc => "tsc",
-            Tool::Mypy => "mypy",
-            Tool::Pyright => "pyright",
-            Tool::Eslint => "eslint",
-            Tool::Biome => "biome",
-            Tool::Ruff => "ruff",
-            Tool::Rustc => "rustc",
-            Tool::GoBuild => "go build",
-            Tool::Cc => "cc",
-            Tool::Bundler => "bundler",
+            CheckTool::Pytest => "pytest",
+            CheckTool::Unittest => "unittest",
+            CheckTool::Jest => "jest",
+            CheckTool::Vitest => "vitest",
+            CheckTool::Mocha => "mocha",
+            CheckTool::NodeTest => "node --test",
+            CheckTool::CargoTest => "cargo test",
+            CheckTool::Nextest => "cargo nextest",
+            CheckTool::GoTest => "go test",
+            CheckTool::Tsc => "tsc",
+            CheckTool::Mypy => "mypy",
+            CheckTool::Pyright => "pyright",
+            CheckTool::Eslint => "eslint",
+            CheckTool::Biome => "biome",
+            CheckTool::Ruff => "ruff",
+            CheckTool::Rustc => "rustc",
+            CheckTool::GoBuild => "go build",
+            CheckTool::Cc => "cc",
+            CheckTool::Bundler => "bundler",
         }
     }
 
     /// Returns what sort of check the tool makes.
     pub const fn sort(self) -> Sort {
         match self {
-            Tool::Pytest
-            | Tool::Unittest
-            | Tool::Jest
-            | Tool::Vitest
-            | Tool::Mocha
-            | Tool::NodeTest
-            | Tool::CargoTest
-            | Tool::Nextest
-            | Tool::GoTest => Sort::Test,
-            Tool::Tsc | Tool::Mypy | Tool::Pyright => Sort::Types,
-            Tool::Eslint | Tool::Biome | Tool::Ruff => Sort::Lint,
-            Tool::Rustc | Tool::GoBuild | Tool::Cc | Tool::Bundler => Sort::Build,
+            CheckTool::Pytest
+            | CheckTool::Unittest
+            | CheckTool::Jest
+            | CheckTool::Vitest
+            | CheckTool::Mocha
+            | CheckTool::NodeTest
+            | CheckTool::CargoTest
+            | CheckTool::Nextest
+            | CheckTool::GoTest => Sort::Test,
+            CheckTool::Tsc | CheckTool::Mypy | CheckTool::Pyright => Sort::Types,
+            CheckTool::Eslint | CheckTool::Biome | CheckTool::Ruff => Sort::Lint,
+            CheckTool::Rustc | CheckTool::GoBuild | CheckTool::Cc | CheckTool::Bundler => {
+                Sort::Build
+            }
         }
     }
 }
 
-impl fmt::Display for Tool {
+impl fmt::Display for CheckTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -118,7 +120,7 @@ impl fmt::Display for Tool {
 
 /// Something that failed: a test, a file of tests that could not be loaded, or a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Case {
+pub struct FailedCase {
     /// The file, as the tool writes it.
     pub file: Option<String>,
     /// The line in it.
@@ -127,7 +129,7 @@ pub struct Case {
     pub name: String,
 }
 
-impl Case {
+impl FailedCase {
     /// Tells whether all of a file failed rather than one test in it.
     pub fn is_whole_file(&self) -> bool {
         self.file.as_ref() == Some(&self.name)
@@ -136,7 +138,7 @@ impl Case {
 
 /// A line of a file that an error names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct ErrorPlace {
     /// The file, as the tool writes it.
     pub file: String,
     /// The line, if one is named.
@@ -185,13 +187,13 @@ impl Counts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
     /// The tool that wrote it; where several did, the one that failed.
-    pub tool: Option<Tool>,
+    pub tool: Option<CheckTool>,
     /// What failed, in the output's order, each once.
-    pub failed: Vec<Case>,
+    pub failed: Vec<FailedCase>,
     /// The counts.
     pub counts: Counts,
     /// The project's files that errors name, in the output's order, each line once.
-    pub places: Vec<Place>,
+    pub places: Vec<ErrorPlace>,
     /// Whether more failed than is kept.
     pub cut: bool,
 }
@@ -223,7 +225,7 @@ impl Results {
     }
 
     /// Returns what failed now and not `before`, by file and name; lines move with every edit.
-    pub fn new_since<'a>(&'a self, before: &Results) -> Vec<&'a Case> {
+    pub fn new_since<'a>(&'a self, before: &Results) -> Vec<&'a FailedCase> {
         let known: BTreeSet<_> =
             before.failed.iter().map(|case| (&case.file, &case.name)).collect();
         self.failed.iter().filter(|case| !known.contains(&(&case.file, &case.name))).collect()

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::attempt::attempts;
-use crate::event::{Digest, Event, IncidentEvent, Outcome, Proof, Report};
+use crate::event::{Digest, EffectReport, Event, IncidentEvent, IncidentOutcome, Proof};
 use crate::incident::Phase;
 use crate::repair::Tale;
 
@@ -25,7 +25,7 @@ const LARGEST: usize = 4 << 20;
 /// The counters of healing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub struct HealingCounters {
     /// The version of this shape.
     pub version: u32,
     /// Attempts since everything was last undone.
@@ -72,7 +72,7 @@ pub enum Invalid {
     Checksum,
 }
 
-impl Default for State {
+impl Default for HealingCounters {
     fn default() -> Self {
         Self {
             version: VERSION,
@@ -94,7 +94,7 @@ impl Default for State {
 /// # Errors
 ///
 /// When it is cut short, altered, of a newer version, or no state at all.
-pub fn validate_state(text: &[u8]) -> Result<State, Invalid> {
+pub fn validate_state(text: &[u8]) -> Result<HealingCounters, Invalid> {
     if text.len() > LARGEST {
         return Err(Invalid::Malformed("it is too large".into()));
     }
@@ -104,14 +104,14 @@ pub fn validate_state(text: &[u8]) -> Result<State, Invalid> {
         Some(version) if version > u64::from(VERSION) => return Err(Invalid::Newer(version)),
         Some(_) | None => {}
     }
-    let state: State = serde_json::from_value(value).map_err(malformed)?;
+    let state: HealingCounters = serde_json::from_value(value).map_err(malformed)?;
     match state.version == VERSION && state.checksum == state.checksum() {
         true => Ok(state),
         false => Err(Invalid::Checksum),
     }
 }
 
-impl State {
+impl HealingCounters {
     /// Returns the text that [`validate_state`] takes.
     pub fn to_text(&self) -> String {
         let sealed = Self { checksum: self.checksum(), ..self.clone() };
@@ -152,7 +152,7 @@ impl State {
         }
         match phase {
             Phase::Closed(outcome) => {
-                self.healed += u64::from(outcome == Outcome::Recovered(Proof::Proven));
+                self.healed += u64::from(outcome == IncidentOutcome::Recovered(Proof::Proven));
                 self.open.remove(&id);
             }
             Phase::Choosing
@@ -179,9 +179,9 @@ impl State {
 
     /// Returns the state after a catastrophic rollback: the checkpoint's, with its counters of
     /// attempts and errors cleared. What healing has cost is never forgotten.
-    pub fn rolled_back(&self, checkpoint: Option<State>) -> State {
+    pub fn rolled_back(&self, checkpoint: Option<HealingCounters>) -> HealingCounters {
         let base = checkpoint.unwrap_or_default();
-        State {
+        HealingCounters {
             version: VERSION,
             heal_attempts: 0,
             error_counts: BTreeMap::new(),
@@ -206,7 +206,7 @@ fn errors(tale: &Tale<'_>) -> Vec<String> {
         Event::Incident(IncidentEvent::Opened { symptom, .. })
         | Event::Incident(IncidentEvent::Sickened { symptom }) => Some(symptom),
         Event::Incident(IncidentEvent::Finished {
-            report: Report::Verified { symptom: Some(symptom), .. },
+            report: EffectReport::Verified { symptom: Some(symptom), .. },
             ..
         }) => Some(symptom),
         _ => None,
@@ -219,29 +219,32 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::{Amounts, Effect, Limits, Mode, Policy, RemedyKind, Verdict};
-    use crate::incident::testing::{Story, policy, symptom};
+    use crate::event::{Amounts, Effect, IncidentPolicy, Limits, Mode, RemedyKind, RemedyVerdict};
+    use crate::incident::testing::{TestIncident, policy, symptom};
 
-    fn story() -> Story {
+    fn story() -> TestIncident {
         let limits = Limits { attempts: Some(9), ..Limits::default() };
-        Story::new(Policy { mode: Mode::Agent, limits, ..policy() })
+        TestIncident::new(IncidentPolicy { mode: Mode::Agent, limits, ..policy() })
     }
 
-    fn fail(story: &mut Story, name: &'static str, tokens: u64) {
-        story.judge(RemedyKind::Command, name, Verdict::Allow);
-        story.finish(Effect::Snapshot, Report::Done);
+    fn fail(story: &mut TestIncident, name: &'static str, tokens: u64) {
+        story.judge(RemedyKind::Command, name, RemedyVerdict::Allow);
+        story.finish(Effect::Snapshot, EffectReport::Done);
         let apply = story.run().unwrap().effect;
         let spent = Amounts { tokens, money_micros: tokens * 2, ..Amounts::default() };
         story.salve(Event::Incident(IncidentEvent::Charged { effect: apply, spent })).unwrap();
         story
-            .salve(Event::Incident(IncidentEvent::Finished { effect: apply, report: Report::Done }))
+            .salve(Event::Incident(IncidentEvent::Finished {
+                effect: apply,
+                report: EffectReport::Done,
+            }))
             .unwrap();
         let symptom = Some(Box::new(symptom(2, "other")));
-        story.finish(Effect::Verify, Report::Verified { proof: Proof::Failed, symptom });
-        story.finish(Effect::RollBack(crate::event::Scope::Attempt), Report::Done);
+        story.finish(Effect::Verify, EffectReport::Verified { proof: Proof::Failed, symptom });
+        story.finish(Effect::RollBack(crate::event::Scope::Attempt), EffectReport::Done);
     }
 
-    fn told(story: &Story, mut state: State) -> State {
+    fn told(story: &TestIncident, mut state: HealingCounters) -> HealingCounters {
         state.take_in(&Tale::of(&story.journal).unwrap());
         state
     }
@@ -249,7 +252,7 @@ mod tests {
     #[test]
     fn each_thing_is_counted_once_however_often_it_is_told() {
         let mut story = story();
-        let mut state = told(&story, State::default());
+        let mut state = told(&story, HealingCounters::default());
         fail(&mut story, "one", 10);
         for _ in 0..3 {
             state = told(&story, state);
@@ -268,23 +271,24 @@ mod tests {
     fn a_catastrophe_clears_counters_and_keeps_costs() {
         let mut story = story();
         fail(&mut story, "one", 10);
-        let checkpoint = State { healed: 4, heal_attempts: 7, ..State::default() };
-        let state = told(&story, State::default()).rolled_back(Some(checkpoint));
+        let checkpoint =
+            HealingCounters { healed: 4, heal_attempts: 7, ..HealingCounters::default() };
+        let state = told(&story, HealingCounters::default()).rolled_back(Some(checkpoint));
         assert_eq!((state.heal_attempts, state.error_counts.len()), (0, 0));
         assert_eq!((state.healing_tokens, state.healed, state.catastrophic_rollbacks), (10, 4, 1));
         // What was counted before is not counted again.
         fail(&mut story, "two", 1);
         let state = told(&story, state);
         assert_eq!((state.heal_attempts, state.healing_tokens), (1, 11));
-        assert_eq!(State::default().rolled_back(None).heal_attempts, 0);
+        assert_eq!(HealingCounters::default().rolled_back(None).heal_attempts, 0);
     }
 
     #[test]
     fn a_state_that_cannot_be_trusted_is_not_valid() {
-        let state = told(&story(), State::default());
+        let state = told(&story(), HealingCounters::default());
         let text = state.to_text();
         let back = validate_state(text.as_bytes()).unwrap();
-        assert_eq!(State { checksum: String::new(), ..back }, state);
+        assert_eq!(HealingCounters { checksum: String::new(), ..back }, state);
         let checksum = Err(Invalid::Checksum);
         let altered = text.replace("\"heal_attempts\": 0", "\"heal_attempts\": 9");
         assert_eq!(validate_state(altered.as_bytes()), checksum);
@@ -309,7 +313,7 @@ mod tests {
 
         #[test]
         fn a_single_altered_byte_is_noticed(at in 0_usize..300, byte in any::<u8>()) {
-            let text = told(&story(), State::default()).to_text();
+            let text = told(&story(), HealingCounters::default()).to_text();
             let mut bytes = text.clone().into_bytes();
             let at = at % bytes.len();
             bytes[at] = byte;

@@ -1,7 +1,7 @@
 //! Approvals that were earned: what people allowed again and again, and it helped.
 //!
 //! [`Earned`] reads the journal. Each time a person lets a command run, that is kept as a narrow
-//! [`Rule`]: for this failure, exactly this command in its directory with its time-out. When it
+//! [`EarnedRule`]: for this failure, exactly this command in its directory with its time-out. When it
 //! has been proven to help often enough, Salve proposes to let it run unattended; a person accepts
 //! that once, for a time. One use that failed or was not proven takes it all back.
 //!
@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::event::{
-    Authority, Effect, Entry, Event, IncidentEvent, MemoryEvent, Outcome, Proof, Question,
-    RemedyKind, Report, RuleEvent, RuleKey,
+    Authority, Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome, MemoryEvent,
+    PersonQuestion, Proof, RemedyKind, RuleEvent, RuleKey,
 };
 use crate::id::IncidentId;
 use crate::incident::{Incident, Phase};
@@ -27,14 +27,14 @@ use crate::scrub::Scrubbed;
 
 /// How an approval is earned, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct EarningTerms {
     /// How often it must have been proven to help, one time after the other; 0 is never.
     pub after: u32,
     /// How many days an accepted rule holds.
     pub days: u32,
 }
 
-impl Terms {
+impl EarningTerms {
     fn until(&self, from: Timestamp) -> Timestamp {
         let days = SignedDuration::from_hours(i64::from(self.days).saturating_mul(24));
         from.saturating_add(days).unwrap_or(Timestamp::MAX)
@@ -43,7 +43,7 @@ impl Terms {
 
 /// A person's word about a command or a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct ApprovalWord {
     /// Who.
     pub by: Scrubbed,
     /// When.
@@ -93,22 +93,22 @@ pub enum Lost {
     /// A use did not come out as proven.
     Use(Use),
     /// A person withdrew it.
-    Withdrawn(Word),
+    Withdrawn(ApprovalWord),
 }
 
 /// A command that people approved for a failure, and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct EarnedRule {
     /// What it is for.
     pub key: RuleKey,
     /// The command, for people.
     pub command: Scrubbed,
     /// The times that a person approved it.
-    pub approvals: Vec<Word>,
+    pub approvals: Vec<ApprovalWord>,
     /// The times that it ran and came out.
     pub uses: Vec<Use>,
     /// The person's word that it may run unattended, if that was not lost since.
-    pub accepted: Option<Word>,
+    pub accepted: Option<ApprovalWord>,
     /// Why an accepted rule holds no more.
     pub lost: Option<Lost>,
     /// How many of the uses are no evidence any more.
@@ -117,7 +117,7 @@ pub struct Rule {
 
 /// How a rule stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RuleStanding {
     /// It has not been proven often enough.
     Gathering,
     /// It could be accepted.
@@ -133,7 +133,7 @@ pub enum Standing {
     Lost,
 }
 
-impl Rule {
+impl EarnedRule {
     /// Returns how often it was proven to help since anything spoke against it.
     pub fn streak(&self) -> u32 {
         let evidence = self.uses.iter().skip(self.spent).filter(|one| match one.on {
@@ -145,19 +145,19 @@ impl Rule {
     }
 
     /// Returns how it stands.
-    pub fn standing(&self, terms: Terms, now: Timestamp) -> Standing {
+    pub fn standing(&self, terms: EarningTerms, now: Timestamp) -> RuleStanding {
         let is_proven = terms.after > 0 && self.streak() >= terms.after;
         let is_fresh = |at: Timestamp| now < terms.until(at);
         let last = self.uses.last().map(|last| last.at);
         match &self.accepted {
             Some(accepted) if is_proven && is_fresh(accepted.at) => {
-                Standing::Allowed { until: terms.until(accepted.at) }
+                RuleStanding::Allowed { until: terms.until(accepted.at) }
             }
-            _ if is_proven && last.is_some_and(is_fresh) => Standing::Proposed,
-            Some(_) => Standing::Expired,
-            None if is_proven => Standing::Expired,
-            None if self.lost.is_some() => Standing::Lost,
-            None => Standing::Gathering,
+            _ if is_proven && last.is_some_and(is_fresh) => RuleStanding::Proposed,
+            Some(_) => RuleStanding::Expired,
+            None if is_proven => RuleStanding::Expired,
+            None if self.lost.is_some() => RuleStanding::Lost,
+            None => RuleStanding::Gathering,
         }
     }
 
@@ -180,15 +180,15 @@ impl Rule {
 /// Everything that was earned, read from the journal.
 #[derive(Clone, Debug, Default)]
 pub struct Earned {
-    rules: BTreeMap<RuleKey, Rule>,
-    cases: BTreeMap<IncidentId, Case>,
+    rules: BTreeMap<RuleKey, EarnedRule>,
+    cases: BTreeMap<IncidentId, EarningIncident>,
     /// Which failures have another signature by now than when they happened.
     aliases: SignatureAliases,
 }
 
 /// An incident under way.
 #[derive(Clone, Debug)]
-struct Case {
+struct EarningIncident {
     incident: Incident,
     /// The rule by which the gate judged the present remedy.
     rule: Option<Scrubbed>,
@@ -212,24 +212,25 @@ impl Earned {
     }
 
     /// Returns every rule.
-    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+    pub fn rules(&self) -> impl Iterator<Item = &EarnedRule> {
         self.rules.values()
     }
 
     /// Returns the rule for a failure and a command.
-    pub fn rule(&self, key: RuleKey) -> Option<&Rule> {
+    pub fn rule(&self, key: RuleKey) -> Option<&EarnedRule> {
         self.rules.get(&key)
     }
 
     /// Returns whether the command of a key may run unattended.
-    pub fn allows(&self, key: RuleKey, terms: Terms, now: Timestamp) -> bool {
+    pub fn allows(&self, key: RuleKey, terms: EarningTerms, now: Timestamp) -> bool {
         let standing = self.rule(key).map(|rule| rule.standing(terms, now));
-        matches!(standing, Some(Standing::Allowed { .. }))
+        matches!(standing, Some(RuleStanding::Allowed { .. }))
     }
 
     /// Takes an entry in.
     pub fn take(&mut self, entry: &Entry) {
-        let said = |by: &Scrubbed| Word { by: by.clone(), at: entry.at, incident: entry.incident };
+        let said =
+            |by: &Scrubbed| ApprovalWord { by: by.clone(), at: entry.at, incident: entry.incident };
         match (&entry.event, entry.by.person()) {
             (Event::Rule(RuleEvent::Accepted(key)), Some(person)) => {
                 let key = key.under(&self.aliases);
@@ -254,7 +255,7 @@ impl Earned {
             && !self.cases.contains_key(&id)
             && let Ok(incident) = Incident::replay([entry])
         {
-            self.cases.insert(id, Case { incident, rule: None, running: None });
+            self.cases.insert(id, EarningIncident { incident, rule: None, running: None });
             return;
         }
         let Some(case) = self.cases.get_mut(&id) else { return };
@@ -266,8 +267,10 @@ impl Earned {
         match (&entry.event, entry.by.person()) {
             (Event::Incident(IncidentEvent::Approved { .. }), Some(person)) => {
                 if let Some((key, command)) = asked {
-                    let word = Word { by: person.clone(), at: entry.at, incident: Some(id) };
-                    let rule = self.rules.entry(key).or_insert_with(|| Rule::new(key, command));
+                    let word =
+                        ApprovalWord { by: person.clone(), at: entry.at, incident: Some(id) };
+                    let rule =
+                        self.rules.entry(key).or_insert_with(|| EarnedRule::new(key, command));
                     rule.approvals.push(word);
                 }
             }
@@ -293,18 +296,18 @@ impl Earned {
     }
 }
 
-impl Rule {
+impl EarnedRule {
     fn new(key: RuleKey, command: Scrubbed) -> Self {
         let (approvals, uses) = (Vec::new(), Vec::new());
         Self { key, command, approvals, uses, accepted: None, lost: None, spent: 0 }
     }
 }
 
-impl Case {
+impl EarningIncident {
     /// Returns the command that a person is asked about, if one is.
     fn asked(&self) -> Option<(RuleKey, Scrubbed)> {
         match self.incident.phase() {
-            Phase::Asking { question: Question::Remedy, .. } => self.command(),
+            Phase::Asking { question: PersonQuestion::Remedy, .. } => self.command(),
             Phase::Asking { .. }
             | Phase::Choosing
             | Phase::Due { .. }
@@ -347,11 +350,14 @@ impl Case {
         let (key, on) = self.running?;
         let came = match &entry.event {
             Event::Incident(IncidentEvent::Finished {
-                report: Report::Failed { .. } | Report::TimedOut,
+                report: EffectReport::Failed { .. } | EffectReport::TimedOut,
                 ..
             })
             | Event::Incident(IncidentEvent::Finished {
-                report: Report::Verified { proof: Proof::Failed | Proof::Masked | Proof::Flaky, .. },
+                report:
+                    EffectReport::Verified {
+                        proof: Proof::Failed | Proof::Masked | Proof::Flaky, ..
+                    },
                 ..
             })
             | Event::Incident(IncidentEvent::Sickened { .. })
@@ -363,18 +369,18 @@ impl Case {
         Some((key, Use { incident: self.incident.id(), at: entry.at, on, came }))
     }
 
-    fn ended(&self, key: RuleKey, outcome: Outcome) -> Came {
+    fn ended(&self, key: RuleKey, outcome: IncidentOutcome) -> Came {
         let credited = self
             .incident
             .credit()
             .is_some_and(|(remedy, signature)| RuleKey { signature, remedy: remedy.digest } == key);
         match outcome {
-            Outcome::Recovered(Proof::Proven) if credited => Came::Proven,
-            Outcome::Recovered(_)
-            | Outcome::Resolved
-            | Outcome::GivenUp
-            | Outcome::Unhealed
-            | Outcome::Aborted => Came::Unproven,
+            IncidentOutcome::Recovered(Proof::Proven) if credited => Came::Proven,
+            IncidentOutcome::Recovered(_)
+            | IncidentOutcome::Resolved
+            | IncidentOutcome::GivenUp
+            | IncidentOutcome::Unhealed
+            | IncidentOutcome::Aborted => Came::Unproven,
         }
     }
 }

@@ -4,15 +4,15 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::event::{Actor, Digest, Draft, MemoryEvent, Verdict};
+use crate::event::{Actor, Digest, Draft, MemoryEvent, RemedyVerdict};
 use crate::event::{Judgement, Repeat, SubjectKind};
 use crate::id::Signature;
 use crate::incident::testing::{
     agent, judgement, person, policy, process, remedy, subject, symptom, time,
 };
-use crate::incident::{Awaited, Move};
+use crate::incident::{Awaited, IncidentMove};
 
-const TERMS: Terms = Terms { after: 3, days: 90 };
+const TERMS: EarningTerms = EarningTerms { after: 3, days: 90 };
 const DAY: u64 = 86_400_000;
 
 /// How an incident goes once its command may run.
@@ -53,7 +53,7 @@ impl Book {
         let watch_ms = if fate == Fate::Relapses { 60_000 } else { 0 };
         let opened = Event::Incident(IncidentEvent::Opened {
             subject: subject(SubjectKind::Check, Repeat::Safe),
-            policy: Box::new(crate::event::Policy { watch_ms, ..policy() }),
+            policy: Box::new(crate::event::IncidentPolicy { watch_ms, ..policy() }),
             symptom: Box::new(symptom(1, "tree")),
         });
         self.write(Actor::Salve(process(1)), Some(id), opened);
@@ -66,18 +66,18 @@ impl Book {
             let incident = Incident::replay(own).unwrap();
             let salve = Actor::Salve(process(me));
             match incident.next(&process(me), time(self.now)) {
-                Move::Choose if chosen => {
+                IncidentMove::Choose if chosen => {
                     self.write(salve, Some(id), Event::Incident(IncidentEvent::NothingLeft {}))
                 }
-                Move::Choose => {
+                IncidentMove::Choose => {
                     chosen = true;
                     let remedy = Box::new(remedy(RemedyKind::Command, command));
                     let event =
                         Event::Incident(IncidentEvent::Judged { remedy, judgement: gate.clone() });
                     self.write(salve, Some(id), event);
                 }
-                Move::Write(event) => self.write(salve, Some(id), event),
-                Move::Wait { on: Awaited::Time, until } => match fate {
+                IncidentMove::Write(event) => self.write(salve, Some(id), event),
+                IncidentMove::Wait { on: Awaited::Time, until } => match fate {
                     Fate::Relapses if matches!(incident.phase(), Phase::Ending { .. }) => {
                         let symptom = Box::new(symptom(1, "tree"));
                         self.write(
@@ -88,7 +88,7 @@ impl Book {
                     }
                     _ => self.now = u64::try_from(until.unwrap().as_millisecond()).unwrap(),
                 },
-                Move::Wait { on: Awaited::Effect(effect), .. } => {
+                IncidentMove::Wait { on: Awaited::Effect(effect), .. } => {
                     let Phase::Doing { what, .. } = incident.phase() else { panic!() };
                     let applies = matches!(what, Effect::Apply { .. });
                     match fate {
@@ -108,19 +108,19 @@ impl Book {
                         }
                     }
                 }
-                Move::Wait { on: Awaited::Person(_), .. } => {
+                IncidentMove::Wait { on: Awaited::Person(_), .. } => {
                     if !self.answers(id, &incident, answer.as_ref()) {
                         return;
                     }
                 }
-                Move::NotMine | Move::Over => return,
+                IncidentMove::NotMine | IncidentMove::Over => return,
             }
         }
     }
 
     /// Lets somebody say yes to the command in question; returns whether that counts.
     fn answers(&mut self, id: IncidentId, incident: &Incident, by: Option<&Actor>) -> bool {
-        let (Phase::Asking { number, question: Question::Remedy, digest, .. }, Some(by)) =
+        let (Phase::Asking { number, question: PersonQuestion::Remedy, digest, .. }, Some(by)) =
             (incident.phase(), by)
         else {
             return false;
@@ -133,13 +133,13 @@ impl Book {
 
     /// Plays an incident in which Ada is asked and says yes.
     fn approved(&mut self, fate: Fate) {
-        self.play("npm ci", judgement(Verdict::Ask), Some(person("ada")), fate);
+        self.play("npm ci", judgement(RemedyVerdict::Ask), Some(person("ada")), fate);
     }
 
     /// Plays an incident in which the earned rule allows it.
     fn unattended(&mut self, fate: Fate) {
         let rule = scrubbed(&key("npm ci").to_string());
-        let gate = Judgement { rule, ..judgement(Verdict::Allow) };
+        let gate = Judgement { rule, ..judgement(RemedyVerdict::Allow) };
         self.play("npm ci", gate, None, fate);
     }
 
@@ -152,7 +152,7 @@ impl Book {
     }
 
     #[track_caller]
-    fn stands(&self) -> Standing {
+    fn stands(&self) -> RuleStanding {
         let earned = self.earned();
         let rule = earned.rule(key("npm ci")).expect("there is a rule");
         rule.standing(TERMS, time(self.now))
@@ -168,22 +168,24 @@ fn key(command: &str) -> RuleKey {
     RuleKey { signature: Signature(1), remedy }
 }
 
-fn report(what: Effect, fate: Fate) -> Report {
+fn report(what: Effect, fate: Fate) -> EffectReport {
     match (what, fate) {
-        (Effect::Apply { .. }, Fate::CommandFails) => Report::failed(Scrubbed::literal("exit 1")),
-        (Effect::Apply { .. }, Fate::TimesOut) => Report::TimedOut,
+        (Effect::Apply { .. }, Fate::CommandFails) => {
+            EffectReport::failed(Scrubbed::literal("exit 1"))
+        }
+        (Effect::Apply { .. }, Fate::TimesOut) => EffectReport::TimedOut,
         (Effect::Verify, Fate::Verified(proof)) => {
             let symptom = (proof == Proof::Failed).then(|| Box::new(symptom(1, "tree")));
-            Report::Verified { proof, symptom }
+            EffectReport::Verified { proof, symptom }
         }
         (Effect::Verify, Fate::CommandFails | Fate::TimesOut) => {
             let symptom = Some(Box::new(symptom(1, "tree")));
-            Report::Verified { proof: Proof::Failed, symptom }
+            EffectReport::Verified { proof: Proof::Failed, symptom }
         }
         (Effect::Verify, Fate::Relapses | Fate::Killed | Fate::Abandoned) => {
-            Report::Verified { proof: Proof::Proven, symptom: None }
+            EffectReport::Verified { proof: Proof::Proven, symptom: None }
         }
-        (Effect::Measure, _) => Report::Measured(crate::event::Change::default()),
+        (Effect::Measure, _) => EffectReport::Measured(crate::event::Change::default()),
         (
             Effect::Snapshot
             | Effect::Apply { .. }
@@ -192,7 +194,7 @@ fn report(what: Effect, fate: Fate) -> Report {
             | Effect::Record
             | Effect::Release,
             _,
-        ) => Report::Done,
+        ) => EffectReport::Done,
     }
 }
 
@@ -231,12 +233,12 @@ fn three_proven_uses_make_a_proposal_and_a_person_makes_it_a_rule() {
     let mut book = Book::default();
     for _ in 0..2 {
         book.approved(PROVEN);
-        assert_eq!(book.stands(), Standing::Gathering);
+        assert_eq!(book.stands(), RuleStanding::Gathering);
     }
     book.approved(PROVEN);
-    assert_eq!(book.stands(), Standing::Proposed);
+    assert_eq!(book.stands(), RuleStanding::Proposed);
     book.accept(person("kim"));
-    assert!(matches!(book.stands(), Standing::Allowed { .. }));
+    assert!(matches!(book.stands(), RuleStanding::Allowed { .. }));
     let earned = book.earned();
     let rule = earned.rule(key("npm ci")).unwrap();
     assert_eq!((rule.approvals.len(), rule.uses.len(), rule.streak()), (3, 3, 3));
@@ -257,14 +259,14 @@ fn only_a_person_approves_and_accepts() {
     let mut book = Book::default();
     for by in [agent(), Actor::Salve(process(1)), person(" ")] {
         (0..4).for_each(|_| {
-            book.play("npm ci", judgement(Verdict::Ask), Some(by.clone()), PROVEN);
+            book.play("npm ci", judgement(RemedyVerdict::Ask), Some(by.clone()), PROVEN);
         });
     }
     assert_eq!(book.earned().rules().count(), 0, "nobody approved anything");
     (0..3).for_each(|_| book.approved(PROVEN));
     for by in [agent(), Actor::Salve(process(1)), person(" ")] {
         book.accept(by);
-        assert_eq!(book.stands(), Standing::Proposed);
+        assert_eq!(book.stands(), RuleStanding::Proposed);
     }
 }
 
@@ -276,15 +278,15 @@ fn one_use_that_is_not_proven_takes_it_all_back_at_once() {
         for another in [false, true] {
             let mut book = accepted();
             match another {
-                true => book.play("npm ci", judgement(Verdict::Allow), None, fate),
+                true => book.play("npm ci", judgement(RemedyVerdict::Allow), None, fate),
                 false => book.unattended(fate),
             }
-            assert_eq!(book.stands(), Standing::Lost, "{fate:?}");
+            assert_eq!(book.stands(), RuleStanding::Lost, "{fate:?}");
             assert!(!book.earned().allows(key("npm ci"), TERMS, time(book.now)), "{fate:?}");
             (0..2).for_each(|_| book.approved(PROVEN));
-            assert_eq!(book.stands(), Standing::Lost, "{fate:?}: it begins anew");
+            assert_eq!(book.stands(), RuleStanding::Lost, "{fate:?}: it begins anew");
             book.approved(PROVEN);
-            assert_eq!(book.stands(), Standing::Proposed, "{fate:?}");
+            assert_eq!(book.stands(), RuleStanding::Proposed, "{fate:?}");
         }
     }
 }
@@ -293,35 +295,35 @@ fn one_use_that_is_not_proven_takes_it_all_back_at_once() {
 fn uses_of_the_rule_go_on_proving_it_and_those_of_other_rules_do_not() {
     let mut book = accepted();
     book.unattended(PROVEN);
-    assert!(matches!(book.stands(), Standing::Allowed { .. }));
+    assert!(matches!(book.stands(), RuleStanding::Allowed { .. }));
     let earned = book.earned();
     let rule = earned.rule(key("npm ci")).unwrap();
     assert_eq!((rule.streak(), rule.uses.last().unwrap().on), (4, On::Rule));
     let mut book = Book::default();
     book.approved(PROVEN);
-    (0..5).for_each(|_| book.play("npm ci", judgement(Verdict::Allow), None, PROVEN));
-    assert_eq!(book.stands(), Standing::Gathering);
+    (0..5).for_each(|_| book.play("npm ci", judgement(RemedyVerdict::Allow), None, PROVEN));
+    assert_eq!(book.stands(), RuleStanding::Gathering);
     book.approved(Fate::Abandoned);
-    assert_eq!(book.stands(), Standing::Gathering, "what has not come out says nothing");
+    assert_eq!(book.stands(), RuleStanding::Gathering, "what has not come out says nothing");
 }
 
 #[test]
 fn a_rule_ends_with_its_time_and_with_a_persons_word() {
     let mut book = accepted();
     book.now += 90 * DAY;
-    assert_eq!(book.stands(), Standing::Expired);
+    assert_eq!(book.stands(), RuleStanding::Expired);
     let mut book = accepted();
     book.now += 80 * DAY;
     book.unattended(PROVEN);
     book.now += 20 * DAY;
-    assert_eq!(book.stands(), Standing::Proposed, "its record is fresh, its acceptance is not");
+    assert_eq!(book.stands(), RuleStanding::Proposed, "its record is fresh, its acceptance is not");
     let mut book = accepted();
     book.write(agent(), None, Event::Rule(RuleEvent::Withdrawn(key("npm ci"))));
-    assert!(matches!(book.stands(), Standing::Allowed { .. }));
+    assert!(matches!(book.stands(), RuleStanding::Allowed { .. }));
     book.write(person("kim"), None, Event::Rule(RuleEvent::Withdrawn(key("npm ci"))));
-    assert_eq!(book.stands(), Standing::Lost);
-    let never = Terms { after: 0, ..TERMS };
-    let stricter = Terms { after: 4, ..TERMS };
+    assert_eq!(book.stands(), RuleStanding::Lost);
+    let never = EarningTerms { after: 0, ..TERMS };
+    let stricter = EarningTerms { after: 4, ..TERMS };
     let book = accepted();
     for terms in [never, stricter] {
         assert!(!book.earned().allows(key("npm ci"), terms, time(book.now)), "{terms:?}");
@@ -369,13 +371,13 @@ fn turn() -> impl Strategy<Value = Turn> {
 
 impl Book {
     fn turn(&mut self, turn: Turn) {
-        let allowed = judgement(Verdict::Allow);
+        let allowed = judgement(RemedyVerdict::Allow);
         match turn {
             Turn::Approved(fate) => self.approved(fate),
             Turn::Unattended(fate) => self.unattended(fate),
             Turn::Another(fate) => self.play("npm ci", allowed, None, fate),
             Turn::ByAgent => {
-                self.play("npm ci", judgement(Verdict::Ask), Some(agent()), PROVEN);
+                self.play("npm ci", judgement(RemedyVerdict::Ask), Some(agent()), PROVEN);
             }
             Turn::Accepted => self.accept(person("ada")),
             Turn::AcceptedByAgent => self.accept(agent()),

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    ConfigEvent, Effect, Event, IncidentEvent, JobEvent, JobTurn, LoopEvent, MemoryEvent,
-    NoteEvent, RecoveryEvent, RuleEvent, ServerEvent, SessionEvent, TeamEvent, Turn,
+    ConfigEvent, Effect, Event, IncidentEvent, JobEvent, JobTurn, LoopEvent, LoopTurn, MemoryEvent,
+    NoteEvent, RecoveryEvent, RuleEvent, ServerEvent, SessionEvent, TeamEvent,
 };
 
 /// An event of a kind or version this Salve does not know.
@@ -121,7 +121,7 @@ macro_rules! kinds {
                     })
                     | Event::Other(_) => true,
                     Event::Loop(LoopEvent::Turned {
-                        what: Turn::Started { .. } | Turn::Ended { .. },
+                        what: LoopTurn::Started { .. } | LoopTurn::Ended { .. },
                         ..
                     }) => true,
                     Event::Job(JobEvent::Advanced {

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Digest, Exit, Fix, LoopId, Notified, Process, Proof, Proposed, RuleKey, SeenFile, ServerOrder,
-    Settled, Turn,
+    Digest, Exit, Fix, IssueSettled, LoopId, LoopTurn, Notified, Process, Proof, Proposed, RuleKey,
+    SeenFile, ServerOrder,
 };
 use crate::id::IssueId;
 use crate::id::Signature;
 use crate::scrub::Scrubbed;
-use crate::widen::Rules;
+use crate::widen::UnattendedRules;
 
 /// Something that happened to the settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub enum ConfigEvent {
         /// What would change, one line each.
         changes: Vec<Scrubbed>,
         /// The rules that hold once it is accepted.
-        rules: Rules,
+        rules: UnattendedRules,
     },
     /// A person accepted a waiting configuration.
     #[serde(rename = "config_accepted")]
@@ -49,7 +49,7 @@ pub enum ConfigEvent {
     #[serde(rename = "config_guarded")]
     Guarded {
         /// The rules that hold.
-        rules: Rules,
+        rules: UnattendedRules,
     },
     /// An agent has ended and what it left in the configuration was looked at.
     #[serde(rename = "config_released")]
@@ -172,7 +172,7 @@ pub enum TeamEvent {
         /// The issue.
         issue: IssueId,
         /// What settled it.
-        how: Settled,
+        how: IssueSettled,
     },
     /// Proposals are wanted from everybody: for this issue, or for the incident it belongs to.
     FixWanted {
@@ -208,7 +208,7 @@ pub enum LoopEvent {
         /// The iteration, from 1; 0 before the first.
         iteration: u32,
         /// What happened.
-        what: Turn,
+        what: LoopTurn,
     },
     /// Salve began to serve recoveries to a loop that somebody else runs.
     #[serde(rename = "loop_attached")]

@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Amounts, Breaker, Change, ChangedFile, Digest, Effect, Judgement, Mark, Order, Outcome, Policy,
-    Process, Remedy, Report, Resource, Stage, Subject, Symptom,
+    AgentMark, Amounts, Breaker, Change, ChangedFile, Digest, Effect, EffectReport,
+    IncidentOutcome, IncidentPolicy, Judgement, PersonOrder, Process, Remedy, Resource, Stage,
+    Subject, Symptom,
 };
-use crate::playbook::Finding;
 use crate::playbook::Nature;
+use crate::playbook::PlaybookFinding;
 use crate::scrub::Scrubbed;
 
 /// One step in an incident's life; see [`crate::incident`].
@@ -19,7 +20,7 @@ pub enum IncidentEvent {
         /// What is under care.
         subject: Subject,
         /// The terms that hold for the whole incident.
-        policy: Box<Policy>,
+        policy: Box<IncidentPolicy>,
         /// What was seen.
         symptom: Box<Symptom>,
     },
@@ -44,7 +45,7 @@ pub enum IncidentEvent {
         rule: Scrubbed,
         /// What was found out, for a person.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        findings: Vec<Finding>,
+        findings: Vec<PlaybookFinding>,
     },
     /// A remedy was chosen and the gate judged it.
     Judged {
@@ -74,14 +75,14 @@ pub enum IncidentEvent {
         /// The effect.
         effect: u32,
         /// What it reports.
-        report: Report,
+        report: EffectReport,
     },
     /// An agent told how far its repair is.
     Marked {
         /// The attempt it speaks of, from 1.
         attempt: u32,
         /// How far it is.
-        mark: Mark,
+        mark: AgentMark,
         /// What it says it changed.
         #[serde(default, skip_serializing_if = "Change::is_unknown")]
         reported: Change,
@@ -168,7 +169,7 @@ pub enum IncidentEvent {
     /// A person gave an order to the incident.
     Ordered {
         /// The order.
-        order: Order,
+        order: PersonOrder,
     },
     /// It was said why a verification came out as it did.
     ProofExplained {
@@ -188,6 +189,6 @@ pub enum IncidentEvent {
     /// The incident has its outcome; recording and letting go follow.
     Ended {
         /// How it ended.
-        outcome: Outcome,
+        outcome: IncidentOutcome,
     },
 }

@@ -41,18 +41,19 @@ pub use job::{
 };
 pub use kinds::Event;
 pub use notified::{Channel, Delivery, Notified};
-pub use recovery::{Attempted, Proposed, SeenFile, Source};
+pub use recovery::{Attempted, ProposalSource, Proposed, SeenFile};
 pub use rule::RuleKey;
 pub use subject::{Acted, Exit, Repeat, Subject, SubjectKind, Symptom};
-pub use team::{Fix, FixKind, Settled};
-pub use terms::{Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Resource, dollars};
+pub use team::{Fix, FixKind, IssueSettled};
+pub use terms::{Amounts, AtALoss, IncidentPolicy, Limits, Mode, OnFailure, Resource, dollars};
 pub use turn::{
-    BadLoopId, LoopEnd, LoopId, LoopStep, LoopTerms, Promise, RecoveryEnd, RoleEnd, TestsSeen,
-    TestsVerdict, Turn,
+    BadLoopId, LoopEnd, LoopId, LoopStep, LoopTerms, LoopTurn, Promise, RecoveryEnd, RoleEnd,
+    TestsSeen, TestsVerdict,
 };
 pub use words::{
-    Authority, Breaker, Change, Effect, Judgement, Mark, Order, Origin, Outcome, Proof, Question,
-    Remedy, RemedyKind, Report, Scope, ServerOrder, Stage, Undo, Verdict,
+    AgentMark, Authority, Breaker, Change, Effect, EffectReport, IncidentOutcome, Judgement,
+    PersonOrder, PersonQuestion, Proof, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, Scope,
+    ServerOrder, Stage, Undo,
 };
 
 #[cfg(test)]

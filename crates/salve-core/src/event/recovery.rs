@@ -10,7 +10,7 @@ use crate::scrub::Scrubbed;
 /// Who proposes a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum ProposalSource {
     /// The loop's tester, by `recovery.json`.
     Tester,
     /// Salve itself, from the failure and its playbook.
@@ -22,7 +22,7 @@ pub enum Source {
 #[serde(deny_unknown_fields)]
 pub struct Proposed {
     /// Who proposes it.
-    pub source: Source,
+    pub source: ProposalSource,
     /// When the diagnosis was made.
     pub timestamp: Timestamp,
     /// What kind of infrastructure is broken.

@@ -44,7 +44,7 @@ pub struct Fix {
 /// What settled an issue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Settled {
+pub enum IssueSettled {
     /// The check that shows it is green.
     Green {
         /// The check.

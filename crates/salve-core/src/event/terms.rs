@@ -176,7 +176,7 @@ impl Mode {
 /// All times are in milliseconds; zero means at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Policy {
+pub struct IncidentPolicy {
     /// Who is asked when a person has to decide.
     pub person: Scrubbed,
     /// Whether an agent repairs.

@@ -6,9 +6,9 @@ use super::*;
 use crate::class::Class;
 use crate::gate::{Category, Confidence, Severity};
 use crate::id::{IssueId, JobId, Signature};
-use crate::playbook::{Finding, Nature};
+use crate::playbook::{Nature, PlaybookFinding};
 use crate::scrub::Scrubbed;
-use crate::widen::{Rules, Term};
+use crate::widen::{RuleValue, UnattendedRules};
 
 fn text(text: &'static str) -> Scrubbed {
     Scrubbed::literal(text)
@@ -28,7 +28,7 @@ fn symptom() -> Box<Symptom> {
 fn remedy() -> Box<Remedy> {
     Box::new(Remedy {
         kind: RemedyKind::Command,
-        origin: Origin::Playbook,
+        origin: RemedyOrigin::Playbook,
         text: text("npm ci"),
         digest: Digest::of_command("npm ci", ".", 300_000),
         undo: Undo::Snapshot,
@@ -36,8 +36,8 @@ fn remedy() -> Box<Remedy> {
     })
 }
 
-fn policy() -> Box<Policy> {
-    Box::new(Policy {
+fn policy() -> Box<IncidentPolicy> {
+    Box::new(IncidentPolicy {
         person: text("ada"),
         mode: Mode::Legacy,
         limits: Limits { attempts: Some(3), ..Limits::default() },
@@ -75,15 +75,24 @@ fn changed_file() -> ChangedFile {
 #[expect(clippy::too_many_lines, reason = "a table: one row for each case")]
 fn one_of_each() -> Vec<Event> {
     let digest = Digest::of(&[b"x"]);
-    let terms = [Term::Flag(true), Term::Number(3), Term::List(vec![text("npm ci")]), Term::Unset];
-    let rules: Rules = ["a", "b", "c", "d"].map(str::to_owned).into_iter().zip(terms).collect();
+    let terms = [
+        RuleValue::Flag(true),
+        RuleValue::Number(3),
+        RuleValue::List(vec![text("npm ci")]),
+        RuleValue::Unset,
+    ];
+    let rules: UnattendedRules =
+        ["a", "b", "c", "d"].map(str::to_owned).into_iter().zip(terms).collect();
     let process = Process { pid: 4, started: 99, host: text("box") };
     let subject = Subject { kind: SubjectKind::Server, name: text("web"), repeat: Repeat::Safe };
-    let judgement =
-        Judgement { verdict: Verdict::Ask, rule: text("on_unknown"), reason: text("not listed") };
-    let findings = vec![Finding { what: text("port 80 is taken"), next: text("kill 7") }];
+    let judgement = Judgement {
+        verdict: RemedyVerdict::Ask,
+        rule: text("on_unknown"),
+        reason: text("not listed"),
+    };
+    let findings = vec![PlaybookFinding { what: text("port 80 is taken"), next: text("kill 7") }];
     let change = Change { files: Some(1), lines: None };
-    let report = Report::Verified { proof: Proof::Failed, symptom: Some(symptom()) };
+    let report = EffectReport::Verified { proof: Proof::Failed, symptom: Some(symptom()) };
     vec![
         Event::Incident(IncidentEvent::Opened { subject, policy: policy(), symptom: symptom() }),
         Event::Incident(IncidentEvent::Claimed { instead_of: Some(process.clone()) }),
@@ -104,7 +113,7 @@ fn one_of_each() -> Vec<Event> {
         Event::Incident(IncidentEvent::Finished { effect: 2, report }),
         Event::Incident(IncidentEvent::Marked {
             attempt: 1,
-            mark: Mark::WroteFiles,
+            mark: AgentMark::WroteFiles,
             reported: change,
             message: None,
         }),
@@ -128,14 +137,16 @@ fn one_of_each() -> Vec<Event> {
         Event::Incident(IncidentEvent::Rejected { question: 1, digest, note: None }),
         Event::Incident(IncidentEvent::Resolved { note: None }),
         Event::Incident(IncidentEvent::Superseded {}),
-        Event::Incident(IncidentEvent::Ordered { order: Order::Escalate }),
+        Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Escalate }),
         Event::Incident(IncidentEvent::ProofExplained {
             why: text("red before"),
             taken_back: true,
         }),
         Event::Incident(IncidentEvent::SeenGreen {}),
         Event::Incident(IncidentEvent::CountersRestored { restored: text("those of 12:00") }),
-        Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(Proof::Transient) }),
+        Event::Incident(IncidentEvent::Ended {
+            outcome: IncidentOutcome::Recovered(Proof::Transient),
+        }),
         Event::Config(ConfigEvent::Changed {
             digest,
             changes: vec![text("recovery.cooldown_seconds: 60 -> 5")],
@@ -184,7 +195,7 @@ fn the_rest() -> Vec<Event> {
         }),
         Event::Team(TeamEvent::IssueSettled {
             issue,
-            how: Settled::Green { check: text("test"), incident: None },
+            how: IssueSettled::Green { check: text("test"), incident: None },
         }),
         Event::Team(TeamEvent::FixWanted { issue: Some(issue), note: None }),
         Event::Team(TeamEvent::FixProposed {
@@ -195,7 +206,7 @@ fn the_rest() -> Vec<Event> {
         Event::Loop(LoopEvent::Turned {
             id: "v1".parse().unwrap(),
             iteration: 2,
-            what: Turn::RecoveryBegan {},
+            what: LoopTurn::RecoveryBegan {},
         }),
         Event::Loop(LoopEvent::Attached { id: "v1".parse().unwrap() }),
         Event::Loop(LoopEvent::Detached { id: "v1".parse().unwrap() }),
@@ -232,7 +243,7 @@ fn proposed() -> Box<Proposed> {
         confidence,
     };
     Box::new(Proposed {
-        source: Source::Tester,
+        source: ProposalSource::Tester,
         timestamp: jiff::Timestamp::UNIX_EPOCH,
         category: Category::Dependency,
         severity: Severity::Blocking,
@@ -317,15 +328,17 @@ fn decisions_and_outcomes_are_durable() {
     assert!(
         Event::Incident(IncidentEvent::Approved { question: 1, digest, note: None }).is_durable()
     );
-    assert!(Event::Incident(IncidentEvent::Ended { outcome: Outcome::GivenUp }).is_durable());
+    assert!(
+        Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::GivenUp }).is_durable()
+    );
     let apply = Effect::Apply { remedy: digest, on: Authority::Gate };
     assert!(request(apply).is_durable());
     assert!(!request(Effect::Verify).is_durable(), "a restart must not wait for the disk");
     assert!(!Event::Note(NoteEvent::Noted { text: text("") }).is_durable());
     let turn =
         |what| Event::Loop(LoopEvent::Turned { id: "v1".parse().unwrap(), iteration: 1, what });
-    assert!(turn(Turn::Ended { why: LoopEnd::Stuck }).is_durable());
-    assert!(!turn(Turn::RecoveryBegan {}).is_durable());
+    assert!(turn(LoopTurn::Ended { why: LoopEnd::Stuck }).is_durable());
+    assert!(!turn(LoopTurn::RecoveryBegan {}).is_durable());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Amounts, Digest, Exit, Limits, Order, Resource};
+use super::{Amounts, Digest, Exit, Limits, PersonOrder, Resource};
 use crate::scrub::Scrubbed;
 
 /// The longest name of a loop.
@@ -226,7 +226,7 @@ pub enum LoopEnd {
 /// One thing that happened to a loop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Turn {
+pub enum LoopTurn {
     /// A person started it, or had it go on.
     Started {
         /// The terms.
@@ -289,7 +289,7 @@ pub enum Turn {
     /// A person gave an order.
     Ordered {
         /// Which.
-        order: Order,
+        order: PersonOrder,
     },
 }
 

@@ -39,7 +39,7 @@ impl RemedyKind {
 /// Who came up with a remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum RemedyOrigin {
     /// The project's own memory.
     Project,
     /// The user's memory across projects.
@@ -71,7 +71,7 @@ pub struct Remedy {
     /// What sort of thing it is.
     pub kind: RemedyKind,
     /// Who came up with it.
-    pub origin: Origin,
+    pub origin: RemedyOrigin,
     /// What it is, for people; what runs is what hashes to `digest`.
     pub text: Scrubbed,
     /// The hash of exactly what would run, see [`Digest::of_command`].
@@ -85,7 +85,7 @@ pub struct Remedy {
 /// What the gate says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum RemedyVerdict {
     /// It may run unattended.
     Allow,
     /// A person has to decide.
@@ -99,7 +99,7 @@ pub enum Verdict {
 #[serde(deny_unknown_fields)]
 pub struct Judgement {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: RemedyVerdict,
     /// The rule.
     pub rule: Scrubbed,
     /// The reason, for people.
@@ -201,7 +201,7 @@ pub enum Proof {
 /// What an effect reports when it comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Report {
+pub enum EffectReport {
     /// It did what it should.
     Done,
     /// It could not.
@@ -228,17 +228,17 @@ pub enum Report {
     },
 }
 
-impl Report {
+impl EffectReport {
     /// Returns that it could not, and why.
     pub fn failed(reason: Scrubbed) -> Self {
-        Report::Failed { reason, exit: None }
+        EffectReport::Failed { reason, exit: None }
     }
 }
 
 /// How far an agent says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mark {
+pub enum AgentMark {
     /// It fetched its task.
     Started,
     /// It reads the crash log.
@@ -252,7 +252,7 @@ pub enum Mark {
 /// A person's order to an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum PersonOrder {
     /// Start nothing new until told to resume.
     Pause,
     /// Go on after a pause.
@@ -296,7 +296,7 @@ pub enum Breaker {
 /// What a person is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Question {
+pub enum PersonQuestion {
     /// May this remedy run?
     Remedy,
     /// May a change larger than the limits, or of unknown size, stay?
@@ -326,7 +326,7 @@ pub enum Question {
 /// How an incident ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum IncidentOutcome {
     /// The subject is well, with this proof.
     Recovered(Proof),
     /// A person settled it.

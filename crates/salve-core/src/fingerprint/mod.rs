@@ -39,7 +39,7 @@ use sha2::{Digest, Sha256};
 
 pub use clean::clean;
 pub use lexer::mask;
-pub use rules::{Rows, RuleError, Rules};
+pub use rules::{FingerprintRules, RowError, Rows};
 pub use table::pattern::ShapeError;
 pub use table::row::{AnchorError, AnchorRow, ClassError, ClassRow, Example};
 pub use window::{WHOLE, Window};
@@ -118,7 +118,7 @@ pub struct Fingerprint {
     pub identity: Option<String>,
 }
 
-impl Rules {
+impl FingerprintRules {
     /// Returns the fingerprint of a failure's output.
     ///
     /// Of a long output only what may matter is looked at; see [`Window`].

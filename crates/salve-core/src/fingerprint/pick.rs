@@ -11,7 +11,7 @@ use super::flat::Flat;
 use super::frames;
 use super::head;
 use super::peel::{LogLevel, Peeled, peel};
-use super::rules::Rules;
+use super::rules::FingerprintRules;
 use super::shape::Budget;
 use super::table::grams::ShapeId;
 use super::table::vocabulary::{Says, WORDS};
@@ -67,7 +67,7 @@ impl KeyLineCandidate {
 }
 
 /// Finds every line that may name the failure, once for each anchor that knows it.
-pub(crate) fn candidates(rules: &Rules, text: &OutputText<'_>) -> Vec<KeyLineCandidate> {
+pub(crate) fn candidates(rules: &FingerprintRules, text: &OutputText<'_>) -> Vec<KeyLineCandidate> {
     let mut numbers = candidate_lines(rules, text);
     if numbers.len() > 2 * CANDIDATES {
         numbers.drain(CANDIDATES..numbers.len() - CANDIDATES);
@@ -86,7 +86,7 @@ pub(crate) fn candidates(rules: &Rules, text: &OutputText<'_>) -> Vec<KeyLineCan
 }
 
 /// Returns the numbers of the lines in which there is any word that matters.
-fn candidate_lines(rules: &Rules, text: &OutputText<'_>) -> Vec<usize> {
+fn candidate_lines(rules: &FingerprintRules, text: &OutputText<'_>) -> Vec<usize> {
     let mut numbers = Vec::new();
     let mut number = 0;
     let mut at = 0;
@@ -120,7 +120,7 @@ struct Scratch {
 
 impl Scratch {
     /// Flattens a line and finds the words and shapes in it.
-    fn look(&mut self, rules: &Rules, line: &str, peeled: &Peeled<'_>) {
+    fn look(&mut self, rules: &FingerprintRules, line: &str, peeled: &Peeled<'_>) {
         self.flat.fill(line, peeled);
         self.says.clear();
         self.shapes.clear();
@@ -140,7 +140,7 @@ fn opens_block(body: &str) -> bool {
 
 /// Judges one line: every anchor that matches it, or else what its words say.
 fn judge(
-    rules: &Rules,
+    rules: &FingerprintRules,
     text: &OutputText<'_>,
     number: usize,
     scratch: &mut Scratch,
@@ -203,7 +203,7 @@ impl RankedLine<'_> {
     /// Tries one shape of one anchor.
     fn anchored(
         &self,
-        rules: &Rules,
+        rules: &FingerprintRules,
         text: &OutputText<'_>,
         (anchor, shape): (usize, usize),
         fits: &mut HashMap<usize, bool>,

@@ -12,7 +12,7 @@ use crate::class::Class;
 
 /// Why a row cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RuleError {
+pub enum RowError {
     /// An anchor cannot be used.
     #[error("anchor `{id}`: {source}")]
     Anchor {
@@ -33,7 +33,7 @@ pub enum RuleError {
 
 /// The rules by which failures are recognised.
 #[derive(Debug)]
-pub struct Rules {
+pub struct FingerprintRules {
     /// Finds the anchors, the built-in ones and the user's own.
     pub(crate) index: Kept<RowIndex>,
     /// The user's own anchors, numbered after the built-in ones.
@@ -53,16 +53,16 @@ pub struct Rows {
     pub classes: Vec<ClassRow>,
 }
 
-static BUILT_IN: Rules = Rules {
+static BUILT_IN: FingerprintRules = FingerprintRules {
     index: Kept::Fixed(&built_in::INDEX),
     own: Vec::new(),
     own_classes: None,
     own_digest: 0,
 };
 
-impl Rules {
+impl FingerprintRules {
     /// Returns the built-in rules.
-    pub fn built_in() -> &'static Rules {
+    pub fn built_in() -> &'static FingerprintRules {
         &BUILT_IN
     }
 
@@ -70,7 +70,7 @@ impl Rules {
     ///
     /// # Errors
     /// Names every row that does not compile or breaks the promise of its own examples.
-    pub fn with_user(user: &Rows) -> Result<Rules, Vec<RuleError>> {
+    pub fn with_user(user: &Rows) -> Result<FingerprintRules, Vec<RowError>> {
         let mut errors = Vec::new();
         let mut patterns: Vec<Vec<Pattern>> = Vec::new();
         let mut own = Vec::new();
@@ -81,11 +81,11 @@ impl Rules {
                     patterns.push(shapes);
                     own.push(anchor);
                 }
-                Err(source) => errors.push(RuleError::Anchor { id: row.id.clone(), source }),
+                Err(source) => errors.push(RowError::Anchor { id: row.id.clone(), source }),
             }
         }
         let (classes, broken) = Classes::compile(&user.classes, &built_in::COMMON);
-        errors.extend(broken.into_iter().map(|(name, source)| RuleError::Class { name, source }));
+        errors.extend(broken.into_iter().map(|(name, source)| RowError::Class { name, source }));
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -96,7 +96,7 @@ impl Rules {
             Rows { anchors, classes } if anchors.is_empty() && classes.is_empty() => 0,
             rows => super::sign(&format!("{rows:?}")).0,
         };
-        let rules = Rules { index, own, own_classes: Some(classes), own_digest };
+        let rules = FingerprintRules { index, own, own_classes: Some(classes), own_digest };
         errors.extend(rules.check_anchors(built_in::COUNT, &user.anchors));
         errors.extend(rules.check_classes(rules.own_classes.as_ref(), &user.classes));
         if errors.is_empty() { Ok(rules) } else { Err(errors) }
@@ -131,10 +131,10 @@ impl Rules {
     }
 
     /// Checks the examples of `rows`, which are numbered from `first` on in these rules.
-    fn check_anchors(&self, first: usize, rows: &[AnchorRow]) -> Vec<RuleError> {
+    fn check_anchors(&self, first: usize, rows: &[AnchorRow]) -> Vec<RowError> {
         let mut errors = Vec::new();
         for (number, row) in (first..).zip(rows) {
-            let mut fail = |source| errors.push(RuleError::Anchor { id: row.id.clone(), source });
+            let mut fail = |source| errors.push(RowError::Anchor { id: row.id.clone(), source });
             for example in &row.examples {
                 let (got, values) = self.winner(&example.text).unwrap_or(("nothing", Vec::new()));
                 let holes = example.holes.iter();
@@ -156,11 +156,10 @@ impl Rules {
     }
 
     /// Checks the examples of `rows`, of which `compiled` was made.
-    fn check_classes(&self, compiled: Option<&Classes>, rows: &[ClassRow]) -> Vec<RuleError> {
+    fn check_classes(&self, compiled: Option<&Classes>, rows: &[ClassRow]) -> Vec<RowError> {
         let mut errors = Vec::new();
         for (number, row) in rows.iter().enumerate() {
-            let mut fail =
-                |source| errors.push(RuleError::Class { name: row.name.clone(), source });
+            let mut fail = |source| errors.push(RowError::Class { name: row.name.clone(), source });
             for text in &row.examples {
                 let got = self.classify(&flatten(text)).unwrap_or(Class::Unknown);
                 if got != row.class {
@@ -200,7 +199,7 @@ mod tests {
 
     #[test]
     fn every_built_in_row_loads_and_keeps_its_promises() {
-        let (rows, rules) = (tables(), Rules::built_in());
+        let (rows, rules) = (tables(), FingerprintRules::built_in());
         assert_eq!(rows.anchors.len(), built_in::COUNT);
         for (number, row) in rows.anchors.iter().enumerate() {
             let id = rules.anchor(number).map(|anchor| anchor.id.as_str());
@@ -240,19 +239,19 @@ mod tests {
             let anchors = toml::from_str::<AnchorFile>(&text).unwrap().anchor;
             Rows { anchors, classes: Vec::new() }
         };
-        let errors =
-            Rules::with_user(&row("frobnicator broke on {what:word}", "nope")).unwrap_err();
+        let errors = FingerprintRules::with_user(&row("frobnicator broke on {what:word}", "nope"))
+            .unwrap_err();
         assert_eq!(
             errors[0].to_string(),
             "anchor `my.own`: its example `nope` gives nothing, not my.own(\"x\")"
         );
-        let errors = Rules::with_user(&row("abc {what", "x")).unwrap_err();
+        let errors = FingerprintRules::with_user(&row("abc {what", "x")).unwrap_err();
         assert_eq!(
             errors[0].to_string(),
             "anchor `my.own`: shape `abc {what`: `{` is never closed"
         );
         let fine = row("frobnicator broke on {what:word}", "error: frobnicator broke on x");
-        let rules = Rules::with_user(&fine).unwrap();
+        let rules = FingerprintRules::with_user(&fine).unwrap();
         assert_eq!(rules.recognise("frobnicator broke on y").as_deref(), Some("my.own(\"y\")"));
     }
 }

@@ -11,7 +11,7 @@ use super::*;
 const GOLDEN: &str = include_str!("golden.txt");
 
 fn print(text: &str) -> Fingerprint {
-    Rules::built_in().fingerprint(text, &Hints::default())
+    FingerprintRules::built_in().fingerprint(text, &Hints::default())
 }
 
 /// Splits the golden file into head line and output.
@@ -147,7 +147,7 @@ fn the_same_failure_has_one_signature_through_every_wrapper() {
 fn exits_without_words_are_classified_by_evidence_only() {
     let class = |exit_code, signal: Option<&str>| {
         let hints = Hints { exit_code, signal: signal.map(Into::into), tool: None };
-        Rules::built_in().fingerprint("", &hints).class
+        FingerprintRules::built_in().fingerprint("", &hints).class
     };
     assert_eq!(class(Some(127), None), Class::MissingTool);
     assert_eq!(class(Some(126), None), Class::Permission);
@@ -198,7 +198,10 @@ fn a_member_that_a_person_named_needs_no_place() {
 fn hints_do_not_change_the_signature_of_an_output() {
     let hints = Hints { exit_code: Some(1), signal: Some("TERM".into()), tool: Some("npm".into()) };
     let text = "TypeError: basket.total is not a function";
-    assert_eq!(Rules::built_in().fingerprint(text, &hints).signature, print(text).signature);
+    assert_eq!(
+        FingerprintRules::built_in().fingerprint(text, &hints).signature,
+        print(text).signature
+    );
 }
 
 #[test]

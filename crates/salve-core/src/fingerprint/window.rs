@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use super::clean::clean;
 use super::pick::{self, KeyLineCandidate};
-use super::rules::Rules;
+use super::rules::FingerprintRules;
 use super::text::OutputText;
 
 /// An output up to this size is kept whole; a longer one is judged block by block.
@@ -34,7 +34,7 @@ struct Region {
 /// Reads an output piece by piece and keeps what may matter.
 #[derive(Debug)]
 pub struct Window<'r> {
-    rules: &'r Rules,
+    rules: &'r FingerprintRules,
     block: Vec<u8>,
     head: String,
     tail: String,
@@ -44,7 +44,7 @@ pub struct Window<'r> {
 
 impl<'r> Window<'r> {
     /// Opens a window in which `rules` say what may matter.
-    pub fn new(rules: &'r Rules) -> Self {
+    pub fn new(rules: &'r FingerprintRules) -> Self {
         let (head, tail) = (String::new(), String::new());
         Self { rules, block: Vec::new(), head, tail, regions: Vec::new(), blocks: 0 }
     }
@@ -184,7 +184,7 @@ mod tests {
 
     #[track_caller]
     fn reduce(text: &str, piece: usize) -> String {
-        let mut window = Window::new(Rules::built_in());
+        let mut window = Window::new(FingerprintRules::built_in());
         text.as_bytes().chunks(piece).for_each(|bytes| window.push(bytes));
         window.finish()
     }
@@ -197,7 +197,7 @@ mod tests {
         let kept = reduce(&text, 4096);
         assert!(kept.len() < 4 * EDGE, "{}", kept.len());
         assert!(kept.contains(failure));
-        let rules = Rules::built_in();
+        let rules = FingerprintRules::built_in();
         let whole = rules.fingerprint(failure, &Hints::default());
         assert_eq!(rules.fingerprint(&text, &Hints::default()).signature, whole.signature);
     }

@@ -2,9 +2,9 @@
 
 use crate::scrub::{Scrubbed, Scrubber};
 
-use super::Rule;
-use super::pattern::Pattern;
-use super::policy::{OnUnknown, Policy};
+use super::GateRule;
+use super::pattern::ApprovalPattern;
+use super::policy::{GatePolicy, OnUnknown};
 
 /// What is the matter with a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,20 +33,20 @@ impl FindingKind {
 
 /// One remark about a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct PolicyFinding {
     /// What is the matter.
     pub kind: FindingKind,
     /// The rule it is about.
-    pub rule: Rule,
+    pub rule: GateRule,
     /// The other rule involved, if there is one.
-    pub other: Option<Rule>,
+    pub other: Option<GateRule>,
     /// The remark in words.
     pub message: Scrubbed,
 }
 
 /// Returns everything in `policy` that its author may not expect, in the order of the settings.
-pub fn findings(policy: &Policy, scrubber: &Scrubber) -> Vec<Finding> {
-    let mut report = Report { policy, scrubber, found: Vec::new() };
+pub fn findings(policy: &GatePolicy, scrubber: &Scrubber) -> Vec<PolicyFinding> {
+    let mut report = PolicyReview { policy, scrubber, found: Vec::new() };
     report.switches();
     for place in 0..policy.auto_approve.len() {
         report.auto_approve(place);
@@ -58,25 +58,30 @@ pub fn findings(policy: &Policy, scrubber: &Scrubber) -> Vec<Finding> {
     report.found
 }
 
-struct Report<'a> {
-    policy: &'a Policy,
+struct PolicyReview<'a> {
+    policy: &'a GatePolicy,
     scrubber: &'a Scrubber,
-    found: Vec<Finding>,
+    found: Vec<PolicyFinding>,
 }
 
-impl Report<'_> {
-    fn add(&mut self, kind: FindingKind, rule: Rule, other: Option<Rule>, message: &str) {
-        self.found.push(Finding { kind, rule, other, message: self.scrubber.scrub(message) });
+impl PolicyReview<'_> {
+    fn add(&mut self, kind: FindingKind, rule: GateRule, other: Option<GateRule>, message: &str) {
+        self.found.push(PolicyFinding { kind, rule, other, message: self.scrubber.scrub(message) });
     }
 
     fn switches(&mut self) {
         use FindingKind as K;
         if !self.policy.enabled {
-            self.add(K::Notice, Rule::Enabled, None, "recovery is off: every command is denied");
+            self.add(
+                K::Notice,
+                GateRule::Enabled,
+                None,
+                "recovery is off: every command is denied",
+            );
         }
         if self.policy.max_auto_recoveries_per_run == 0 {
             let message = "the limit is 0: nothing ever runs without a person";
-            self.add(K::Notice, Rule::MaxAutoRecoveries, None, message);
+            self.add(K::Notice, GateRule::MaxAutoRecoveries, None, message);
         }
     }
 
@@ -84,11 +89,11 @@ impl Report<'_> {
         use FindingKind as K;
         let policy = self.policy;
         let entry = policy.auto_approve[place].as_str();
-        let rule = Rule::AutoApprove(place);
+        let rule = GateRule::AutoApprove(place);
         let same = |other: &String| other == entry;
         if let Some(first) = policy.auto_approve[..place].iter().position(same) {
             let message = format!("`{entry}` is listed twice");
-            self.add(K::Shadowed, rule, Some(Rule::AutoApprove(first)), &message);
+            self.add(K::Shadowed, rule, Some(GateRule::AutoApprove(first)), &message);
         }
         if super::secret::shows(entry, self.scrubber) {
             // Not even a part of it is repeated.
@@ -105,7 +110,7 @@ impl Report<'_> {
             self.add(K::Notice, rule, None, &message);
         }
         for (i, pattern) in policy.require_human.iter().enumerate() {
-            let other = Some(Rule::RequireHuman(i));
+            let other = Some(GateRule::RequireHuman(i));
             if pattern.is_literal() && pattern.text() == entry {
                 let message = format!("`{entry}` also needs a person, which wins: never approved");
                 self.add(K::Unreachable, rule, other, &message);
@@ -125,7 +130,7 @@ impl Report<'_> {
         if policy.auto_approve.iter().any(takes_back) {
             return;
         }
-        let covers = |(i, other): (usize, &Pattern)| {
+        let covers = |(i, other): (usize, &ApprovalPattern)| {
             let first = i < place || !pattern.covers(other);
             (i != place && first && other.covers(pattern)).then_some(i)
         };
@@ -133,8 +138,8 @@ impl Report<'_> {
         if let Some(wider) = wider {
             let (own, other) = (pattern.text(), policy.require_human[wider].text());
             let message = format!("`{own}` is covered by `{other}`");
-            let other = Some(Rule::RequireHuman(wider));
-            self.add(FindingKind::Shadowed, Rule::RequireHuman(place), other, &message);
+            let other = Some(GateRule::RequireHuman(wider));
+            self.add(FindingKind::Shadowed, GateRule::RequireHuman(place), other, &message);
         }
     }
 
@@ -148,21 +153,21 @@ impl Report<'_> {
                 let message = format!("`*` matches every command: \"{name}\" is never asked");
                 self.add(
                     K::Unreachable,
-                    Rule::OnUnknown,
-                    Some(Rule::RequireHuman(place)),
+                    GateRule::OnUnknown,
+                    Some(GateRule::RequireHuman(place)),
                     &message,
                 );
             }
             (None, OnUnknown::Allow) => {
                 let message = "\"allow\" runs whatever no pattern stops, unattended";
-                self.add(K::Notice, Rule::OnUnknown, None, message);
+                self.add(K::Notice, GateRule::OnUnknown, None, message);
             }
             (_, OnUnknown::Escalate) | (None, OnUnknown::Deny) => {}
         }
     }
 }
 
-fn catches(pattern: &Pattern, entry: &str) -> bool {
+fn catches(pattern: &ApprovalPattern, entry: &str) -> bool {
     pattern.matches(entry)
         || super::shell::read(entry).is_ok_and(|reading| reading.could_match(pattern))
 }
@@ -176,7 +181,7 @@ mod tests {
 
     #[track_caller]
     fn check(section: Value, want: &[(&str, &str, &str)]) {
-        let policy = Policy::read(&section).unwrap();
+        let policy = GatePolicy::read(&section).unwrap();
         let got = findings(&policy, &Scrubber::new(Key::new([1; 32])));
         let shown: Vec<_> = got
             .iter()

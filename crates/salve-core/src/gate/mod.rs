@@ -29,18 +29,19 @@ use std::fmt;
 
 use crate::scrub::Scrubber;
 
-pub use explain::{Finding, FindingKind, findings};
-pub use pattern::Pattern;
-pub use policy::{InvalidPolicy, MAX_RULES, OnUnknown, Policy, PolicyError, RawPolicy};
+pub use explain::{FindingKind, PolicyFinding, findings};
+pub use pattern::ApprovalPattern;
+pub use policy::{GatePolicy, InvalidPolicy, MAX_RULES, OnUnknown, PolicyError, RawPolicy};
 pub use proposal::{
-    BadProposal, Category, Confidence, Diagnosis, MAX_PROPOSAL, Proposal, Severity, Which,
+    BadProposal, Category, Confidence, MAX_PROPOSAL, ProposalDiagnosis, RecoveryProposal, Severity,
+    Which,
 };
 pub use request::{BadRequest, DEFAULT_TIMEOUT_SECONDS, MAX_COMMAND, MAX_TIMEOUT_SECONDS, Request};
-pub use state::{BadState, State};
+pub use state::{BadState, GateCounters};
 
 /// The setting or check that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum GateRule {
     /// The policy itself is invalid.
     Config,
     /// The master switch.
@@ -67,21 +68,21 @@ pub enum Rule {
     Unreadable,
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for GateRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Rule::Config => f.write_str("config"),
-            Rule::Enabled => f.write_str("enabled"),
-            Rule::Proposal => f.write_str("proposal"),
-            Rule::State => f.write_str("state"),
-            Rule::WorkingDir => f.write_str("working_dir"),
-            Rule::Secret => f.write_str("secret"),
-            Rule::AutoApprove(place) => write!(f, "auto_approve[{place}]"),
-            Rule::RequireHuman(place) => write!(f, "require_human[{place}]"),
-            Rule::MaxAutoRecoveries => f.write_str("max_auto_recoveries_per_run"),
-            Rule::Cooldown => f.write_str("cooldown_seconds"),
-            Rule::OnUnknown => f.write_str("on_unknown"),
-            Rule::Unreadable => f.write_str("unreadable"),
+            GateRule::Config => f.write_str("config"),
+            GateRule::Enabled => f.write_str("enabled"),
+            GateRule::Proposal => f.write_str("proposal"),
+            GateRule::State => f.write_str("state"),
+            GateRule::WorkingDir => f.write_str("working_dir"),
+            GateRule::Secret => f.write_str("secret"),
+            GateRule::AutoApprove(place) => write!(f, "auto_approve[{place}]"),
+            GateRule::RequireHuman(place) => write!(f, "require_human[{place}]"),
+            GateRule::MaxAutoRecoveries => f.write_str("max_auto_recoveries_per_run"),
+            GateRule::Cooldown => f.write_str("cooldown_seconds"),
+            GateRule::OnUnknown => f.write_str("on_unknown"),
+            GateRule::Unreadable => f.write_str("unreadable"),
         }
     }
 }
@@ -90,7 +91,7 @@ impl fmt::Display for Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
     command: String,
-    rule: Rule,
+    rule: GateRule,
     timeout_seconds: u64,
 }
 
@@ -101,7 +102,7 @@ impl Approval {
     }
 
     /// Returns the rule that approved it.
-    pub fn rule(&self) -> Rule {
+    pub fn rule(&self) -> GateRule {
         self.rule
     }
 
@@ -113,67 +114,67 @@ impl Approval {
 
 /// The gate's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GateVerdict {
     /// It may run unattended.
     Auto(Approval),
     /// A person has to decide.
     Human {
         /// What asks.
-        rule: Rule,
+        rule: GateRule,
         /// Why, without any part of the command.
         reason: String,
     },
     /// It must not run.
     Deny {
         /// What denies.
-        rule: Rule,
+        rule: GateRule,
         /// Why, without any part of the command.
         reason: String,
     },
 }
 
-impl Verdict {
+impl GateVerdict {
     /// Makes a refusal.
-    pub fn deny(rule: Rule, reason: impl Into<String>) -> Self {
-        Verdict::Deny { rule, reason: reason.into() }
+    pub fn deny(rule: GateRule, reason: impl Into<String>) -> Self {
+        GateVerdict::Deny { rule, reason: reason.into() }
     }
 
-    fn human(rule: Rule, reason: impl Into<String>) -> Self {
-        Verdict::Human { rule, reason: reason.into() }
+    fn human(rule: GateRule, reason: impl Into<String>) -> Self {
+        GateVerdict::Human { rule, reason: reason.into() }
     }
 
     /// Returns the answer in one word: `auto`, `human` or `deny`.
     pub fn decision(&self) -> &'static str {
         match self {
-            Verdict::Auto(_) => "auto",
-            Verdict::Human { .. } => "human",
-            Verdict::Deny { .. } => "deny",
+            GateVerdict::Auto(_) => "auto",
+            GateVerdict::Human { .. } => "human",
+            GateVerdict::Deny { .. } => "deny",
         }
     }
 
     /// Returns the rule that decided.
-    pub fn rule(&self) -> Rule {
+    pub fn rule(&self) -> GateRule {
         match self {
-            Verdict::Auto(approval) => approval.rule,
-            Verdict::Human { rule, .. } | Verdict::Deny { rule, .. } => *rule,
+            GateVerdict::Auto(approval) => approval.rule,
+            GateVerdict::Human { rule, .. } | GateVerdict::Deny { rule, .. } => *rule,
         }
     }
 
     /// Returns why, in words; never any part of the command.
     pub fn reason(&self) -> &str {
         match self {
-            Verdict::Auto(approval) => match approval.rule {
-                Rule::AutoApprove(_) => "the command equals an approved one",
+            GateVerdict::Auto(approval) => match approval.rule {
+                GateRule::AutoApprove(_) => "the command equals an approved one",
                 _ => "no rule knows the command, and `on_unknown` is \"allow\"",
             },
-            Verdict::Human { reason, .. } | Verdict::Deny { reason, .. } => reason,
+            GateVerdict::Human { reason, .. } | GateVerdict::Deny { reason, .. } => reason,
         }
     }
 }
 
 /// Where the command would run, as the file system says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CommandPlace {
     /// A directory at or below the repository's root and not in `.git`, held open.
     Inside,
     /// Anything else, and why.
@@ -182,43 +183,43 @@ pub enum Place {
 
 /// Everything a decision depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Case<'a> {
+pub struct GateCase<'a> {
     /// What may run unattended.
-    pub policy: &'a Policy,
+    pub policy: &'a GatePolicy,
     /// What is asked for.
     pub request: &'a Request,
     /// Where its working directory leads.
-    pub place: &'a Place,
+    pub place: &'a CommandPlace,
     /// What has run unattended so far.
-    pub state: &'a State,
+    pub state: &'a GateCounters,
 }
 
 /// Decides whether a command may run.
-pub fn decide(case: Case<'_>, scrubber: &Scrubber) -> Verdict {
-    let Case { policy, request, place, state } = case;
+pub fn decide(case: GateCase<'_>, scrubber: &Scrubber) -> GateVerdict {
+    let GateCase { policy, request, place, state } = case;
     let command = request.command();
     if !policy.enabled {
-        return Verdict::deny(Rule::Enabled, "recovery is switched off");
+        return GateVerdict::deny(GateRule::Enabled, "recovery is switched off");
     }
-    if let Place::Refused(why) = place {
-        return Verdict::deny(Rule::WorkingDir, why);
+    if let CommandPlace::Refused(why) = place {
+        return GateVerdict::deny(GateRule::WorkingDir, why);
     }
-    let equals = |p: &Pattern| p.is_literal() && p.text() == command;
+    let equals = |p: &ApprovalPattern| p.is_literal() && p.text() == command;
     if let Some(place) = policy.require_human.iter().position(equals) {
-        return Verdict::human(
-            Rule::RequireHuman(place),
+        return GateVerdict::human(
+            GateRule::RequireHuman(place),
             "the command equals one that needs a person",
         );
     }
     if secret::shows(command, scrubber) {
-        return Verdict::human(
-            Rule::Secret,
+        return GateVerdict::human(
+            GateRule::Secret,
             "the command shows a secret; name an environment variable instead",
         );
     }
     let approve = |rule, text: &str| {
         limits(policy, state).unwrap_or_else(|| {
-            Verdict::Auto(Approval {
+            GateVerdict::Auto(Approval {
                 command: text.to_owned(),
                 rule,
                 timeout_seconds: request.timeout_seconds(),
@@ -226,18 +227,18 @@ pub fn decide(case: Case<'_>, scrubber: &Scrubber) -> Verdict {
         })
     };
     if let Some(place) = policy.auto_approve.iter().position(|entry| entry == command) {
-        return approve(Rule::AutoApprove(place), &policy.auto_approve[place]);
+        return approve(GateRule::AutoApprove(place), &policy.auto_approve[place]);
     }
     if let Some(verdict) = asks(policy, command) {
         return verdict;
     }
     match policy.on_unknown {
-        OnUnknown::Escalate => Verdict::human(Rule::OnUnknown, "no rule knows the command"),
-        OnUnknown::Deny => Verdict::deny(
-            Rule::OnUnknown,
+        OnUnknown::Escalate => GateVerdict::human(GateRule::OnUnknown, "no rule knows the command"),
+        OnUnknown::Deny => GateVerdict::deny(
+            GateRule::OnUnknown,
             "no rule knows the command, and `on_unknown` is \"deny\"",
         ),
-        OnUnknown::Allow => approve(Rule::OnUnknown, command),
+        OnUnknown::Allow => approve(GateRule::OnUnknown, command),
     }
 }
 
@@ -248,19 +249,22 @@ pub fn simple_commands(text: &str) -> Option<Vec<Vec<String>>> {
 }
 
 /// Returns the question that the patterns, or the shape of the command itself, put to a person.
-fn asks(policy: &Policy, command: &str) -> Option<Verdict> {
-    let first = |test: &dyn Fn(&Pattern) -> bool| {
-        policy.require_human.iter().position(test).map(Rule::RequireHuman)
+fn asks(policy: &GatePolicy, command: &str) -> Option<GateVerdict> {
+    let first = |test: &dyn Fn(&ApprovalPattern) -> bool| {
+        policy.require_human.iter().position(test).map(GateRule::RequireHuman)
     };
     if let Some(rule) = first(&|pattern| pattern.matches(command)) {
-        return Some(Verdict::human(rule, "the command matches a pattern that needs a person"));
+        return Some(GateVerdict::human(rule, "the command matches a pattern that needs a person"));
     }
     let allows = policy.on_unknown == OnUnknown::Allow;
     if policy.require_human.is_empty() && !allows {
         return None;
     }
     let unclear = |shell::Unclear(why)| {
-        Verdict::human(Rule::Unreadable, format!("the command cannot be read to the end: {why}"))
+        GateVerdict::human(
+            GateRule::Unreadable,
+            format!("the command cannot be read to the end: {why}"),
+        )
     };
     let reading = match shell::read(command) {
         Ok(reading) => reading,
@@ -268,21 +272,21 @@ fn asks(policy: &Policy, command: &str) -> Option<Verdict> {
     };
     if let Some(rule) = first(&|pattern| reading.could_match(pattern)) {
         let reason = "a part of the command matches a pattern that needs a person";
-        return Some(Verdict::human(rule, reason));
+        return Some(GateVerdict::human(rule, reason));
     }
     if let Some(why) = reading.doubt.filter(|_| allows) {
         let reason = format!("more may run than is seen: {why}");
-        return Some(Verdict::human(Rule::Unreadable, reason));
+        return Some(GateVerdict::human(GateRule::Unreadable, reason));
     }
     // The second opinion is dear, so it is asked only where nothing else asks already.
     reading.confirm().err().map(unclear)
 }
 
 /// Returns the question that the limits put to a person, if they do.
-fn limits(policy: &Policy, state: &State) -> Option<Verdict> {
+fn limits(policy: &GatePolicy, state: &GateCounters) -> Option<GateVerdict> {
     if state.auto_recoveries_this_run >= policy.max_auto_recoveries_per_run {
-        return Some(Verdict::human(
-            Rule::MaxAutoRecoveries,
+        return Some(GateVerdict::human(
+            GateRule::MaxAutoRecoveries,
             format!(
                 "{} of {} unattended commands of this run are used up",
                 state.auto_recoveries_this_run, policy.max_auto_recoveries_per_run
@@ -298,28 +302,32 @@ fn limits(policy: &Policy, state: &State) -> Option<Verdict> {
         None => state.auto_recoveries_this_run == 0,
     };
     (!over).then(|| {
-        Verdict::human(Rule::Cooldown, format!("not more than {wait} s have passed since the last"))
+        GateVerdict::human(
+            GateRule::Cooldown,
+            format!("not more than {wait} s have passed since the last"),
+        )
     })
 }
 
 /// Judges an untrusted proposal by an untrusted policy and never panics: for fuzzing.
 ///
 /// The directory is taken as given, and nothing but the gate's answer comes back.
-pub fn fuzz(policy: &str, proposal: &str, scrubber: &Scrubber) -> Verdict {
-    let policy = match strict::parse(policy).map(|section| Policy::read(&section)) {
+pub fn fuzz(policy: &str, proposal: &str, scrubber: &Scrubber) -> GateVerdict {
+    let policy = match strict::parse(policy).map(|section| GatePolicy::read(&section)) {
         Ok(Ok(policy)) => policy,
-        Ok(Err(error)) => return Verdict::deny(Rule::Config, error.to_string()),
-        Err(error) => return Verdict::deny(Rule::Config, error.to_string()),
+        Ok(Err(error)) => return GateVerdict::deny(GateRule::Config, error.to_string()),
+        Err(error) => return GateVerdict::deny(GateRule::Config, error.to_string()),
     };
-    let request = Proposal::parse(proposal)
+    let request = RecoveryProposal::parse(proposal)
         .and_then(|proposal| proposal.request(Which::Recovery).cloned())
-        .map_err(|error| Verdict::deny(Rule::Proposal, error.to_string()));
+        .map_err(|error| GateVerdict::deny(GateRule::Proposal, error.to_string()));
     match request {
         Err(verdict) => verdict,
         Ok(request) => {
-            let state = State::default();
-            let place = Place::Inside;
-            let case = Case { policy: &policy, request: &request, place: &place, state: &state };
+            let state = GateCounters::default();
+            let place = CommandPlace::Inside;
+            let case =
+                GateCase { policy: &policy, request: &request, place: &place, state: &state };
             decide(case, scrubber)
         }
     }

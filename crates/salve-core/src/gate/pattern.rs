@@ -6,7 +6,7 @@
 
 /// One `require_human` entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub struct ApprovalPattern {
     text: String,
     /// How much of it stands before the first `*`.
     head: usize,
@@ -23,7 +23,7 @@ pub(super) const HOLE: char = '\0';
 
 const STAR: char = '*';
 
-impl Pattern {
+impl ApprovalPattern {
     /// Makes a pattern from an entry that [`Policy::new`](super::Policy::new) has checked.
     pub(crate) fn new(text: &str) -> Self {
         Self { text: text.to_owned(), head: text.find(STAR).unwrap_or(text.len()) }
@@ -90,7 +90,7 @@ impl Pattern {
     /// Returns whether everything that `other` matches is matched by this pattern too.
     ///
     /// May say no where the answer is yes, never the reverse.
-    pub fn covers(&self, other: &Pattern) -> bool {
+    pub fn covers(&self, other: &ApprovalPattern) -> bool {
         let wide = self.readings();
         other.readings().iter().all(|narrow| wide.iter().any(|wide| fits(wide, narrow)))
     }

@@ -1,7 +1,7 @@
 //! What may run unattended: the `recovery` section, checked.
 //!
-//! [`RawPolicy`] is what a person wrote, [`Policy`] is what the gate goes by. There is no way from
-//! one to the other around [`Policy::new`], so a section with anything wrong in it approves
+//! [`RawPolicy`] is what a person wrote, [`GatePolicy`] is what the gate goes by. There is no way from
+//! one to the other around [`GatePolicy::new`], so a section with anything wrong in it approves
 //! nothing.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::pattern::Pattern;
+use super::pattern::ApprovalPattern;
 use super::request::MAX_COMMAND;
 
 /// How many entries each list may have.
@@ -97,16 +97,16 @@ impl std::error::Error for InvalidPolicy {}
 
 /// A checked policy.
 #[derive(Clone, Debug)]
-pub struct Policy {
+pub struct GatePolicy {
     pub(super) enabled: bool,
     pub(super) auto_approve: Vec<String>,
-    pub(super) require_human: Vec<Pattern>,
+    pub(super) require_human: Vec<ApprovalPattern>,
     pub(super) max_auto_recoveries_per_run: u64,
     pub(super) cooldown_seconds: u64,
     pub(super) on_unknown: OnUnknown,
 }
 
-impl Policy {
+impl GatePolicy {
     /// Checks `raw`.
     ///
     /// # Errors
@@ -122,7 +122,11 @@ impl Policy {
         Ok(Self {
             enabled: raw.enabled,
             auto_approve: raw.auto_approve.clone(),
-            require_human: raw.require_human.iter().map(|text| Pattern::new(text)).collect(),
+            require_human: raw
+                .require_human
+                .iter()
+                .map(|text| ApprovalPattern::new(text))
+                .collect(),
             max_auto_recoveries_per_run: raw.max_auto_recoveries_per_run,
             cooldown_seconds: raw.cooldown_seconds,
             on_unknown: raw.on_unknown,
@@ -264,7 +268,7 @@ mod tests {
         let raw = RawPolicy::read(&section).unwrap();
         assert_eq!(serde_json::to_value(&raw).unwrap(), section);
         assert_eq!(serde_json::from_value::<RawPolicy>(section).unwrap(), raw);
-        assert!(Policy::new(&raw).is_ok());
+        assert!(GatePolicy::new(&raw).is_ok());
     }
 
     #[test]
@@ -300,7 +304,7 @@ mod tests {
             (json!([]), "recovery"),
             (json!(null), "recovery"),
         ] {
-            let errors = Policy::read(&section).expect_err(&section.to_string()).0;
+            let errors = GatePolicy::read(&section).expect_err(&section.to_string()).0;
             assert_eq!(errors.len(), 1, "{section}");
             assert_eq!(errors[0].field, field, "{section}");
         }

@@ -107,7 +107,7 @@ impl Which {
 
 /// What the agent found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Diagnosis {
+pub struct ProposalDiagnosis {
     /// The pattern that matched the failure.
     pub error_pattern: String,
     /// The cause in words.
@@ -118,7 +118,7 @@ pub struct Diagnosis {
 
 /// A checked proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proposal {
+pub struct RecoveryProposal {
     /// When the diagnosis was made.
     pub timestamp: Timestamp,
     /// What kind of infrastructure is broken.
@@ -126,7 +126,7 @@ pub struct Proposal {
     /// How bad it is.
     pub severity: Severity,
     /// What the agent found out.
-    pub diagnosis: Diagnosis,
+    pub diagnosis: ProposalDiagnosis,
     /// What success looks like.
     pub expected_outcome: String,
     /// How sure the agent says it is of the first command.
@@ -179,7 +179,7 @@ pub enum BadProposal {
     NoFallback,
 }
 
-impl Proposal {
+impl RecoveryProposal {
     /// Reads the text of a `recovery.json`.
     ///
     /// # Errors
@@ -229,7 +229,7 @@ impl Proposal {
             timestamp,
             category: top.one_of("category", Category::NAMES, Category::from_name)?,
             severity: top.one_of("severity", Severity::NAMES, Severity::from_name)?,
-            diagnosis: Diagnosis {
+            diagnosis: ProposalDiagnosis {
                 error_pattern: error_pattern.to_owned(),
                 root_cause: diagnosis.text("root_cause")?.to_owned(),
                 evidence: diagnosis.evidence()?,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// The counters that limits and cooldown go by.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct State {
+pub struct GateCounters {
     /// How many commands have run unattended.
     pub auto_recoveries_this_run: u64,
     /// How long ago the last one started, if one has.
@@ -22,7 +22,7 @@ pub enum BadState {
     NotACount(&'static str),
 }
 
-impl State {
+impl GateCounters {
     /// Reads the counters; those that are missing have not begun to count.
     ///
     /// # Errors
@@ -61,8 +61,9 @@ mod tests {
             (json!({"seconds_since_last_auto": null}), 0, None),
             (json!({"seconds_since_last_auto": 59.5, "else": 1}), 0, Some(59.5)),
         ] {
-            let want = State { auto_recoveries_this_run: count, seconds_since_last_auto: since };
-            assert_eq!(State::read(&value), Ok(want), "{value}");
+            let want =
+                GateCounters { auto_recoveries_this_run: count, seconds_since_last_auto: since };
+            assert_eq!(GateCounters::read(&value), Ok(want), "{value}");
         }
         for value in [
             json!(null),
@@ -76,7 +77,7 @@ mod tests {
             json!({"seconds_since_last_auto": "60"}),
             json!({"seconds_since_last_auto": true}),
         ] {
-            assert!(State::read(&value).is_err(), "{value}");
+            assert!(GateCounters::read(&value).is_err(), "{value}");
         }
     }
 }

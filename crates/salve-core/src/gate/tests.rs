@@ -10,22 +10,27 @@ fn scrubber() -> Scrubber {
     Scrubber::new(Key::new([3; 32]))
 }
 
-fn judge_in(section: &Value, command: &str, place: &Place, state: State) -> Verdict {
-    let policy = match Policy::read(section) {
+fn judge_in(
+    section: &Value,
+    command: &str,
+    place: &CommandPlace,
+    state: GateCounters,
+) -> GateVerdict {
+    let policy = match GatePolicy::read(section) {
         Ok(policy) => policy,
-        Err(error) => return Verdict::deny(Rule::Config, error.to_string()),
+        Err(error) => return GateVerdict::deny(GateRule::Config, error.to_string()),
     };
     match Request::new(command, ".", 60) {
-        Err(error) => Verdict::deny(Rule::Proposal, error.to_string()),
+        Err(error) => GateVerdict::deny(GateRule::Proposal, error.to_string()),
         Ok(request) => {
-            let case = Case { policy: &policy, request: &request, place, state: &state };
+            let case = GateCase { policy: &policy, request: &request, place, state: &state };
             decide(case, &scrubber())
         }
     }
 }
 
-fn judge(section: &Value, command: &str) -> Verdict {
-    judge_in(section, command, &Place::Inside, State::default())
+fn judge(section: &Value, command: &str) -> GateVerdict {
+    judge_in(section, command, &CommandPlace::Inside, GateCounters::default())
 }
 
 fn lists(auto: &[&str], human: &[&str], unknown: &str) -> Value {
@@ -146,12 +151,16 @@ fn an_invalid_policy_never_approves() {
 
 #[test]
 fn a_directory_elsewhere_denies_whatever_the_lists_say() {
-    let elsewhere = Place::Refused("outside".into());
+    let elsewhere = CommandPlace::Refused("outside".into());
     for unknown in ["escalate", "deny", "allow"] {
         for command in ["npm ci", "git push", "ls"] {
             let section = lists(&["npm ci"], &["git push"], unknown);
-            let verdict = judge_in(&section, command, &elsewhere, State::default());
-            assert_eq!(verdict, Verdict::deny(Rule::WorkingDir, "outside"), "{unknown} {command}");
+            let verdict = judge_in(&section, command, &elsewhere, GateCounters::default());
+            assert_eq!(
+                verdict,
+                GateVerdict::deny(GateRule::WorkingDir, "outside"),
+                "{unknown} {command}"
+            );
         }
     }
 }
@@ -178,8 +187,9 @@ fn limits_and_cooldown_ask_a_person() {
             let mut section = lists(auto, &[], "allow");
             section["max_auto_recoveries_per_run"] = json!(max);
             section["cooldown_seconds"] = json!(cooldown);
-            let state = State { auto_recoveries_this_run: count, seconds_since_last_auto: since };
-            let verdict = judge_in(&section, "npm ci", &Place::Inside, state);
+            let state =
+                GateCounters { auto_recoveries_this_run: count, seconds_since_last_auto: since };
+            let verdict = judge_in(&section, "npm ci", &CommandPlace::Inside, state);
             let want = if want == "auto" { format!("auto {rule}") } else { want.to_owned() };
             let got = format!("{} {}", verdict.decision(), verdict.rule());
             assert_eq!(got, want, "{max} {cooldown} {state:?}");
@@ -189,8 +199,8 @@ fn limits_and_cooldown_ask_a_person() {
 
 #[test]
 fn limits_do_not_soften_a_refusal() {
-    let state = State { auto_recoveries_this_run: 9, seconds_since_last_auto: Some(0.0) };
-    let verdict = judge_in(&lists(&[], &[], "deny"), "ls", &Place::Inside, state);
+    let state = GateCounters { auto_recoveries_this_run: 9, seconds_since_last_auto: Some(0.0) };
+    let verdict = judge_in(&lists(&[], &[], "deny"), "ls", &CommandPlace::Inside, state);
     assert_eq!(verdict.decision(), "deny");
 }
 
@@ -306,9 +316,9 @@ fn only_the_very_same_bytes_are_approved() {
 fn what_runs_is_the_entrys_own_text() {
     for command in ["npm ci", " npm ci", "npm ci\n", "\r\n\t npm ci \t\r\n"] {
         match judge(&lists(&["npm ci"], &["*"], "deny"), command) {
-            Verdict::Auto(approval) => {
+            GateVerdict::Auto(approval) => {
                 assert_eq!(approval.command(), "npm ci");
-                assert_eq!(approval.rule(), Rule::AutoApprove(0));
+                assert_eq!(approval.rule(), GateRule::AutoApprove(0));
                 assert_eq!(approval.timeout_seconds(), 60);
             }
             other => panic!("{command:?}: {other:?}"),
@@ -333,7 +343,7 @@ fn a_visible_secret_asks_and_stays_out_of_the_answer() {
         for auto in [&[][..], &[command.as_str()]] {
             let verdict = judge(&lists(auto, &[], unknown), &command);
             assert_eq!(verdict.decision(), "human", "{unknown}");
-            assert_eq!(verdict.rule(), Rule::Secret, "{unknown}");
+            assert_eq!(verdict.rule(), GateRule::Secret, "{unknown}");
             assert!(!format!("{verdict:?}").contains(&token));
         }
     }
@@ -418,7 +428,7 @@ proptest! {
         command in "[a-c &;'\"$*-]{0,6}",
     ) {
         let section = json!({"auto_approve": auto, "require_human": human, "on_unknown": unknown});
-        if let Verdict::Auto(approval) = judge(&section, &command) {
+        if let GateVerdict::Auto(approval) = judge(&section, &command) {
             prop_assert!(auto.contains(&command.trim_matches(' ').to_owned()));
             // A pattern with a star gives way to an equal entry; a plain one does not.
             let plain = |entry: &&String| !entry.contains('*');

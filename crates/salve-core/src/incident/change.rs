@@ -1,6 +1,6 @@
 //! How large a repair is, and whether that needs a person.
 
-use crate::event::{Change, Policy};
+use crate::event::{Change, IncidentPolicy};
 
 /// Returns the larger of what was measured and what was reported.
 ///
@@ -17,7 +17,7 @@ pub fn larger(measured: Change, reported: Change) -> Change {
 }
 
 /// Tells whether a change may stay without a person: its size is known and within the limits.
-pub fn is_small(change: Change, policy: &Policy) -> bool {
+pub fn is_small(change: Change, policy: &IncidentPolicy) -> bool {
     change.files.is_some_and(|files| files <= policy.max_files)
         && change.lines.is_some_and(|lines| lines <= policy.max_lines)
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde::Serialize;
 
 use super::Incident;
-use crate::event::{Origin, Remedy, RemedyKind};
+use crate::event::{Remedy, RemedyKind, RemedyOrigin};
 
 /// A remedy that fits the failure, and how much is known for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,14 +39,14 @@ pub fn choose(incident: &Incident, candidates: Vec<Candidate>) -> Option<Candida
 }
 
 /// Returns the place of an origin in the order of trust.
-fn rank(origin: Origin) -> u8 {
+fn rank(origin: RemedyOrigin) -> u8 {
     match origin {
-        Origin::Person => 0,
-        Origin::Project => 1,
-        Origin::User => 2,
-        Origin::Playbook => 3,
-        Origin::Proposal => 4,
-        Origin::Builtin => 5,
+        RemedyOrigin::Person => 0,
+        RemedyOrigin::Project => 1,
+        RemedyOrigin::User => 2,
+        RemedyOrigin::Playbook => 3,
+        RemedyOrigin::Proposal => 4,
+        RemedyOrigin::Builtin => 5,
     }
 }
 
@@ -86,12 +86,12 @@ impl Tier {
 mod tests {
     use super::*;
     use crate::class::Class;
-    use crate::event::{Event, IncidentEvent, Repeat, Verdict};
-    use crate::incident::testing::{Story, judgement, policy, remedy, symptom};
+    use crate::event::{Event, IncidentEvent, RemedyVerdict, Repeat};
+    use crate::incident::testing::{TestIncident, judgement, policy, remedy, symptom};
 
     fn candidate(
         kind: RemedyKind,
-        origin: Origin,
+        origin: RemedyOrigin,
         confidence: u16,
         name: &'static str,
     ) -> Candidate {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn candidates() -> Vec<Candidate> {
-        use {Origin as O, RemedyKind as K};
+        use {RemedyKind as K, RemedyOrigin as O};
         vec![
             candidate(K::Retry, O::Builtin, 0, "retry"),
             candidate(K::Agent, O::Builtin, 0, "agent"),
@@ -116,11 +116,11 @@ mod tests {
 
     #[test]
     fn what_the_project_knows_comes_first_and_what_was_tried_is_left_out() {
-        let mut story = Story::new(policy());
+        let mut story = TestIncident::new(policy());
         let mut order = Vec::new();
         while let Some(chosen) = choose(&story.incident, candidates()) {
             order.push(chosen.remedy.text.to_string());
-            let judgement = judgement(Verdict::Deny);
+            let judgement = judgement(RemedyVerdict::Deny);
             story
                 .salve(Event::Incident(IncidentEvent::Judged {
                     remedy: Box::new(chosen.remedy),
@@ -136,7 +136,7 @@ mod tests {
     fn a_passing_failure_is_first_answered_with_a_retry() {
         let mut symptom = symptom(1, "tree");
         symptom.class = Class::Network;
-        let story = Story::with(policy(), symptom, Repeat::Safe);
+        let story = TestIncident::with(policy(), symptom, Repeat::Safe);
         assert_eq!(name(choose(&story.incident, candidates())), Some("retry".into()));
     }
 

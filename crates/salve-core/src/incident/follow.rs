@@ -1,15 +1,17 @@
 //! What follows when an effect comes back, or never will.
 
 use super::step::Taken;
-use super::{Fate, Ignored, Incident, Phase, Reach, Then, Told, Tried, change};
+use super::{
+    ConsideredRemedy, Ignored, Incident, Phase, RemedyFate, Then, Told, TrialReach, change,
+};
 use crate::event::{
-    Acted, AtALoss, Breaker, Digest, Effect, OnFailure, Outcome, Proof, Question, RemedyKind,
-    Repeat, Report, Scope, Symptom, Undo,
+    Acted, AtALoss, Breaker, Digest, Effect, EffectReport, IncidentOutcome, OnFailure,
+    PersonQuestion, Proof, RemedyKind, Repeat, Scope, Symptom, Undo,
 };
 
 impl Incident {
     /// Takes in the result of an effect.
-    pub(super) fn finished(&mut self, effect: u32, report: &Report) -> Taken {
+    pub(super) fn finished(&mut self, effect: u32, report: &EffectReport) -> Taken {
         if let Phase::Asking { told: told @ Told::Telling(_), .. } = &mut self.phase
             && *told == Told::Telling(effect)
         {
@@ -28,14 +30,16 @@ impl Incident {
     }
 
     /// Moves on from an effect by what it reports; a report that does not fit changes nothing.
-    fn follow(&mut self, what: Effect, report: &Report) -> Result<(), Ignored> {
-        use {Effect as E, Report as R};
+    fn follow(&mut self, what: Effect, report: &EffectReport) -> Result<(), Ignored> {
+        use {Effect as E, EffectReport as R};
         match (what, report) {
             (E::Snapshot, R::Done) => {
                 self.kept = true;
                 self.due_apply();
             }
-            (E::Snapshot, R::Failed { .. } | R::TimedOut) => self.ask(Question::SnapshotFailed),
+            (E::Snapshot, R::Failed { .. } | R::TimedOut) => {
+                self.ask(PersonQuestion::SnapshotFailed)
+            }
             (E::Apply { .. }, R::Done) => self.applied(),
             (E::Apply { .. }, R::NoAgent) if self.agent_is_tried() => self.applied(),
             (E::Apply { .. }, R::Failed { .. } | R::TimedOut) => self.fail(None),
@@ -45,18 +49,20 @@ impl Incident {
                 }
                 match change::is_small(change::larger(*measured, self.reported()), &self.policy) {
                     true => self.due(E::Verify, self.policy.quiet_ms),
-                    false => self.ask(Question::ChangeTooLarge),
+                    false => self.ask(PersonQuestion::ChangeTooLarge),
                 }
             }
-            (E::Measure, R::Failed { .. } | R::TimedOut) => self.ask(Question::ChangeTooLarge),
+            (E::Measure, R::Failed { .. } | R::TimedOut) => {
+                self.ask(PersonQuestion::ChangeTooLarge)
+            }
             (E::Verify, R::Verified { proof, symptom }) => {
                 self.verified(*proof, symptom.as_deref())
             }
             // It ended by itself, as it should: no failure, and no proof that it is well either.
-            (E::Verify, R::Done) => self.stop_now(Then::End(Outcome::Aborted)),
+            (E::Verify, R::Done) => self.stop_now(Then::End(IncidentOutcome::Aborted)),
             (E::Verify, R::Failed { .. } | R::TimedOut) => match self.subject.repeat {
                 Repeat::Safe => self.fail(None),
-                Repeat::Unsafe => self.ask(Question::MayHaveActed),
+                Repeat::Unsafe => self.ask(PersonQuestion::MayHaveActed),
             },
             (E::RollBack(_), R::Done) => {
                 self.trial = None;
@@ -64,12 +70,12 @@ impl Incident {
             }
             (E::RollBack(_), R::Failed { .. } | R::TimedOut) => {
                 self.trial = None;
-                self.ask(Question::RollBackFailed);
+                self.ask(PersonQuestion::RollBackFailed);
             }
             // Failing to record or to let go must not keep an incident open for ever.
             (E::Record, R::Done | R::Failed { .. } | R::TimedOut) => self.due(E::Release, 0),
             (E::Release, R::Done | R::Failed { .. } | R::TimedOut) => {
-                self.phase = Phase::Closed(self.outcome.unwrap_or(Outcome::Aborted));
+                self.phase = Phase::Closed(self.outcome.unwrap_or(IncidentOutcome::Aborted));
             }
             (
                 E::Snapshot
@@ -89,12 +95,12 @@ impl Incident {
     /// Does what was ordered while an effect was running.
     fn heed_wish(&mut self) {
         let Some(wish) = self.wish.take() else { return };
-        let settled = wish == Then::End(Outcome::Resolved);
+        let settled = wish == Then::End(IncidentOutcome::Resolved);
         match self.phase {
             // It came out well, or is over: there is nothing left to stop.
             Phase::Ending { .. } | Phase::Closed(_) => {}
             // What could not be undone has to be looked at, unless a person has.
-            Phase::Asking { question: Question::RollBackFailed, .. } if !settled => {}
+            Phase::Asking { question: PersonQuestion::RollBackFailed, .. } if !settled => {}
             Phase::Choosing
             | Phase::Due { .. }
             | Phase::Doing { .. }
@@ -128,16 +134,16 @@ impl Incident {
         match proof {
             // A change that does not hold is none to keep, and whoever repeats it pays for luck.
             Proof::Flaky if self.has_change() => {
-                self.note_trial(Fate::Failed);
-                self.undo(Scope::Attempt, Then::Ask(Question::Flaky));
+                self.note_trial(RemedyFate::Failed);
+                self.undo(Scope::Attempt, Then::Ask(PersonQuestion::Flaky));
             }
             Proof::Proven | Proof::Transient | Proof::Flaky => {
                 let from = super::later(self.clock, self.policy.watch_ms);
-                self.phase = Phase::Ending { outcome: Outcome::Recovered(proof), from };
+                self.phase = Phase::Ending { outcome: IncidentOutcome::Recovered(proof), from };
             }
             Proof::Masked => {
-                self.note_trial(Fate::Failed);
-                self.undo(Scope::Attempt, Then::Ask(Question::Masked));
+                self.note_trial(RemedyFate::Failed);
+                self.undo(Scope::Attempt, Then::Ask(PersonQuestion::Masked));
             }
             Proof::Failed => self.fail(symptom),
         }
@@ -152,7 +158,7 @@ impl Incident {
 
     /// Counts a failed trial and undoes it; a relapse counts against the trial that seemed to help.
     pub(super) fn fail(&mut self, symptom: Option<&Symptom>) {
-        self.note_trial(Fate::Failed);
+        self.note_trial(RemedyFate::Failed);
         if let Some(symptom) = symptom {
             self.history.see(symptom);
             if symptom.signature != self.symptom.signature {
@@ -162,7 +168,7 @@ impl Incident {
         }
         self.failures_in_row = self.failures_in_row.saturating_add(1);
         let then = match self.may_have_acted() {
-            true => Then::Ask(Question::MayHaveActed),
+            true => Then::Ask(PersonQuestion::MayHaveActed),
             false => Then::Choose,
         };
         match self.policy.catastrophe_after.is_some_and(|limit| self.failures_in_row >= limit) {
@@ -180,15 +186,15 @@ impl Incident {
     }
 
     /// Remembers how the trial fared.
-    pub(super) fn note_trial(&mut self, fate: Fate) {
+    pub(super) fn note_trial(&mut self, fate: RemedyFate) {
         if let Some(trial) = &self.trial {
             let (digest, signature) = (trial.remedy.digest, trial.signature);
-            self.tried.push(Tried { digest, signature, fate });
+            self.tried.push(ConsideredRemedy { digest, signature, fate });
         }
     }
 
     /// Remembers how the trial fared and chooses anew; nothing of it has been done.
-    pub(super) fn drop_trial(&mut self, fate: Fate) {
+    pub(super) fn drop_trial(&mut self, fate: RemedyFate) {
         self.note_trial(fate);
         self.proceed(Then::Choose);
     }
@@ -196,10 +202,10 @@ impl Incident {
     /// Undoes what there is to undo, then goes on with `then`.
     pub(super) fn undo(&mut self, scope: Scope, then: Then) {
         let touched = self.trial.as_ref().is_some_and(|trial| {
-            trial.remedy.undo == Undo::Snapshot && trial.reach != Reach::Untouched
+            trial.remedy.undo == Undo::Snapshot && trial.reach != TrialReach::Untouched
         });
         // A weakened judge never stays, nor what broke other things, whatever the policy keeps.
-        let never_stays = [Question::Masked, Question::Tripped(Breaker::NewErrors)];
+        let never_stays = [PersonQuestion::Masked, PersonQuestion::Tripped(Breaker::NewErrors)];
         let is_kept = !never_stays.map(Then::Ask).contains(&then);
         let keep = self.policy.on_failure == OnFailure::Keep && is_kept;
         let due = match scope {
@@ -230,14 +236,14 @@ impl Incident {
     /// Asks the named person; the answer is bound to this question and to what it is about.
     ///
     /// Where nobody is to be asked, an incident that knows nothing further closes instead.
-    pub(super) fn ask(&mut self, question: Question) {
+    pub(super) fn ask(&mut self, question: PersonQuestion) {
         if self.policy.at_a_loss == AtALoss::Close && is_loss(question) {
-            return self.undo(Scope::Attempt, Then::End(Outcome::Unhealed));
+            return self.undo(Scope::Attempt, Then::End(IncidentOutcome::Unhealed));
         }
         self.questions = self.questions.saturating_add(1);
         let number = self.questions;
         let digest = match (&self.trial, question) {
-            (Some(trial), Question::Remedy) => trial.remedy.digest,
+            (Some(trial), PersonQuestion::Remedy) => trial.remedy.digest,
             (_, _) => Digest::of(&[self.id.0.as_bytes(), &number.to_le_bytes()]),
         };
         self.phase = Phase::Asking { number, question, digest, told: Told::No };
@@ -261,13 +267,13 @@ impl Incident {
             | Effect::Release => self.due(what, 0),
             Effect::Apply { .. } => {
                 if let Some(trial) = &mut self.trial {
-                    trial.reach = Reach::Unsure;
+                    trial.reach = TrialReach::Unsure;
                 }
                 self.applied();
             }
             Effect::Verify => match self.subject.repeat {
                 Repeat::Safe => self.due(Effect::Verify, 0),
-                Repeat::Unsafe => self.ask(Question::MayHaveActed),
+                Repeat::Unsafe => self.ask(PersonQuestion::MayHaveActed),
             },
         }
         self.heed_wish();
@@ -275,19 +281,19 @@ impl Incident {
 }
 
 /// Tells whether a question means that nothing further is known, rather than what may be done.
-fn is_loss(question: Question) -> bool {
+fn is_loss(question: PersonQuestion) -> bool {
     match question {
-        Question::Exhausted(_)
-        | Question::NothingLeft
-        | Question::NoProgress
-        | Question::MayHaveActed => true,
-        Question::Remedy
-        | Question::ChangeTooLarge
-        | Question::RollBackFailed
-        | Question::SnapshotFailed
-        | Question::Masked
-        | Question::Flaky
-        | Question::Tripped(_)
-        | Question::Ordered => false,
+        PersonQuestion::Exhausted(_)
+        | PersonQuestion::NothingLeft
+        | PersonQuestion::NoProgress
+        | PersonQuestion::MayHaveActed => true,
+        PersonQuestion::Remedy
+        | PersonQuestion::ChangeTooLarge
+        | PersonQuestion::RollBackFailed
+        | PersonQuestion::SnapshotFailed
+        | PersonQuestion::Masked
+        | PersonQuestion::Flaky
+        | PersonQuestion::Tripped(_)
+        | PersonQuestion::Ordered => false,
     }
 }

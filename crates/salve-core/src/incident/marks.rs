@@ -2,11 +2,11 @@
 
 use super::step::Taken;
 use super::{Ignored, Incident, Launched, Marks, later};
-use crate::event::{Change, Mark};
+use crate::event::{AgentMark, Change};
 
 impl Incident {
     /// Takes in how far an agent says it is.
-    pub(super) fn marked(&mut self, attempt: u32, mark: Mark, reported: Change) -> Taken {
+    pub(super) fn marked(&mut self, attempt: u32, mark: AgentMark, reported: Change) -> Taken {
         if attempt != self.attempt() {
             return Err(Ignored::Stale);
         }
@@ -21,7 +21,7 @@ impl Incident {
             files: self.marks.reported.files.max(reported.files),
             lines: self.marks.reported.lines.max(reported.lines),
         };
-        self.marks.wrote = mark == Mark::WroteFiles;
+        self.marks.wrote = mark == AgentMark::WroteFiles;
         if self.is_written() {
             self.applied();
         }

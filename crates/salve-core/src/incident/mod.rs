@@ -50,24 +50,24 @@ pub use choose::{Candidate, Tier, choose};
 pub use history::History;
 pub use ignored::Ignored;
 pub use names::{RepairPhase, phase_names};
-pub use phase::{Fate, Phase, Reach, Told, Trial, Tried};
-pub use step::Run;
+pub use phase::{ConsideredRemedy, Phase, RemedyFate, Told, Trial, TrialReach};
+pub use step::DueEffect;
 
 pub(crate) use phase::{Launched, Marks, Then};
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::event::{
-    Effect, Entry, Event, IncidentEvent, Outcome, Policy, Process, Proof, Remedy, RemedyKind,
-    Report, Resource, Subject, Symptom,
+    Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome, IncidentPolicy, Process,
+    Proof, Remedy, RemedyKind, Resource, Subject, Symptom,
 };
 use crate::id::{IncidentId, Signature};
-use crate::playbook::Finding;
+use crate::playbook::PlaybookFinding;
 use crate::scrub::Scrubbed;
 
 /// What the owner of an incident does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Move {
+pub enum IncidentMove {
     /// Append this entry, then run the effect that [`Incident::step`] returns for it.
     Write(Event),
     /// Recall, [`choose`] and gate; then append [`IncidentEvent::Judged`] or [`IncidentEvent::NothingLeft`].
@@ -98,7 +98,7 @@ pub enum Awaited {
 
 /// Whether the process that owns an incident is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub enum OwnerState {
     /// That very process runs.
     Alive,
     /// That very process is gone: its pid is free, or another process has it.
@@ -140,7 +140,7 @@ pub enum NotOpened {
 pub struct Incident {
     id: IncidentId,
     subject: Subject,
-    policy: Policy,
+    policy: IncidentPolicy,
     symptom: Symptom,
     owner: Option<Process>,
     paused: Option<Scrubbed>,
@@ -148,17 +148,17 @@ pub struct Incident {
     trial: Option<Trial>,
     marks: Marks,
     launched: Option<Launched>,
-    tried: Vec<Tried>,
+    tried: Vec<ConsideredRemedy>,
     ledger: Ledger,
     history: History,
-    findings: Vec<Finding>,
+    findings: Vec<PlaybookFinding>,
     effects: u32,
     questions: u32,
     failures_in_row: u32,
     kept: bool,
     then: Then,
     wish: Option<Then>,
-    outcome: Option<Outcome>,
+    outcome: Option<IncidentOutcome>,
     clock: Timestamp,
     last_seq: u64,
 }
@@ -192,30 +192,32 @@ impl Incident {
     /// # Errors
     ///
     /// When the owner is not surely gone, or there is nothing to take.
-    pub fn claim(&self, me: &Process, holder: Holder) -> Result<Event, NotClaimed> {
+    pub fn claim(&self, me: &Process, holder: OwnerState) -> Result<Event, NotClaimed> {
         match (&self.owner, holder) {
             _ if matches!(self.phase, Phase::Closed(_)) => Err(NotClaimed::Over),
             (None, _) => Ok(Event::Incident(IncidentEvent::Claimed { instead_of: None })),
             (Some(owner), _) if owner == me => Err(NotClaimed::Mine),
-            (Some(owner), Holder::Gone) => {
+            (Some(owner), OwnerState::Gone) => {
                 Ok(Event::Incident(IncidentEvent::Claimed { instead_of: Some(owner.clone()) }))
             }
-            (Some(owner), Holder::Alive | Holder::Unknown) => Err(NotClaimed::Held(owner.clone())),
+            (Some(owner), OwnerState::Alive | OwnerState::Unknown) => {
+                Err(NotClaimed::Held(owner.clone()))
+            }
         }
     }
 
     /// Returns what `me` does next, judged from the state alone.
-    pub fn next(&self, me: &Process, now: Timestamp) -> Move {
+    pub fn next(&self, me: &Process, now: Timestamp) -> IncidentMove {
         if let Phase::Closed(_) = self.phase {
-            return Move::Over;
+            return IncidentMove::Over;
         }
         if self.owner.as_ref() != Some(me) {
-            return Move::NotMine;
+            return IncidentMove::NotMine;
         }
         let now = now.max(self.clock);
         let from = |from: Timestamp, event: Event| match now < from {
-            true => Move::Wait { on: Awaited::Time, until: Some(from) },
-            false => Move::Write(event),
+            true => IncidentMove::Wait { on: Awaited::Time, until: Some(from) },
+            false => IncidentMove::Write(event),
         };
         let request = |what| {
             Event::Incident(IncidentEvent::Requested {
@@ -229,27 +231,27 @@ impl Incident {
             }
             Phase::Choosing => match self.ledger.exhausted() {
                 Some(resource) => {
-                    Move::Write(Event::Incident(IncidentEvent::Exhausted { resource }))
+                    IncidentMove::Write(Event::Incident(IncidentEvent::Exhausted { resource }))
                 }
-                None => Move::Choose,
+                None => IncidentMove::Choose,
             },
             Phase::Due { what, from: time } => match self.out_of_budget_for(what) {
                 // Late costs used up the budget after the remedy was allowed.
                 Some(resource) => {
-                    Move::Write(Event::Incident(IncidentEvent::Exhausted { resource }))
+                    IncidentMove::Write(Event::Incident(IncidentEvent::Exhausted { resource }))
                 }
                 None => from(time, request(what)),
             },
             Phase::Doing { effect, .. } => match self.agent_deadline() {
                 Some(time) if time <= now => {
-                    Move::Write(Event::Incident(IncidentEvent::Finished {
+                    IncidentMove::Write(Event::Incident(IncidentEvent::Finished {
                         effect,
-                        report: Report::NoAgent,
+                        report: EffectReport::NoAgent,
                     }))
                 }
-                until => Move::Wait { on: Awaited::Effect(effect), until },
+                until => IncidentMove::Wait { on: Awaited::Effect(effect), until },
             },
-            Phase::Asking { told: Told::No, .. } => Move::Write(request(Effect::Ask)),
+            Phase::Asking { told: Told::No, .. } => IncidentMove::Write(request(Effect::Ask)),
             Phase::Asking { .. } => self.wait_for_person(),
             Phase::CoolingDown { until } => {
                 from(until, Event::Incident(IncidentEvent::CooledDown {}))
@@ -257,7 +259,7 @@ impl Incident {
             Phase::Ending { outcome, from: time } => {
                 from(time, Event::Incident(IncidentEvent::Ended { outcome }))
             }
-            Phase::Closed(_) => Move::Over,
+            Phase::Closed(_) => IncidentMove::Over,
         }
     }
 
@@ -282,9 +284,9 @@ impl Incident {
         }
     }
 
-    fn wait_for_person(&self) -> Move {
+    fn wait_for_person(&self) -> IncidentMove {
         let person = self.paused_by().unwrap_or(&self.policy.person).clone();
-        Move::Wait { on: Awaited::Person(person), until: None }
+        IncidentMove::Wait { on: Awaited::Person(person), until: None }
     }
 
     /// Returns who paused what would run next; undoing and ending go on in a pause.
@@ -328,11 +330,11 @@ impl Incident {
     /// cut off, only what it left in the files is sure.
     pub fn credit(&self) -> Option<(&Remedy, Signature)> {
         let trial = self.trial.as_ref()?;
-        let proven = self.outcome == Some(Outcome::Recovered(Proof::Proven));
+        let proven = self.outcome == Some(IncidentOutcome::Recovered(Proof::Proven));
         let is_sure = match trial.reach {
-            Reach::Applied => true,
-            Reach::Unsure => trial.remedy.kind.edits(),
-            Reach::Untouched => false,
+            TrialReach::Applied => true,
+            TrialReach::Unsure => trial.remedy.kind.edits(),
+            TrialReach::Untouched => false,
         };
         (proven && is_sure).then_some((&trial.remedy, trial.signature))
     }

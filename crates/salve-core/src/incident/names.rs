@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::{Incident, Phase, Told};
 use crate::event::{
-    Effect, Event, IncidentEvent, Mark, Mode, Outcome, Proof, Question, RemedyKind, Report, Stage,
+    AgentMark, Effect, EffectReport, Event, IncidentEvent, IncidentOutcome, Mode, PersonQuestion,
+    Proof, RemedyKind, Stage,
 };
 
 /// A phase of a repair, as the dev-server spec names them.
@@ -127,16 +128,16 @@ pub fn phase_names(after: &Incident, event: &Event) -> &'static [RepairPhase] {
             &[P::AwaitingAgent]
         }
         (E::Marked { mark, .. }, Agent) => match mark {
-            Mark::Started => &[P::AgentStarted],
-            Mark::ReadingLog => &[P::AgentReadingLog],
-            Mark::ApplyingFix => &[P::AgentApplyingFix],
-            Mark::WroteFiles => &[P::AgentWroteFiles],
+            AgentMark::Started => &[P::AgentStarted],
+            AgentMark::ReadingLog => &[P::AgentReadingLog],
+            AgentMark::ApplyingFix => &[P::AgentApplyingFix],
+            AgentMark::WroteFiles => &[P::AgentWroteFiles],
         },
         (E::Requested { what: Effect::Verify, .. }, _) => &[P::Restarting],
         (E::Progressed { stage: Stage::HealthCheck, .. }, _) => &[P::HealthCheck],
         (E::Progressed { stage: Stage::VerifyingFix, .. }, Agent) => &[P::VerifyingFix],
         (E::Sickened { .. }, _) => &[P::Failed],
-        (E::Finished { report: Report::Verified { proof: Proof::Failed, .. }, .. }, _) => {
+        (E::Finished { report: EffectReport::Verified { proof: Proof::Failed, .. }, .. }, _) => {
             &[P::Failed]
         }
         // The restart-only table ends here; the cooldown goes on without a name of its own.
@@ -150,7 +151,9 @@ pub fn phase_names(after: &Incident, event: &Event) -> &'static [RepairPhase] {
         {
             &[P::ReadyToRestart]
         }
-        (E::Ended { outcome: Outcome::Aborted | Outcome::GivenUp }, _) => &[P::Aborted],
+        (E::Ended { outcome: IncidentOutcome::Aborted | IncidentOutcome::GivenUp }, _) => {
+            &[P::Aborted]
+        }
         (E::CooledDown {}, _) => &[P::FailedRequiresHuman],
         _ => came_to(after, event),
     }
@@ -164,9 +167,13 @@ fn came_to(after: &Incident, event: &IncidentEvent) -> &'static [RepairPhase] {
         E::Finished { .. } | E::NothingLeft { .. } | E::Tripped { .. } | E::Ordered { .. }
     );
     match after.phase {
-        Phase::Ending { outcome: Outcome::Recovered(_), .. } if leads => &[P::Recovered],
-        Phase::Ending { outcome: Outcome::Unhealed, .. } if leads => &[P::FailedRequiresHuman],
-        Phase::Asking { question, told: Told::No, .. } if leads && question != Question::Remedy => {
+        Phase::Ending { outcome: IncidentOutcome::Recovered(_), .. } if leads => &[P::Recovered],
+        Phase::Ending { outcome: IncidentOutcome::Unhealed, .. } if leads => {
+            &[P::FailedRequiresHuman]
+        }
+        Phase::Asking { question, told: Told::No, .. }
+            if leads && question != PersonQuestion::Remedy =>
+        {
             &[P::FailedRequiresHuman]
         }
         Phase::Choosing

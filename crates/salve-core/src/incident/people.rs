@@ -1,10 +1,10 @@
 //! What people say: answers, orders, refills. Nobody else can.
 
 use super::step::Taken;
-use super::{Fate, Ignored, Incident, Phase, Then, Tried};
+use super::{ConsideredRemedy, Ignored, Incident, Phase, RemedyFate, Then};
 use crate::event::{
-    Acted, Amounts, Authority, Breaker, Digest, Effect, Entry, Event, IncidentEvent, Order,
-    Outcome, Question, Scope, TeamEvent,
+    Acted, Amounts, Authority, Breaker, Digest, Effect, Entry, Event, IncidentEvent,
+    IncidentOutcome, PersonOrder, PersonQuestion, Scope, TeamEvent,
 };
 use crate::scrub::Scrubbed;
 
@@ -41,7 +41,7 @@ impl Incident {
                 let question = self.answered(*question, *digest)?;
                 self.rejected(question)
             }
-            E::Resolved { .. } => self.stop(Then::End(Outcome::Resolved)),
+            E::Resolved { .. } => self.stop(Then::End(IncidentOutcome::Resolved)),
             E::Refilled { granted } => self.refilled(*granted),
             E::Ordered { order } => self.ordered(name, *order),
             E::Opened { .. }
@@ -71,7 +71,7 @@ impl Incident {
     }
 
     /// Returns the open question if the answer is to exactly it.
-    fn answered(&self, answer_to: u32, about: Digest) -> Result<Question, Ignored> {
+    fn answered(&self, answer_to: u32, about: Digest) -> Result<PersonQuestion, Ignored> {
         match self.phase {
             Phase::Asking { number, question, digest, .. }
                 if (number, digest) == (answer_to, about) =>
@@ -88,12 +88,12 @@ impl Incident {
         }
     }
 
-    fn approved(&mut self, question: Question, seq: u64) -> Taken {
+    fn approved(&mut self, question: PersonQuestion, seq: u64) -> Taken {
         match question {
-            Question::Remedy => self.begin(Authority::Approval(seq)),
-            Question::ChangeTooLarge => self.due(Effect::Verify, self.policy.quiet_ms),
-            Question::SnapshotFailed => self.due(Effect::Snapshot, 0),
-            Question::MayHaveActed => {
+            PersonQuestion::Remedy => self.begin(Authority::Approval(seq)),
+            PersonQuestion::ChangeTooLarge => self.due(Effect::Verify, self.policy.quiet_ms),
+            PersonQuestion::SnapshotFailed => self.due(Effect::Snapshot, 0),
+            PersonQuestion::MayHaveActed => {
                 self.symptom.acted = Acted::No;
                 match self.trial {
                     Some(_) => self.due(Effect::Verify, 0),
@@ -101,37 +101,37 @@ impl Incident {
                 }
             }
             // A yes is no refill: only a stated amount raises a budget.
-            Question::Exhausted(_) => return Err(Ignored::Exhausted),
-            Question::NoProgress => {
+            PersonQuestion::Exhausted(_) => return Err(Ignored::Exhausted),
+            PersonQuestion::NoProgress => {
                 self.history.forgive();
                 self.proceed(Then::Choose);
             }
-            Question::NothingLeft
-            | Question::RollBackFailed
-            | Question::Masked
-            | Question::Flaky
-            | Question::Tripped(_)
-            | Question::Ordered => self.proceed(Then::Choose),
+            PersonQuestion::NothingLeft
+            | PersonQuestion::RollBackFailed
+            | PersonQuestion::Masked
+            | PersonQuestion::Flaky
+            | PersonQuestion::Tripped(_)
+            | PersonQuestion::Ordered => self.proceed(Then::Choose),
         }
         Ok(None)
     }
 
-    fn rejected(&mut self, question: Question) -> Taken {
+    fn rejected(&mut self, question: PersonQuestion) -> Taken {
         match question {
-            Question::Remedy | Question::ChangeTooLarge => {
-                self.note_trial(Fate::Declined);
+            PersonQuestion::Remedy | PersonQuestion::ChangeTooLarge => {
+                self.note_trial(RemedyFate::Declined);
                 self.stop_now(Then::Choose);
             }
-            Question::SnapshotFailed
-            | Question::MayHaveActed
-            | Question::Exhausted(_)
-            | Question::NoProgress
-            | Question::NothingLeft
-            | Question::RollBackFailed
-            | Question::Masked
-            | Question::Flaky
-            | Question::Tripped(_)
-            | Question::Ordered => self.stop_now(Then::End(Outcome::GivenUp)),
+            PersonQuestion::SnapshotFailed
+            | PersonQuestion::MayHaveActed
+            | PersonQuestion::Exhausted(_)
+            | PersonQuestion::NoProgress
+            | PersonQuestion::NothingLeft
+            | PersonQuestion::RollBackFailed
+            | PersonQuestion::Masked
+            | PersonQuestion::Flaky
+            | PersonQuestion::Tripped(_)
+            | PersonQuestion::Ordered => self.stop_now(Then::End(IncidentOutcome::GivenUp)),
         }
         Ok(None)
     }
@@ -142,9 +142,8 @@ impl Incident {
         }
         self.ledger.refill(granted);
         let waits = match self.phase {
-            Phase::CoolingDown { .. } | Phase::Asking { question: Question::Exhausted(_), .. } => {
-                true
-            }
+            Phase::CoolingDown { .. }
+            | Phase::Asking { question: PersonQuestion::Exhausted(_), .. } => true,
             Phase::Choosing
             | Phase::Due { .. }
             | Phase::Doing { .. }
@@ -158,14 +157,14 @@ impl Incident {
         Ok(None)
     }
 
-    fn ordered(&mut self, name: &Scrubbed, order: Order) -> Taken {
+    fn ordered(&mut self, name: &Scrubbed, order: PersonOrder) -> Taken {
         match order {
-            Order::Pause => self.paused = Some(name.clone()),
-            Order::Resume => self.paused = None,
-            Order::Abort => return self.stop(Then::End(Outcome::Aborted)),
-            Order::Escalate => return self.stop(Then::Ask(Question::Ordered)),
-            Order::Skip => return self.skip(),
-            Order::Retry => return self.retry(),
+            PersonOrder::Pause => self.paused = Some(name.clone()),
+            PersonOrder::Resume => self.paused = None,
+            PersonOrder::Abort => return self.stop(Then::End(IncidentOutcome::Aborted)),
+            PersonOrder::Escalate => return self.stop(Then::Ask(PersonQuestion::Ordered)),
+            PersonOrder::Skip => return self.skip(),
+            PersonOrder::Retry => return self.retry(),
         }
         Ok(None)
     }
@@ -177,16 +176,21 @@ impl Incident {
         let digest = self.trial.as_ref().map(|trial| trial.remedy.digest);
         let taken = self.stop(Then::Choose)?;
         let signature = self.symptom.signature;
-        self.tried.extend(digest.map(|digest| Tried { digest, signature, fate: Fate::Declined }));
+        self.tried.extend(digest.map(|digest| ConsideredRemedy {
+            digest,
+            signature,
+            fate: RemedyFate::Declined,
+        }));
         Ok(taken)
     }
 
     fn retry(&mut self) -> Taken {
         match self.phase {
             Phase::CoolingDown { .. } => Err(Ignored::Exhausted),
-            Phase::Asking { question: Question::Remedy | Question::ChangeTooLarge, .. } => {
-                Err(Ignored::Stale)
-            }
+            Phase::Asking {
+                question: PersonQuestion::Remedy | PersonQuestion::ChangeTooLarge,
+                ..
+            } => Err(Ignored::Stale),
             Phase::Asking { question, .. } => self.approved(question, self.last_seq),
             Phase::Choosing
             | Phase::Due { .. }
@@ -217,8 +221,8 @@ impl Incident {
     /// What a person settled by hand is left as the person left it.
     pub(super) fn stop_now(&mut self, then: Then) {
         match (self.phase, then) {
-            (_, Then::End(Outcome::Resolved)) => self.proceed(then),
-            (_, Then::Ask(Question::Tripped(Breaker::NewErrors))) => {
+            (_, Then::End(IncidentOutcome::Resolved)) => self.proceed(then),
+            (_, Then::Ask(PersonQuestion::Tripped(Breaker::NewErrors))) => {
                 self.undo(Scope::Incident, then)
             }
             (Phase::Due { what: Effect::RollBack(_), .. }, _) => self.then = then,

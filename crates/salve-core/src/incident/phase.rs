@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::event::{Authority, Change, Digest, Effect, Outcome, Question, Remedy};
+use crate::event::{Authority, Change, Digest, Effect, IncidentOutcome, PersonQuestion, Remedy};
 use crate::id::Signature;
 
 /// Where an incident stands.
@@ -31,7 +31,7 @@ pub enum Phase {
         /// The question's number, from 1.
         number: u32,
         /// The question.
-        question: Question,
+        question: PersonQuestion,
         /// What an answer is bound to.
         digest: Digest,
         /// Whether the person was told.
@@ -45,12 +45,12 @@ pub enum Phase {
     /// The outcome is clear and holds from `from`, unless the subject falls ill again.
     Ending {
         /// The outcome.
-        outcome: Outcome,
+        outcome: IncidentOutcome,
         /// When the watch is over.
         from: Timestamp,
     },
     /// Over: no entry changes it any more, except that late costs are still charged.
-    Closed(Outcome),
+    Closed(IncidentOutcome),
 }
 
 /// Whether the person who is asked knows.
@@ -74,14 +74,14 @@ pub struct Trial {
     /// The failure it is tried against.
     pub signature: Signature,
     /// How far it got.
-    pub reach: Reach,
+    pub reach: TrialReach,
     /// What it was found to have changed, once that was measured.
     pub measured: Option<Change>,
 }
 
 /// How far a trial got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum TrialReach {
     /// Nothing has been done.
     Untouched,
     /// It was applied by the process that verifies it.
@@ -92,18 +92,18 @@ pub enum Reach {
 
 /// How a remedy that was considered fared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tried {
+pub struct ConsideredRemedy {
     /// The remedy's hash.
     pub digest: Digest,
     /// The failure it was meant for.
     pub signature: Signature,
     /// How it fared.
-    pub fate: Fate,
+    pub fate: RemedyFate,
 }
 
 /// How a remedy fared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RemedyFate {
     /// It ran and did not help.
     Failed,
     /// The gate denied it.
@@ -134,6 +134,6 @@ pub(crate) struct Launched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     Choose,
-    Ask(Question),
-    End(Outcome),
+    Ask(PersonQuestion),
+    End(IncidentOutcome),
 }

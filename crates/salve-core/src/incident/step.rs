@@ -1,15 +1,15 @@
 //! Taking journal entries in: who may say what, and when.
 
-use super::{Ignored, Incident, Marks, NotOpened, Phase, Reach, Then, Told, later};
+use super::{Ignored, Incident, Marks, NotOpened, Phase, Then, Told, TrialReach, later};
 use crate::event::{
-    Actor, Amounts, Effect, Entry, Event, IncidentEvent, NoteEvent, Order, Outcome, Process,
-    Question, RecoveryEvent, RemedyKind, Resource, Symptom, TeamEvent,
+    Actor, Amounts, Effect, Entry, Event, IncidentEvent, IncidentOutcome, NoteEvent, PersonOrder,
+    PersonQuestion, Process, RecoveryEvent, RemedyKind, Resource, Symptom, TeamEvent,
 };
-use crate::playbook::Finding;
+use crate::playbook::PlaybookFinding;
 
 /// An effect that has to run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct DueEffect {
     /// Its number, which its results name.
     pub effect: u32,
     /// What is to be done.
@@ -17,7 +17,7 @@ pub struct Run {
 }
 
 /// What came of an entry.
-pub(super) type Taken = Result<Option<Run>, Ignored>;
+pub(super) type Taken = Result<Option<DueEffect>, Ignored>;
 
 impl Incident {
     /// Begins an incident with its opening entry.
@@ -60,7 +60,7 @@ impl Incident {
         };
         incident.history.see(symptom);
         if incident.may_have_acted() {
-            incident.ask(Question::MayHaveActed);
+            incident.ask(PersonQuestion::MayHaveActed);
         }
         Ok(incident)
     }
@@ -71,7 +71,7 @@ impl Incident {
     ///
     /// When the entry does not belong; then it changed nothing but [`Incident::last_seq`] and
     /// [`Incident::clock`].
-    pub fn step(&mut self, entry: &Entry) -> Result<Option<Run>, Ignored> {
+    pub fn step(&mut self, entry: &Entry) -> Result<Option<DueEffect>, Ignored> {
         if entry.incident != Some(self.id) {
             return Err(Ignored::Elsewhere);
         }
@@ -147,10 +147,10 @@ impl Incident {
         use IncidentEvent as E;
         match event {
             E::Claimed { instead_of } => return self.claimed(process, instead_of.as_ref()),
-            E::Ended { outcome: Outcome::Aborted } if self.owner.is_none() => {
+            E::Ended { outcome: IncidentOutcome::Aborted } if self.owner.is_none() => {
                 return self.called_off();
             }
-            E::Ordered { order: Order::Pause } => {
+            E::Ordered { order: PersonOrder::Pause } => {
                 // A breaker holds everything; only a person lets it go on.
                 self.paused = Some(self.policy.person.clone());
                 return Ok(None);
@@ -173,7 +173,7 @@ impl Incident {
             E::Charged { effect, spent } => self.charged(*effect, *spent),
             E::Exhausted { resource } => self.exhausted(*resource),
             E::CooledDown {} => self.cooled_down(),
-            E::Tripped { breaker } => self.stop(Then::Ask(Question::Tripped(*breaker))),
+            E::Tripped { breaker } => self.stop(Then::Ask(PersonQuestion::Tripped(*breaker))),
             E::Ended { outcome } => self.ended(*outcome),
             E::Approved { .. }
             | E::Rejected { .. }
@@ -196,8 +196,8 @@ impl Incident {
         if (self.phase, self.effects) != (Phase::Choosing, 0) {
             return Err(Ignored::NotOwner);
         }
-        self.outcome = Some(Outcome::Aborted);
-        self.phase = Phase::Closed(Outcome::Aborted);
+        self.outcome = Some(IncidentOutcome::Aborted);
+        self.phase = Phase::Closed(IncidentOutcome::Aborted);
         Ok(None)
     }
 
@@ -211,7 +211,7 @@ impl Incident {
     }
 
     /// Lets go of it; nobody watches a healed subject any more, so its next failure is another.
-    fn let_go(&mut self) -> Option<Run> {
+    fn let_go(&mut self) -> Option<DueEffect> {
         self.owner = None;
         if let Phase::Ending { from, .. } = &mut self.phase {
             *from = (*from).min(self.clock);
@@ -221,7 +221,7 @@ impl Incident {
 
     fn sickened(&mut self, symptom: &Symptom) -> Taken {
         match self.phase {
-            Phase::Ending { outcome: Outcome::Recovered(_), .. } => {
+            Phase::Ending { outcome: IncidentOutcome::Recovered(_), .. } => {
                 self.fail(Some(symptom));
                 Ok(None)
             }
@@ -236,7 +236,7 @@ impl Incident {
     }
 
     /// Remembers what was found out about the present symptom.
-    fn diagnosed(&mut self, findings: &[Finding]) -> Taken {
+    fn diagnosed(&mut self, findings: &[PlaybookFinding]) -> Taken {
         if self.phase != Phase::Choosing {
             return Err(Ignored::Stale);
         }
@@ -281,7 +281,7 @@ impl Incident {
             self.applied();
             return Ok(None);
         }
-        Ok(Some(Run { effect, what }))
+        Ok(Some(DueEffect { effect, what }))
     }
 
     /// Counts the attempt or the reset that an effect begins.
@@ -291,7 +291,7 @@ impl Incident {
         }
         let mut amounts = Amounts { attempts: 1, ..Amounts::default() };
         if let Some(trial) = &mut self.trial {
-            trial.reach = Reach::Applied;
+            trial.reach = TrialReach::Applied;
             match trial.remedy.kind {
                 RemedyKind::SoftReset => amounts.resets = 1,
                 RemedyKind::HardReset => {
@@ -343,7 +343,7 @@ impl Incident {
         }
         self.trial = None;
         match self.policy.cooldown_ms {
-            0 => self.ask(Question::Exhausted(resource)),
+            0 => self.ask(PersonQuestion::Exhausted(resource)),
             ms => self.phase = Phase::CoolingDown { until: later(self.clock, ms) },
         }
         Ok(None)
@@ -355,12 +355,12 @@ impl Incident {
             return Err(Ignored::TooEarly);
         }
         let resource = self.ledger.exhausted().unwrap_or(Resource::Attempts);
-        self.ask(Question::Exhausted(resource));
+        self.ask(PersonQuestion::Exhausted(resource));
         Ok(None)
     }
 
-    fn ended(&mut self, outcome: Outcome) -> Taken {
-        if (self.phase, self.effects, outcome) == (Phase::Choosing, 0, Outcome::Aborted) {
+    fn ended(&mut self, outcome: IncidentOutcome) -> Taken {
+        if (self.phase, self.effects, outcome) == (Phase::Choosing, 0, IncidentOutcome::Aborted) {
             // Nothing has been done, so the owner itself may call it off: somebody else is at it.
             self.proceed(Then::End(outcome));
         }

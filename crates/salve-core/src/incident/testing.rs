@@ -3,39 +3,39 @@
 pub(crate) use super::sim::parts::{
     agent, id, judgement, person, policy, process, remedy, subject, symptom, time,
 };
-use super::{Ignored, Incident, Move, Run};
+use super::{DueEffect, Ignored, Incident, IncidentMove};
 use crate::event::{
-    Actor, Draft, Entry, Event, IncidentEvent, Policy, RemedyKind, Repeat, Report, SubjectKind,
-    Symptom, Verdict,
+    Actor, Draft, EffectReport, Entry, Event, IncidentEvent, IncidentPolicy, RemedyKind,
+    RemedyVerdict, Repeat, SubjectKind, Symptom,
 };
 
 /// One incident, its journal, and a clock.
 #[derive(Clone)]
-pub(crate) struct Story {
+pub(crate) struct TestIncident {
     pub(crate) incident: Incident,
     pub(crate) journal: Vec<Entry>,
     pub(crate) now: u64,
     pub(crate) me: u32,
 }
 
-impl Story {
+impl TestIncident {
     /// Opens an incident of a server and claims it as process 1.
-    pub(crate) fn new(policy: Policy) -> Self {
+    pub(crate) fn new(policy: IncidentPolicy) -> Self {
         Self::with(policy, symptom(1, "tree"), Repeat::Safe)
     }
 
-    pub(crate) fn with(policy: Policy, symptom: Symptom, repeat: Repeat) -> Self {
+    pub(crate) fn with(policy: IncidentPolicy, symptom: Symptom, repeat: Repeat) -> Self {
         let mut story = Self::opened(policy, symptom, repeat);
         story.salve(Event::Incident(IncidentEvent::Claimed { instead_of: None })).unwrap();
         story
     }
 
     /// Opens an incident of a server that nobody claims.
-    pub(crate) fn unclaimed(policy: Policy) -> Self {
+    pub(crate) fn unclaimed(policy: IncidentPolicy) -> Self {
         Self::opened(policy, symptom(1, "tree"), Repeat::Safe)
     }
 
-    fn opened(policy: Policy, symptom: Symptom, repeat: Repeat) -> Self {
+    fn opened(policy: IncidentPolicy, symptom: Symptom, repeat: Repeat) -> Self {
         let opened = Event::Incident(IncidentEvent::Opened {
             subject: subject(SubjectKind::Server, repeat),
             policy: Box::new(policy),
@@ -48,7 +48,7 @@ impl Story {
     }
 
     /// Appends an entry and takes it in.
-    pub(crate) fn by(&mut self, by: Actor, event: Event) -> Result<Option<Run>, Ignored> {
+    pub(crate) fn by(&mut self, by: Actor, event: Event) -> Result<Option<DueEffect>, Ignored> {
         let seq = self.journal.len() as u64 + 1;
         let entry = Draft { at: time(self.now), by, incident: Some(id()), event }.at_seq(seq);
         let taken = self.incident.step(&entry);
@@ -56,11 +56,11 @@ impl Story {
         taken
     }
 
-    pub(crate) fn salve(&mut self, event: Event) -> Result<Option<Run>, Ignored> {
+    pub(crate) fn salve(&mut self, event: Event) -> Result<Option<DueEffect>, Ignored> {
         self.by(Actor::Salve(process(self.me)), event)
     }
 
-    pub(crate) fn judge(&mut self, kind: RemedyKind, name: &'static str, verdict: Verdict) {
+    pub(crate) fn judge(&mut self, kind: RemedyKind, name: &'static str, verdict: RemedyVerdict) {
         let event = Event::Incident(IncidentEvent::Judged {
             remedy: Box::new(remedy(kind, name)),
             judgement: judgement(verdict),
@@ -68,23 +68,26 @@ impl Story {
         self.salve(event).unwrap();
     }
 
-    pub(crate) fn next(&self) -> Move {
+    pub(crate) fn next(&self) -> IncidentMove {
         self.incident.next(&process(self.me), time(self.now))
     }
 
     /// Lets time pass and entries be written until an effect runs or nothing happens by itself.
-    pub(crate) fn run(&mut self) -> Option<Run> {
+    pub(crate) fn run(&mut self) -> Option<DueEffect> {
         loop {
             match self.next() {
-                Move::Write(event) => {
+                IncidentMove::Write(event) => {
                     if let Some(run) = self.salve(event).unwrap() {
                         return Some(run);
                     }
                 }
-                Move::Wait { until: Some(until), .. } => {
+                IncidentMove::Wait { until: Some(until), .. } => {
                     self.now = u64::try_from(until.as_millisecond()).unwrap();
                 }
-                Move::Wait { until: None, .. } | Move::Choose | Move::NotMine | Move::Over => {
+                IncidentMove::Wait { until: None, .. }
+                | IncidentMove::Choose
+                | IncidentMove::NotMine
+                | IncidentMove::Over => {
                     return None;
                 }
             }
@@ -93,7 +96,7 @@ impl Story {
 
     /// Runs the next effect and lets it report.
     #[track_caller]
-    pub(crate) fn finish(&mut self, what: crate::event::Effect, report: Report) {
+    pub(crate) fn finish(&mut self, what: crate::event::Effect, report: EffectReport) {
         let run = self.run().expect("an effect runs");
         assert_eq!(run.what, what);
         self.salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
@@ -102,7 +105,7 @@ impl Story {
 
     /// Runs the remedy and lets it report.
     #[track_caller]
-    pub(crate) fn finish_apply(&mut self, report: Report) {
+    pub(crate) fn finish_apply(&mut self, report: EffectReport) {
         let run = self.run().expect("an effect runs");
         assert!(matches!(run.what, crate::event::Effect::Apply { .. }), "{run:?}");
         self.salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
@@ -111,7 +114,7 @@ impl Story {
 
     /// Writes what is to be written now, without letting time pass.
     pub(crate) fn run_until_waiting(&mut self) {
-        while let Move::Write(event) = self.next() {
+        while let IncidentMove::Write(event) = self.next() {
             self.salve(event).unwrap();
         }
     }

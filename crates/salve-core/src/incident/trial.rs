@@ -1,10 +1,10 @@
 //! Taking up a remedy: whether it may be tried, and on whose word.
 
 use super::step::Taken;
-use super::{Fate, Ignored, Incident, Phase, Reach, Then, Trial, Tried};
+use super::{ConsideredRemedy, Ignored, Incident, Phase, RemedyFate, Then, Trial, TrialReach};
 use crate::event::{
-    Authority, Effect, Judgement, Outcome, Question, Remedy, RemedyKind, Repeat, Resource, Undo,
-    Verdict,
+    Authority, Effect, IncidentOutcome, Judgement, PersonQuestion, Remedy, RemedyKind,
+    RemedyVerdict, Repeat, Resource, Undo,
 };
 
 impl Incident {
@@ -29,14 +29,14 @@ impl Incident {
             remedy: remedy.clone(),
             authority: None,
             signature: self.symptom.signature,
-            reach: Reach::Untouched,
+            reach: TrialReach::Untouched,
             measured: None,
         };
         self.trial = Some(trial);
         match judgement.verdict {
-            Verdict::Allow => self.begin(Authority::Gate),
-            Verdict::Ask => self.ask(Question::Remedy),
-            Verdict::Deny => self.drop_trial(Fate::Denied),
+            RemedyVerdict::Allow => self.begin(Authority::Gate),
+            RemedyVerdict::Ask => self.ask(PersonQuestion::Remedy),
+            RemedyVerdict::Deny => self.drop_trial(RemedyFate::Denied),
         }
         Ok(None)
     }
@@ -47,22 +47,24 @@ impl Incident {
         // A person's word stands, and the gate's is only ever taken back.
         let is_same = trial.remedy == *remedy && trial.authority == Some(Authority::Gate);
         match judgement.verdict {
-            Verdict::Ask if is_same => {
+            RemedyVerdict::Ask if is_same => {
                 trial.authority = None;
-                self.ask(Question::Remedy);
+                self.ask(PersonQuestion::Remedy);
             }
-            Verdict::Deny if is_same => self.drop_trial(Fate::Denied),
-            Verdict::Allow | Verdict::Ask | Verdict::Deny => return Err(Ignored::Stale),
+            RemedyVerdict::Deny if is_same => self.drop_trial(RemedyFate::Denied),
+            RemedyVerdict::Allow | RemedyVerdict::Ask | RemedyVerdict::Deny => {
+                return Err(Ignored::Stale);
+            }
         }
         Ok(None)
     }
 
     /// Tells whether a remedy may be tried after all that was tried before.
     pub(super) fn may_try(&self, remedy: &Remedy) -> bool {
-        let same = |tried: &&Tried| tried.digest == remedy.digest;
+        let same = |tried: &&ConsideredRemedy| tried.digest == remedy.digest;
         self.tried.iter().filter(same).all(|tried| match tried.fate {
-            Fate::Denied | Fate::Declined => false,
-            Fate::Failed => remedy.repeat == Repeat::Safe,
+            RemedyFate::Denied | RemedyFate::Declined => false,
+            RemedyFate::Failed => remedy.repeat == Repeat::Safe,
         })
     }
 
@@ -108,12 +110,12 @@ impl Incident {
         if self.phase != Phase::Choosing {
             return Err(Ignored::Stale);
         }
-        let declined = self.tried.last().is_some_and(|tried| tried.fate == Fate::Declined);
+        let declined = self.tried.last().is_some_and(|tried| tried.fate == RemedyFate::Declined);
         match (declined, self.is_stuck()) {
             // The person who declined the last remedy knows; there is no second question.
-            (true, _) => self.proceed(Then::End(Outcome::GivenUp)),
-            (false, true) => self.ask(Question::NoProgress),
-            (false, false) => self.ask(Question::NothingLeft),
+            (true, _) => self.proceed(Then::End(IncidentOutcome::GivenUp)),
+            (false, true) => self.ask(PersonQuestion::NoProgress),
+            (false, false) => self.ask(PersonQuestion::NothingLeft),
         }
         Ok(None)
     }
@@ -121,7 +123,10 @@ impl Incident {
     /// Takes back what was asked because something else is proposed by now; nothing of it was done.
     pub(super) fn superseded(&mut self) -> Taken {
         match self.phase {
-            Phase::Asking { question: Question::Remedy | Question::NothingLeft, .. } => {
+            Phase::Asking {
+                question: PersonQuestion::Remedy | PersonQuestion::NothingLeft,
+                ..
+            } => {
                 self.proceed(Then::Choose);
                 Ok(None)
             }

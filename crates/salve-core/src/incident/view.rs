@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::{History, Incident, Ledger, Phase, Reach, Tier, Trial, Tried};
-use crate::event::{Policy, Process, Subject, Symptom};
+use super::{ConsideredRemedy, History, Incident, Ledger, Phase, Tier, Trial, TrialReach};
+use crate::event::{IncidentPolicy, Process, Subject, Symptom};
 use crate::id::IncidentId;
-use crate::playbook::Finding;
+use crate::playbook::PlaybookFinding;
 
 impl Incident {
     /// Returns the incident's id.
@@ -19,7 +19,7 @@ impl Incident {
     }
 
     /// Returns the terms it was opened under.
-    pub fn policy(&self) -> &Policy {
+    pub fn policy(&self) -> &IncidentPolicy {
         &self.policy
     }
 
@@ -44,7 +44,7 @@ impl Incident {
     }
 
     /// Returns the remedies that were considered and did not help.
-    pub fn tried(&self) -> &[Tried] {
+    pub fn tried(&self) -> &[ConsideredRemedy] {
         &self.tried
     }
 
@@ -54,7 +54,7 @@ impl Incident {
     }
 
     /// Returns what was found out about the latest failure, for a person.
-    pub fn findings(&self) -> &[Finding] {
+    pub fn findings(&self) -> &[PlaybookFinding] {
         &self.findings
     }
 
@@ -66,7 +66,8 @@ impl Incident {
     /// Returns the number of the present attempt, from 1.
     pub fn attempt(&self) -> u32 {
         let begun = u32::try_from(self.ledger.spent().attempts).unwrap_or(u32::MAX);
-        let untouched = self.trial.as_ref().is_some_and(|trial| trial.reach == Reach::Untouched);
+        let untouched =
+            self.trial.as_ref().is_some_and(|trial| trial.reach == TrialReach::Untouched);
         match untouched || self.phase == Phase::Choosing {
             true => begun.saturating_add(1),
             false => begun,

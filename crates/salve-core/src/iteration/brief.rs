@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Loop, Refusal, WARN_AT};
+use super::{Loop, PromiseRefusal, WARN_AT};
 use crate::event::{TestsSeen, TestsVerdict};
 use crate::scrub::Scrubbed;
 
@@ -20,7 +20,7 @@ pub struct RoleFile {
 
 /// Everything that a role is told.
 #[derive(Clone, Debug)]
-pub struct Brief<'b> {
+pub struct RoleBrief<'b> {
     /// The loop, before the role begins.
     pub of: &'b Loop,
     /// The role's name.
@@ -42,8 +42,8 @@ pub struct Brief<'b> {
 }
 
 /// Writes what a role is told.
-pub fn brief(brief: &Brief<'_>) -> String {
-    let Brief { of, role, prompt, .. } = brief;
+pub fn brief(brief: &RoleBrief<'_>) -> String {
+    let RoleBrief { of, role, prompt, .. } = brief;
     let iteration = of.iteration();
     let mut text = format!("{}\n\n## The task\n\n{}\n\n", prompt.trim(), of.task().as_str().trim());
     let _ = writeln!(
@@ -89,7 +89,7 @@ pub fn brief(brief: &Brief<'_>) -> String {
 }
 
 /// Says what the role should know before anything else.
-fn warnings(brief: &Brief<'_>, text: &mut String) {
+fn warnings(brief: &RoleBrief<'_>, text: &mut String) {
     let of = brief.of;
     if let Some(complaint) = of.complaint() {
         let _ =
@@ -109,13 +109,13 @@ fn warnings(brief: &Brief<'_>, text: &mut String) {
         );
     }
     match of.refused() {
-        Some(Refusal::Red) => text.push_str(
+        Some(PromiseRefusal::Red) => text.push_str(
             "\n**The promise of the last iteration was refused:** the tests that Salve ran failed.\n",
         ),
-        Some(Refusal::NotExecuted) => text.push_str(
+        Some(PromiseRefusal::NotExecuted) => text.push_str(
             "\n**The promise of the last iteration was refused:** the tests could not be run.\n",
         ),
-        Some(Refusal::Weakened) => text.push_str(
+        Some(PromiseRefusal::Weakened) => text.push_str(
             "\n**The promise of the last iteration was refused:** tests, their settings or scripts \
              judge less than when the loop began. Give back what they judged, as noted below; if \
              the task itself wants it so, a person has to allow it (`loop.weakened_tests`).\n",
@@ -159,7 +159,7 @@ mod tests {
 
     fn told(of: &Loop) -> String {
         let files = [RoleFile { path: ".salve/loops/v1/plan.md".into(), about: "the plan".into() }];
-        brief(&Brief {
+        brief(&RoleBrief {
             of,
             role: "planner",
             prompt: "You plan.\n",

@@ -29,11 +29,11 @@ use crate::event::{Entry, LoopEnd, LoopId, LoopStep, LoopTerms, Promise, TestsSe
 use crate::scrub::Scrubbed;
 use crate::steps::{EndRule, Skipping, StepMachine, StepMove, StepRule, StepTerms};
 
-pub use crate::steps::Standing;
-pub use brief::{Brief, RoleFile, brief, promised};
+pub use crate::steps::StepsStanding;
+pub use brief::{RoleBrief, RoleFile, brief, promised};
 pub use park::until;
-pub use seen::{Run, seen};
-pub use state::{Now, State, Status, state};
+pub use seen::{TestsRun, seen};
+pub use state::{LoopStateFile, Now, Status, state};
 
 /// How many iterations that left everything as it was make the planner be told.
 pub const WARN_AT: u32 = 2;
@@ -52,14 +52,14 @@ pub struct Loop {
     earlier: Option<TestsSeen>,
     promise: Promise,
     /// Why the promise of the last iteration did not count.
-    refused: Option<Refusal>,
+    refused: Option<PromiseRefusal>,
     /// Whether the recovery at which it is has begun.
     recovering: bool,
 }
 
 /// Why a promise did not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PromiseRefusal {
     /// Tests failed.
     Red,
     /// The tests could not run, or did not.
@@ -70,7 +70,7 @@ pub enum Refusal {
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Move {
+pub enum LoopMove {
     /// Look at the settings and begin this iteration.
     Begin(u32),
     /// Let a role do its part.
@@ -119,22 +119,22 @@ impl Loop {
     }
 
     /// Returns what is to be done next.
-    pub fn next(&self, now: Timestamp) -> Move {
+    pub fn next(&self, now: Timestamp) -> LoopMove {
         match self.steps.next(now) {
-            StepMove::BeginPass(iteration) => Move::Begin(iteration),
+            StepMove::BeginPass(iteration) => LoopMove::Begin(iteration),
             StepMove::Step { step, attempt } => match self.terms.steps.get(step) {
-                Some(LoopStep::Role(role)) => Move::Role { role: role.clone(), attempt },
-                Some(LoopStep::Tests) => Move::Tests,
-                Some(LoopStep::Recovery) => Move::Recover,
-                None => Move::Over,
+                Some(LoopStep::Role(role)) => LoopMove::Role { role: role.clone(), attempt },
+                Some(LoopStep::Tests) => LoopMove::Tests,
+                Some(LoopStep::Recovery) => LoopMove::Recover,
+                None => LoopMove::Over,
             },
             // What was promised has to be tested first.
-            StepMove::Judge => Move::Tests,
-            StepMove::Wait(until) => Move::Wait(until),
-            StepMove::Hold(by) => Move::Hold(by),
-            StepMove::End(why) => Move::End(why),
-            StepMove::Person(reason) => Move::Person(reason),
-            StepMove::Over => Move::Over,
+            StepMove::Judge => LoopMove::Tests,
+            StepMove::Wait(until) => LoopMove::Wait(until),
+            StepMove::Hold(by) => LoopMove::Hold(by),
+            StepMove::End(why) => LoopMove::End(why),
+            StepMove::Person(reason) => LoopMove::Person(reason),
+            StepMove::Over => LoopMove::Over,
         }
     }
 

@@ -11,7 +11,7 @@ const MOST: usize = 50;
 
 /// One run of the tests, as it came out.
 #[derive(Clone, Debug)]
-pub struct Run<'r> {
+pub struct TestsRun<'r> {
     /// What it showed.
     pub verdict: TestsVerdict,
     /// How the command ended and what the failure is.
@@ -27,7 +27,7 @@ pub struct Run<'r> {
 }
 
 /// Returns what is kept of a run.
-pub fn seen(run: &Run<'_>, scrubber: &Scrubber) -> TestsSeen {
+pub fn seen(run: &TestsRun<'_>, scrubber: &Scrubber) -> TestsSeen {
     let is_green = run.verdict == TestsVerdict::Green;
     let failed = run.results.failed.iter().filter(|_| !is_green);
     let names: BTreeSet<(&str, &str)> =
@@ -52,7 +52,7 @@ pub fn seen(run: &Run<'_>, scrubber: &Scrubber) -> TestsSeen {
 }
 
 /// Returns the hash of what failed: the names where the output has any, else the failure itself.
-fn failing(run: &Run<'_>, names: &BTreeSet<(&str, &str)>) -> Digest {
+fn failing(run: &TestsRun<'_>, names: &BTreeSet<(&str, &str)>) -> Digest {
     let verdict: &[u8] = match run.verdict {
         TestsVerdict::Green => return Digest::of(&[b"green"]),
         TestsVerdict::Red => b"red",
@@ -88,7 +88,7 @@ mod tests {
             acted: Acted::No,
         };
         let results = read(output);
-        let run = Run {
+        let run = TestsRun {
             verdict,
             symptom: &symptom,
             exit: Exit::Code(1),

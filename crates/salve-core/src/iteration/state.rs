@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Loop, Standing};
+use super::{Loop, StepsStanding};
 use crate::event::{Amounts, Limits, LoopEnd, LoopId, TestsVerdict};
 use crate::id::IncidentId;
 use crate::scrub::Scrubbed;
@@ -62,7 +62,7 @@ pub enum Now {
 
 /// The file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct LoopStateFile {
     /// The version of its shape.
     pub version: u32,
     /// The loop.
@@ -103,18 +103,18 @@ pub struct State {
 }
 
 /// Returns the file.
-pub fn state(of: &Loop, now: &Now) -> State {
+pub fn state(of: &Loop, now: &Now) -> LoopStateFile {
     let (mut status, mut reason, mut resumes_at) = (Status::Running, None, None);
     match of.standing() {
-        Standing::Running => {}
-        Standing::Parked { until, reason: why } => {
+        StepsStanding::Running => {}
+        StepsStanding::Parked { until, reason: why } => {
             (status, reason, resumes_at) = (Status::Parked, Some(why.clone()), Some(*until));
         }
-        Standing::Waits { reason: why } => {
+        StepsStanding::Waits { reason: why } => {
             (status, reason) = (Status::AwaitingHuman, Some(why.clone()));
         }
-        Standing::Stopped => status = Status::Stopped,
-        Standing::Ended(why) => {
+        StepsStanding::Stopped => status = Status::Stopped,
+        StepsStanding::Ended(why) => {
             (status, reason) = match why {
                 LoopEnd::Completed => (Status::Completed, None),
                 LoopEnd::Limit(_) => (Status::LimitReached, None),
@@ -140,7 +140,7 @@ pub fn state(of: &Loop, now: &Now) -> State {
     }
     let tests = of.tests().or(of.earlier_tests());
     let iterations = u64::from(of.steps.passes());
-    State {
+    LoopStateFile {
         version: VERSION,
         loop_id: of.id.clone(),
         status,

@@ -1,21 +1,22 @@
 //! How entries change a loop.
 
 use crate::event::{
-    Actor, Entry, Event, LoopEvent, LoopId, LoopStep, LoopTerms, Order, Promise, RecoveryEnd,
-    RoleEnd, TestsSeen, TestsVerdict, Turn,
+    Actor, Entry, Event, LoopEvent, LoopId, LoopStep, LoopTerms, LoopTurn, PersonOrder, Promise,
+    RecoveryEnd, RoleEnd, TestsSeen, TestsVerdict,
 };
 use crate::scrub::Scrubbed;
 use crate::steps::{
-    Beginning, EntryTaken, NotTaken, ProgressMark, Standing, StepMachine, may_start, orders_as,
+    Beginning, EntryTaken, NotTaken, ProgressMark, StepMachine, StepsStanding, may_start, orders_as,
 };
 
-use super::{Loop, Refusal, step_terms};
+use super::{Loop, PromiseRefusal, step_terms};
 
 impl Loop {
     /// Begins a loop with the entry that starts it.
     pub(super) fn start(id: &LoopId, entry: &Entry) -> Option<Self> {
-        let Event::Loop(LoopEvent::Turned { id: of, what: Turn::Started { terms, task }, .. }) =
-            &entry.event
+        let Event::Loop(LoopEvent::Turned {
+            id: of, what: LoopTurn::Started { terms, task }, ..
+        }) = &entry.event
         else {
             return None;
         };
@@ -46,19 +47,19 @@ impl Loop {
         let mut ahead = self.clone();
         ahead.steps.stamp(entry)?;
         match (what, &entry.by) {
-            (Turn::Started { terms, task }, by) if may_start(by) => {
+            (LoopTurn::Started { terms, task }, by) if may_start(by) => {
                 ahead.steps.driven_by(by.process());
                 ahead.go_on(entry, terms, task);
             }
-            (Turn::Started { .. }, _) => return Err(NotTaken::NotTheirs),
-            (Turn::Ordered { order }, by) => ahead.ordered(&orders_as(by, *order)?, *order)?,
+            (LoopTurn::Started { .. }, _) => return Err(NotTaken::NotTheirs),
+            (LoopTurn::Ordered { order }, by) => ahead.ordered(&orders_as(by, *order)?, *order)?,
             (_, Actor::Salve(process)) => {
                 ahead.steps.driven_by(Some(process));
                 ahead.hear(entry, *iteration, what)?;
             }
             (_, Actor::Person { .. } | Actor::Agent { .. }) => return Err(NotTaken::NotTheirs),
         }
-        if !matches!(what, Turn::Charged { .. }) {
+        if !matches!(what, LoopTurn::Charged { .. }) {
             ahead.steps.stands_since(entry);
         }
         *self = ahead;
@@ -70,7 +71,7 @@ impl Loop {
         self.task = task.clone();
         self.steps.settle_wishes();
         self.pass_over();
-        if let Standing::Ended(_) = self.steps.standing() {
+        if let StepsStanding::Ended(_) = self.steps.standing() {
             self.terms = terms.clone();
             self.recovering = false;
         } else {
@@ -85,9 +86,9 @@ impl Loop {
     }
 
     /// Takes an order of somebody named.
-    fn ordered(&mut self, name: &Scrubbed, order: Order) -> EntryTaken {
+    fn ordered(&mut self, name: &Scrubbed, order: PersonOrder) -> EntryTaken {
         // A recovery under way asks by itself.
-        if order == Order::Escalate && self.recovering {
+        if order == PersonOrder::Escalate && self.recovering {
             return Err(NotTaken::Unexpected);
         }
         self.steps.ordered(name, order)?;
@@ -95,51 +96,53 @@ impl Loop {
         Ok(())
     }
 
-    fn hear(&mut self, entry: &Entry, iteration: u32, what: &Turn) -> EntryTaken {
+    fn hear(&mut self, entry: &Entry, iteration: u32, what: &LoopTurn) -> EntryTaken {
         self.steps.admits(match what {
-            Turn::Began { .. } | Turn::RoleBegan { .. } | Turn::RecoveryBegan {} => Beginning::Yes,
-            Turn::Started { .. }
-            | Turn::Charged { .. }
-            | Turn::RoleEnded { .. }
-            | Turn::TestsRan { .. }
-            | Turn::RecoveryEnded { .. }
-            | Turn::Stopped {}
-            | Turn::Ended { .. }
-            | Turn::Ordered { .. } => Beginning::No,
+            LoopTurn::Began { .. } | LoopTurn::RoleBegan { .. } | LoopTurn::RecoveryBegan {} => {
+                Beginning::Yes
+            }
+            LoopTurn::Started { .. }
+            | LoopTurn::Charged { .. }
+            | LoopTurn::RoleEnded { .. }
+            | LoopTurn::TestsRan { .. }
+            | LoopTurn::RecoveryEnded { .. }
+            | LoopTurn::Stopped {}
+            | LoopTurn::Ended { .. }
+            | LoopTurn::Ordered { .. } => Beginning::No,
         })?;
-        if let Turn::Began { terms } = what {
+        if let LoopTurn::Began { terms } = what {
             return self.iteration_began(entry, iteration, terms);
         }
         if iteration != self.iteration() {
             return Err(NotTaken::Unexpected);
         }
         match what {
-            Turn::RoleBegan { role, .. } => {
+            LoopTurn::RoleBegan { role, .. } => {
                 let step = self.role_step(role)?;
                 self.steps.step_began(step)
             }
-            Turn::Charged { role, spent } => {
+            LoopTurn::Charged { role, spent } => {
                 self.role_step(role)?;
                 self.steps.charged(*spent)
             }
-            Turn::RoleEnded { role, end, spent, promise } => {
+            LoopTurn::RoleEnded { role, end, spent, promise } => {
                 self.role_step(role)?;
                 self.steps.charged(*spent)?;
                 self.role_ended(end, *promise);
                 Ok(())
             }
-            Turn::TestsRan { tests } => self.tests_ran(tests),
-            Turn::RecoveryBegan {} => self.recovery_began(),
-            Turn::RecoveryEnded { how, took_ms } => self.recovery_ended(*how, *took_ms),
-            Turn::Stopped {} => {
+            LoopTurn::TestsRan { tests } => self.tests_ran(tests),
+            LoopTurn::RecoveryBegan {} => self.recovery_began(),
+            LoopTurn::RecoveryEnded { how, took_ms } => self.recovery_ended(*how, *took_ms),
+            LoopTurn::Stopped {} => {
                 self.steps.stopped();
                 Ok(())
             }
-            Turn::Ended { why } => {
+            LoopTurn::Ended { why } => {
                 self.steps.ended(why.clone());
                 Ok(())
             }
-            Turn::Started { .. } | Turn::Began { .. } | Turn::Ordered { .. } => {
+            LoopTurn::Started { .. } | LoopTurn::Began { .. } | LoopTurn::Ordered { .. } => {
                 Err(NotTaken::Unexpected)
             }
         }
@@ -252,7 +255,7 @@ impl Loop {
         let tested = self.tests.as_ref().and_then(|tests| tests.tree);
         let refusal = match (self.promise, verdict, confirmed) {
             (Promise::None, _, _) => None,
-            (Promise::Weakened, _, _) => Some(Refusal::Weakened),
+            (Promise::Weakened, _, _) => Some(PromiseRefusal::Weakened),
             (Promise::Made { .. }, Some(TestsVerdict::Green), Confirmed::Now) => {
                 self.steps.promise_kept();
                 return;
@@ -264,9 +267,9 @@ impl Loop {
                 }
                 return;
             }
-            (Promise::Made { .. }, Some(TestsVerdict::Red), _) => Some(Refusal::Red),
+            (Promise::Made { .. }, Some(TestsVerdict::Red), _) => Some(PromiseRefusal::Red),
             (Promise::Made { .. }, Some(TestsVerdict::NotExecuted) | None, _) => {
-                Some(Refusal::NotExecuted)
+                Some(PromiseRefusal::NotExecuted)
             }
         };
         self.refused = refusal;

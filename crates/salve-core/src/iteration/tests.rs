@@ -7,8 +7,8 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::event::{
-    Actor, Amounts, Digest, Event, Exit, Limits, LoopEvent, Process, RecoveryEnd, Resource,
-    RoleEnd, Turn,
+    Actor, Amounts, Digest, Event, Exit, Limits, LoopEvent, LoopTurn, Process, RecoveryEnd,
+    Resource, RoleEnd,
 };
 use crate::steps::NotTaken;
 
@@ -44,12 +44,12 @@ pub(super) fn terms() -> LoopTerms {
     }
 }
 
-pub(super) fn began() -> Turn {
-    Turn::Began { terms: Box::new(terms()) }
+pub(super) fn began() -> LoopTurn {
+    LoopTurn::Began { terms: Box::new(terms()) }
 }
 
-fn started(terms: LoopTerms) -> Turn {
-    Turn::Started { terms: Box::new(terms), task: text("make it fast") }
+fn started(terms: LoopTerms) -> LoopTurn {
+    LoopTurn::Started { terms: Box::new(terms), task: text("make it fast") }
 }
 
 fn tree(name: &str) -> Digest {
@@ -57,7 +57,7 @@ fn tree(name: &str) -> Digest {
 }
 
 /// Returns a run of the tests; what failed goes by the verdict.
-fn ran(verdict: TestsVerdict, of: &str) -> Turn {
+fn ran(verdict: TestsVerdict, of: &str) -> LoopTurn {
     let tests = TestsSeen {
         verdict,
         exit: Exit::Code(1),
@@ -68,39 +68,39 @@ fn ran(verdict: TestsVerdict, of: &str) -> Turn {
         tree: Some(tree(of)),
         took_ms: 10,
     };
-    Turn::TestsRan { tests: Box::new(tests) }
+    LoopTurn::TestsRan { tests: Box::new(tests) }
 }
 
-fn begins(role: &'static str) -> Turn {
-    Turn::RoleBegan { role: text(role), attempt: 1 }
+fn begins(role: &'static str) -> LoopTurn {
+    LoopTurn::RoleBegan { role: text(role), attempt: 1 }
 }
 
-fn ends(role: &'static str, end: RoleEnd, promise: Promise) -> Turn {
+fn ends(role: &'static str, end: RoleEnd, promise: Promise) -> LoopTurn {
     let spent = Amounts { tokens: 100, wall_ms: 1_000, ..Amounts::default() };
-    Turn::RoleEnded { role: text(role), end, spent, promise }
+    LoopTurn::RoleEnded { role: text(role), end, spent, promise }
 }
 
-fn done(role: &'static str) -> Vec<Turn> {
+fn done(role: &'static str) -> Vec<LoopTurn> {
     vec![begins(role), ends(role, RoleEnd::Done, Promise::None)]
 }
 
-pub(super) fn short(role: &'static str, reason: &'static str) -> Vec<Turn> {
+pub(super) fn short(role: &'static str, reason: &'static str) -> Vec<LoopTurn> {
     vec![begins(role), ends(role, RoleEnd::Short { reason: text(reason) }, Promise::None)]
 }
 
-fn promises(of: &str) -> Vec<Turn> {
+fn promises(of: &str) -> Vec<LoopTurn> {
     let promise = Promise::Made { tree: Some(tree(of)) };
     vec![begins("reviewer"), ends("reviewer", RoleEnd::Done, promise)]
 }
 
 /// Returns a whole iteration.
-pub(super) fn iteration(verdict: TestsVerdict, of: &'static str, made: Made) -> Vec<Turn> {
+pub(super) fn iteration(verdict: TestsVerdict, of: &'static str, made: Made) -> Vec<LoopTurn> {
     let mut turns = vec![began()];
     turns.extend(done("planner"));
     turns.push(ran(verdict, of));
     if verdict == TestsVerdict::NotExecuted {
-        turns.push(Turn::RecoveryBegan {});
-        turns.push(Turn::RecoveryEnded { how: RecoveryEnd::Rejected, took_ms: 1 });
+        turns.push(LoopTurn::RecoveryBegan {});
+        turns.push(LoopTurn::RecoveryEnded { how: RecoveryEnd::Rejected, took_ms: 1 });
     }
     turns.extend(match made {
         Made::Yes => promises(of),
@@ -118,7 +118,7 @@ fn time(seq: u64) -> Timestamp {
 }
 
 /// Returns the entry of a turn.
-fn entry(seq: u64, iteration: u32, what: Turn) -> Entry {
+fn entry(seq: u64, iteration: u32, what: LoopTurn) -> Entry {
     let event = LoopEvent::Turned { id: id(), iteration, what }.into();
     Entry { seq, at: time(seq), by: salve(), incident: None, event }
 }
@@ -129,21 +129,21 @@ fn fresh(terms: LoopTerms) -> Loop {
 }
 
 /// Takes one turn in, in the iteration that the loop is in or that it begins.
-fn take(of: &mut Loop, turn: Turn) -> Result<(), NotTaken> {
-    let next = of.iteration() + u32::from(matches!(turn, Turn::Began { .. }));
+fn take(of: &mut Loop, turn: LoopTurn) -> Result<(), NotTaken> {
+    let next = of.iteration() + u32::from(matches!(turn, LoopTurn::Began { .. }));
     of.step(&entry(of.last_seq() + 1, next, turn))
 }
 
 /// Plays turns that all follow.
 #[track_caller]
-pub(super) fn play(turns: &[Turn]) -> Loop {
+pub(super) fn play(turns: &[LoopTurn]) -> Loop {
     let mut of = fresh(terms());
     go(&mut of, turns);
     of
 }
 
 #[track_caller]
-fn go(of: &mut Loop, turns: &[Turn]) {
+fn go(of: &mut Loop, turns: &[LoopTurn]) {
     for turn in turns {
         assert_eq!(take(of, turn.clone()), Ok(()), "{turn:?} in {of:?}");
     }
@@ -151,13 +151,13 @@ fn go(of: &mut Loop, turns: &[Turn]) {
 
 /// Plays turns and compares what is next.
 #[track_caller]
-fn check(turns: &[&[Turn]], want: Move) {
+fn check(turns: &[&[LoopTurn]], want: LoopMove) {
     let of = play(&turns.concat());
     assert_eq!(of.next(time(of.last_seq())), want, "{turns:?}");
 }
 
-fn role(role: &'static str, attempt: u32) -> Move {
-    Move::Role { role: text(role), attempt }
+fn role(role: &'static str, attempt: u32) -> LoopMove {
+    LoopMove::Role { role: text(role), attempt }
 }
 
 use LoopEnd::{Completed, Failed, Limit, Stuck};
@@ -166,25 +166,25 @@ use TestsVerdict::{Green, NotExecuted, Red};
 #[test]
 fn an_iteration_does_its_steps_in_order() {
     let planner = done("planner");
-    check(&[], Move::Begin(1));
+    check(&[], LoopMove::Begin(1));
     check(&[&[began()]], role("planner", 1));
-    check(&[&[began()], &planner], Move::Tests);
+    check(&[&[began()], &planner], LoopMove::Tests);
     check(&[&[began()], &planner, &[ran(Red, "a")]], role("reviewer", 1));
-    check(&[&[began()], &planner, &[ran(NotExecuted, "a")]], Move::Recover);
-    check(&[&iteration(Red, "a", Made::No)], Move::Begin(2));
-    check(&[&iteration(Green, "a", Made::No)], Move::Begin(2));
-    check(&[&iteration(Green, "a", Made::Yes)], Move::End(Completed));
+    check(&[&[began()], &planner, &[ran(NotExecuted, "a")]], LoopMove::Recover);
+    check(&[&iteration(Red, "a", Made::No)], LoopMove::Begin(2));
+    check(&[&iteration(Green, "a", Made::No)], LoopMove::Begin(2));
+    check(&[&iteration(Green, "a", Made::Yes)], LoopMove::End(Completed));
 }
 
 #[test]
 fn after_a_recovery_the_tests_count_as_they_are_then() {
     let mut turns = vec![began()];
     turns.extend(done("planner"));
-    turns.extend([ran(NotExecuted, "a"), Turn::RecoveryBegan {}, ran(Green, "a")]);
-    check(&[&turns], Move::Recover);
-    turns.push(Turn::RecoveryEnded { how: RecoveryEnd::Well, took_ms: 5 });
+    turns.extend([ran(NotExecuted, "a"), LoopTurn::RecoveryBegan {}, ran(Green, "a")]);
+    check(&[&turns], LoopMove::Recover);
+    turns.push(LoopTurn::RecoveryEnded { how: RecoveryEnd::Well, took_ms: 5 });
     check(&[&turns], role("reviewer", 1));
-    check(&[&turns, &promises("a")], Move::End(Completed));
+    check(&[&turns, &promises("a")], LoopMove::End(Completed));
 }
 
 #[test]
@@ -204,24 +204,24 @@ fn a_promise_counts_only_for_the_tree_that_was_green() {
         turns
     };
     let green = until_review(Green);
-    check(&[&green, &promises("a")], Move::End(Completed));
+    check(&[&green, &promises("a")], LoopMove::End(Completed));
     // The reviewer changed something, or nobody knows: the tests decide.
-    check(&[&green, &promises("b")], Move::Tests);
+    check(&[&green, &promises("b")], LoopMove::Tests);
     let unknown = ends("reviewer", RoleEnd::Done, Promise::Made { tree: None });
-    check(&[&green, &[begins("reviewer"), unknown]], Move::Tests);
-    check(&[&green, &promises("b"), &[ran(Green, "b")]], Move::End(Completed));
-    check(&[&green, &promises("b"), &[ran(Red, "b")]], Move::Begin(2));
-    check(&[&until_review(Red), &promises("a")], Move::Begin(2));
+    check(&[&green, &[begins("reviewer"), unknown]], LoopMove::Tests);
+    check(&[&green, &promises("b"), &[ran(Green, "b")]], LoopMove::End(Completed));
+    check(&[&green, &promises("b"), &[ran(Red, "b")]], LoopMove::Begin(2));
+    check(&[&until_review(Red), &promises("a")], LoopMove::Begin(2));
     let weakened = ends("reviewer", RoleEnd::Done, Promise::Weakened);
-    check(&[&green, &[begins("reviewer"), weakened]], Move::Begin(2));
+    check(&[&green, &[begins("reviewer"), weakened]], LoopMove::Begin(2));
 }
 
 #[test]
 fn a_false_promise_is_refused_and_remembered_for_one_iteration() {
     let red = iteration(Red, "a", Made::Yes);
-    assert_eq!(play(&red).refused(), Some(Refusal::Red));
+    assert_eq!(play(&red).refused(), Some(PromiseRefusal::Red));
     let dead = iteration(NotExecuted, "a", Made::Yes);
-    assert_eq!(play(&dead).refused(), Some(Refusal::NotExecuted));
+    assert_eq!(play(&dead).refused(), Some(PromiseRefusal::NotExecuted));
     let next = iteration(Red, "b", Made::No);
     assert_eq!(play(&[red, next].concat()).refused(), None);
 }
@@ -231,8 +231,8 @@ fn a_role_that_fell_short_is_asked_once_more() {
     let one = short("planner", "plan.md is missing");
     check(&[&[began()], &one], role("planner", 2));
     let failed = Failed { reason: text("plan.md is missing") };
-    check(&[&[began()], &one, &one], Move::End(failed));
-    check(&[&[began()], &one, &done("planner")], Move::Tests);
+    check(&[&[began()], &one, &one], LoopMove::End(failed));
+    check(&[&[began()], &one, &done("planner")], LoopMove::Tests);
     let of = play(&[vec![began()], one].concat());
     assert_eq!(of.complaint().map(Scrubbed::as_str), Some("plan.md is missing"));
 }
@@ -241,36 +241,36 @@ fn a_role_that_fell_short_is_asked_once_more() {
 fn a_loop_that_changes_nothing_is_stopped() {
     let same = iteration(Red, "a", Made::No);
     let other = iteration(Red, "b", Made::No);
-    check(&[&same, &same], Move::Begin(3));
+    check(&[&same, &same], LoopMove::Begin(3));
     assert_eq!(play(&[same.clone(), same.clone()].concat()).unchanged(), WARN_AT);
-    check(&[&same, &same, &same], Move::End(Stuck));
-    check(&[&same, &other, &same, &other], Move::Begin(5));
+    check(&[&same, &same, &same], LoopMove::End(Stuck));
+    check(&[&same, &other, &same, &other], LoopMove::Begin(5));
     // To and fro is no progress either.
-    check(&[&same, &other, &same, &other, &same], Move::End(Stuck));
+    check(&[&same, &other, &same, &other, &same], LoopMove::End(Stuck));
     // The same tree with other failures is some.
-    check(&[&same, &same, &iteration(NotExecuted, "a", Made::No)], Move::Begin(4));
+    check(&[&same, &same, &iteration(NotExecuted, "a", Made::No)], LoopMove::Begin(4));
 }
 
 #[test]
 fn what_cannot_be_measured_is_not_called_stuck() {
     let mut turns = iteration(Red, "a", Made::No);
     for turn in &mut turns {
-        if let Turn::TestsRan { tests } = turn {
+        if let LoopTurn::TestsRan { tests } = turn {
             tests.tree = None;
         }
     }
-    check(&[&turns, &turns, &turns], Move::Begin(4));
+    check(&[&turns, &turns, &turns], LoopMove::Begin(4));
 }
 
 #[test]
 fn limits_end_a_loop() {
     recovering_uses_time_up();
-    let limited = |limits: Limits, turns: &[Turn]| {
+    let limited = |limits: Limits, turns: &[LoopTurn]| {
         let terms = LoopTerms { limits, ..terms() };
         let mut of = fresh(terms.clone());
         for turn in turns {
             let turn = match turn {
-                Turn::Began { .. } => Turn::Began { terms: Box::new(terms.clone()) },
+                LoopTurn::Began { .. } => LoopTurn::Began { terms: Box::new(terms.clone()) },
                 other => other.clone(),
             };
             take(&mut of, turn).unwrap();
@@ -280,29 +280,29 @@ fn limits_end_a_loop() {
     let none = Limits::default();
     let [a, b] = ["a", "b"].map(|tree| iteration(Red, tree, Made::No));
     let two = Limits { attempts: Some(2), ..none };
-    assert_eq!(limited(two, &a), Move::Begin(2));
-    assert_eq!(limited(two, &[a.clone(), b].concat()), Move::End(Limit(Resource::Attempts)));
+    assert_eq!(limited(two, &a), LoopMove::Begin(2));
+    assert_eq!(limited(two, &[a.clone(), b].concat()), LoopMove::End(Limit(Resource::Attempts)));
     for (limits, resource) in [
         (Limits { tokens: Some(100), ..none }, Resource::Tokens),
         (Limits { wall_ms: Some(1_000), ..none }, Resource::WallMs),
     ] {
         assert_eq!(limited(limits, &[began()]), role("planner", 1));
         let turns = [vec![began()], done("planner")].concat();
-        assert_eq!(limited(limits, &turns), Move::End(Limit(resource)));
+        assert_eq!(limited(limits, &turns), LoopMove::End(Limit(resource)));
         let charged = Amounts { tokens: 100, wall_ms: 1_000, ..Amounts::default() };
-        let charged = Turn::Charged { role: text("planner"), spent: charged };
+        let charged = LoopTurn::Charged { role: text("planner"), spent: charged };
         let turns = vec![began(), begins("planner"), charged];
-        assert_eq!(limited(limits, &turns), Move::End(Limit(resource)), "even before its end");
+        assert_eq!(limited(limits, &turns), LoopMove::End(Limit(resource)), "even before its end");
     }
     let money = Limits { money_micros: Some(50), ..none };
     let spent = Amounts { money_micros: 50, ..Amounts::default() };
-    let charged = Turn::Charged { role: text("planner"), spent };
+    let charged = LoopTurn::Charged { role: text("planner"), spent };
     let turns = vec![began(), begins("planner"), charged];
-    assert_eq!(limited(money, &turns), Move::End(Limit(Resource::MoneyMicros)));
+    assert_eq!(limited(money, &turns), LoopMove::End(Limit(Resource::MoneyMicros)));
     // What was promised and green is done, whatever it cost.
     let all = Limits { tokens: Some(200), ..none };
     let kept = iteration(Green, "a", Made::Yes);
-    assert_eq!(limited(all, &kept), Move::End(Completed));
+    assert_eq!(limited(all, &kept), LoopMove::End(Completed));
 }
 
 /// Asserts that the time of a recovery counts towards the limit.
@@ -310,20 +310,20 @@ fn recovering_uses_time_up() {
     let limits = Limits { wall_ms: Some(1_500), ..Limits::default() };
     let terms = LoopTerms { limits, ..terms() };
     let mut of = fresh(terms.clone());
-    go(&mut of, &[Turn::Began { terms: Box::new(terms) }]);
+    go(&mut of, &[LoopTurn::Began { terms: Box::new(terms) }]);
     go(&mut of, &done("planner"));
-    go(&mut of, &[ran(NotExecuted, "a"), Turn::RecoveryBegan {}, ran(Red, "a")]);
-    go(&mut of, &[Turn::RecoveryEnded { how: RecoveryEnd::Well, took_ms: 490 }]);
-    assert_eq!(of.next(time(99)), Move::End(Limit(Resource::WallMs)));
+    go(&mut of, &[ran(NotExecuted, "a"), LoopTurn::RecoveryBegan {}, ran(Red, "a")]);
+    go(&mut of, &[LoopTurn::RecoveryEnded { how: RecoveryEnd::Well, took_ms: 490 }]);
+    assert_eq!(of.next(time(99)), LoopMove::End(Limit(Resource::WallMs)));
 }
 
 #[test]
 fn the_time_of_a_recovery_counts_once_with_its_tests() {
     let mut of = play(&[vec![began()], done("planner"), vec![ran(NotExecuted, "a")]].concat());
     assert_eq!(of.spent().wall_ms, 1_010);
-    go(&mut of, &[Turn::RecoveryBegan {}, ran(Green, "a")]);
+    go(&mut of, &[LoopTurn::RecoveryBegan {}, ran(Green, "a")]);
     assert_eq!(of.spent().wall_ms, 1_010, "they are part of the recovery");
-    let ended = |how| Turn::RecoveryEnded { how, took_ms: 500 };
+    let ended = |how| LoopTurn::RecoveryEnded { how, took_ms: 500 };
     let mut left = of.clone();
     go(&mut left, &[ended(RecoveryEnd::NeedsPerson), started(terms())]);
     assert_eq!(left.spent().wall_ms, 1_510, "what was worked counts though it is not over");
@@ -336,14 +336,14 @@ fn a_parked_loop_goes_on_when_it_is_time_and_not_for_ever() {
     let away = |until| RoleEnd::Away { until, reason: text("usage limit reached") };
     let mut of = play(&[began(), begins("planner")]);
     go(&mut of, &[ends("planner", away(time(1_000)), Promise::None)]);
-    assert_eq!(of.next(time(999)), Move::Wait(time(1_000)));
+    assert_eq!(of.next(time(999)), LoopMove::Wait(time(1_000)));
     assert_eq!(of.next(time(1_000)), role("planner", 1), "it is no fault of the role");
     assert_eq!(of.next(Timestamp::MAX), role("planner", 1), "a clock that jumped ahead");
     go(&mut of, &[begins("planner")]);
-    assert_eq!(*of.standing(), Standing::Running);
+    assert_eq!(*of.standing(), StepsStanding::Running);
     go(&mut of, &[ends("planner", away(time(2_000)), Promise::None)]);
     let failed = Failed { reason: text("usage limit reached") };
-    assert_eq!(of.next(time(20)), Move::End(failed));
+    assert_eq!(of.next(time(20)), LoopMove::End(failed));
     // Whoever starts it again gives it new patience.
     go(&mut of, &[started(terms())]);
     assert_eq!(of.next(time(20)), role("planner", 1));
@@ -353,23 +353,23 @@ fn a_parked_loop_goes_on_when_it_is_time_and_not_for_ever() {
 fn what_a_person_has_to_do_stops_it_until_it_is_started_again() {
     let unable = RoleEnd::Unable { reason: text("log the agent in") };
     let mut of = play(&[began(), begins("planner"), ends("planner", unable, Promise::None)]);
-    assert_eq!(of.next(Timestamp::MAX), Move::Person(text("log the agent in")));
+    assert_eq!(of.next(Timestamp::MAX), LoopMove::Person(text("log the agent in")));
     go(&mut of, &[started(terms())]);
     assert_eq!(of.next(time(9)), role("planner", 1));
     go(&mut of, &done("planner"));
-    go(&mut of, &[ran(NotExecuted, "a"), Turn::RecoveryBegan {}]);
-    go(&mut of, &[Turn::RecoveryEnded { how: RecoveryEnd::NeedsPerson, took_ms: 1 }]);
-    assert!(matches!(of.next(Timestamp::MAX), Move::Person(_)));
+    go(&mut of, &[ran(NotExecuted, "a"), LoopTurn::RecoveryBegan {}]);
+    go(&mut of, &[LoopTurn::RecoveryEnded { how: RecoveryEnd::NeedsPerson, took_ms: 1 }]);
+    assert!(matches!(of.next(Timestamp::MAX), LoopMove::Person(_)));
     go(&mut of, &[started(terms())]);
-    assert_eq!(of.next(time(99)), Move::Recover, "it was begun, and is not over");
+    assert_eq!(of.next(time(99)), LoopMove::Recover, "it was begun, and is not over");
     assert!(of.is_recovering());
 }
 
 #[test]
 fn whoever_starts_it_again_finds_it_where_it_was() {
     let mut of = play(&[began(), begins("planner")]);
-    go(&mut of, &[ends("planner", RoleEnd::Stopped, Promise::None), Turn::Stopped {}]);
-    assert_eq!(of.next(time(9)), Move::Over);
+    go(&mut of, &[ends("planner", RoleEnd::Stopped, Promise::None), LoopTurn::Stopped {}]);
+    assert_eq!(of.next(time(9)), LoopMove::Over);
     go(&mut of, &[started(terms())]);
     assert_eq!(of.next(time(9)), role("planner", 1));
     assert!(of.was_interrupted(), "it was stopped");
@@ -378,7 +378,7 @@ fn whoever_starts_it_again_finds_it_where_it_was() {
     go(&mut of, &done("planner"));
     assert!(!of.was_interrupted());
     go(&mut of, &[started(terms())]);
-    assert_eq!(of.next(time(9)), Move::Tests, "what is done is done");
+    assert_eq!(of.next(time(9)), LoopMove::Tests, "what is done is done");
     // Other steps hold from the next iteration on.
     let fewer = LoopTerms { steps: vec![LoopStep::Tests], ..terms() };
     go(&mut of, &[started(fewer), ran(Red, "a")]);
@@ -388,18 +388,18 @@ fn whoever_starts_it_again_finds_it_where_it_was() {
 #[test]
 fn a_loop_that_is_over_begins_anew_and_counts_anew() {
     let mut of = play(&iteration(Red, "a", Made::No));
-    go(&mut of, &[Turn::Ended { why: Limit(Resource::Attempts) }]);
-    assert_eq!(of.next(time(99)), Move::Over);
+    go(&mut of, &[LoopTurn::Ended { why: Limit(Resource::Attempts) }]);
+    assert_eq!(of.next(time(99)), LoopMove::Over);
     assert_eq!(take(&mut of, began()), Err(NotTaken::Unexpected));
     go(&mut of, &[started(LoopTerms { stuck_after: 1, ..terms() })]);
-    assert_eq!(of.next(time(99)), Move::Begin(2));
+    assert_eq!(of.next(time(99)), LoopMove::Begin(2));
     assert_eq!((of.spent(), of.unchanged()), (Amounts::default(), 0));
 }
 
 #[test]
 fn costs_are_counted_once_and_never_lost() {
     let spent = |tokens| Amounts { tokens, ..Amounts::default() };
-    let charged = |tokens| Turn::Charged { role: text("planner"), spent: spent(tokens) };
+    let charged = |tokens| LoopTurn::Charged { role: text("planner"), spent: spent(tokens) };
     let mut of = play(&[began(), begins("planner"), charged(40), charged(30)]);
     assert_eq!(of.spent().tokens, 40);
     // Killed: the next process asks the role again, and what the first cost stays.
@@ -439,8 +439,8 @@ fn what_does_not_follow_changes_nothing() {
         begins("reviewer"),
         ends("planner", RoleEnd::Done, Promise::None),
         ran(Green, "a"),
-        Turn::RecoveryBegan {},
-        Turn::RecoveryEnded { how: RecoveryEnd::Well, took_ms: 1 },
+        LoopTurn::RecoveryBegan {},
+        LoopTurn::RecoveryEnded { how: RecoveryEnd::Well, took_ms: 1 },
     ] {
         let mut tried = of.clone();
         assert_eq!(take(&mut tried, what.clone()), Err(NotTaken::Unexpected), "{what:?}");
@@ -459,12 +459,13 @@ fn what_does_not_follow_changes_nothing() {
 fn the_state_file_tells_how_it_stands() {
     let incident = crate::id::IncidentId(uuid::Uuid::from_u128(7));
     let mut of = play(&[vec![began()], done("planner"), vec![ran(NotExecuted, "a")]].concat());
-    go(&mut of, &[Turn::RecoveryBegan {}]);
+    go(&mut of, &[LoopTurn::RecoveryBegan {}]);
     let asking = state(&of, &Now::Asking(incident));
     insta::assert_json_snapshot!(asking);
-    let read: State = serde_json::from_str(&serde_json::to_string(&asking).unwrap()).unwrap();
+    let read: LoopStateFile =
+        serde_json::from_str(&serde_json::to_string(&asking).unwrap()).unwrap();
     assert_eq!(read, asking);
     assert_eq!(state(&of, &Now::Recovering(incident)).status.as_str(), "running");
-    go(&mut of, &[Turn::Ended { why: Stuck }]);
+    go(&mut of, &[LoopTurn::Ended { why: Stuck }]);
     assert_eq!(state(&of, &Now::NoRecovery).status.as_str(), "stuck");
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Loop, Refusal, Standing};
+use super::{Loop, PromiseRefusal, StepsStanding};
 use crate::event::{Amounts, LoopId, LoopStep, LoopTerms, Process, Resource, TestsSeen};
 use crate::scrub::Scrubbed;
 
@@ -23,7 +23,7 @@ impl Loop {
     }
 
     /// Returns how it stands.
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &StepsStanding {
         self.steps.standing()
     }
 
@@ -76,7 +76,7 @@ impl Loop {
     }
 
     /// Returns why the promise of the last iteration did not count, if one was made.
-    pub fn refused(&self) -> Option<Refusal> {
+    pub fn refused(&self) -> Option<PromiseRefusal> {
         self.refused
     }
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use super::{FailedAttempt, Job, JobEnding, PendingReset, RecoveryRequest, step_terms};
 use crate::event::{
     Actor, Amounts, AttemptEnd, Entry, Event, HealStrategy, JobEvent, JobOrder, JobTerms, JobTurn,
-    LoopEnd, Order, ResetCause, ResetEnd, RoleEnd, StepFailure,
+    LoopEnd, PersonOrder, ResetCause, ResetEnd, RoleEnd, StepFailure,
 };
 use crate::id::JobId;
 use crate::scrub::Scrubbed;
-use crate::steps::{Beginning, EntryTaken, NotTaken, Standing, StepMachine, may_start, orders_as};
+use crate::steps::{
+    Beginning, EntryTaken, NotTaken, StepMachine, StepsStanding, may_start, orders_as,
+};
 
 impl Job {
     /// Begins a job with the entry that starts it.
@@ -124,7 +126,7 @@ impl Job {
 
     /// Goes on where it was left, with its counters at zero if it had come to an end.
     fn resumed(&mut self, by: &Actor) -> EntryTaken {
-        if *self.steps.standing() == Standing::Ended(LoopEnd::Completed) {
+        if *self.steps.standing() == StepsStanding::Ended(LoopEnd::Completed) {
             return Err(NotTaken::Unexpected);
         }
         self.steps.driven_by(by.process());
@@ -228,15 +230,15 @@ impl Job {
     /// Takes an order; a step at work is ended first.
     fn ordered(&mut self, entry: &Entry, by: &Actor, order: JobOrder) -> EntryTaken {
         let general = match order {
-            JobOrder::Pause => Order::Pause,
-            JobOrder::Resume => Order::Resume,
-            JobOrder::Cancel => Order::Abort,
+            JobOrder::Pause => PersonOrder::Pause,
+            JobOrder::Resume => PersonOrder::Resume,
+            JobOrder::Cancel => PersonOrder::Abort,
             JobOrder::RetryStep | JobOrder::HardResetStep | JobOrder::ResumeFromStep { .. } => {
-                Order::Retry
+                PersonOrder::Retry
             }
         };
         let name = orders_as(by, general)?;
-        if general != Order::Retry {
+        if general != PersonOrder::Retry {
             return self.steps.ordered(&name, general);
         }
         let step = self.ordered_step(order)?;

@@ -7,7 +7,7 @@ use super::{FailedAttempt, Job, RecoveryRequest};
 use crate::event::{Amounts, Digest, Exit, FailureClass, HealStrategy, JobOrder, LoopEnd};
 use crate::id::{JobId, Signature};
 use crate::scrub::Scrubbed;
-use crate::steps::Standing;
+use crate::steps::StepsStanding;
 
 /// The version of the files' shapes.
 const VERSION: u32 = 1;
@@ -126,16 +126,16 @@ pub struct RecoveryObject {
 pub fn job_state(of: &Job) -> JobState {
     let (mut status, mut reason, mut resumes_at) = (JobStatus::Running, None, None);
     match of.standing() {
-        Standing::Running if of.paused_by().is_some() => status = JobStatus::Paused,
-        Standing::Running => {}
-        Standing::Parked { until, reason: why } => {
+        StepsStanding::Running if of.paused_by().is_some() => status = JobStatus::Paused,
+        StepsStanding::Running => {}
+        StepsStanding::Parked { until, reason: why } => {
             (status, reason, resumes_at) = (JobStatus::Parked, Some(why.clone()), Some(*until));
         }
-        Standing::Waits { reason: why } => {
+        StepsStanding::Waits { reason: why } => {
             (status, reason) = (JobStatus::AwaitingHuman, Some(why.clone()));
         }
-        Standing::Stopped => status = JobStatus::Stopped,
-        Standing::Ended(why) => {
+        StepsStanding::Stopped => status = JobStatus::Stopped,
+        StepsStanding::Ended(why) => {
             (status, reason) = match why {
                 LoopEnd::Completed => (JobStatus::Completed, None),
                 LoopEnd::Failed { reason } => (JobStatus::Failed, Some(reason.clone())),
@@ -148,7 +148,7 @@ pub fn job_state(of: &Job) -> JobState {
             };
         }
     }
-    let is_over = matches!(of.standing(), Standing::Ended(_));
+    let is_over = matches!(of.standing(), StepsStanding::Ended(_));
     let step = of.at_step();
     JobState {
         version: VERSION,

@@ -9,7 +9,7 @@ use crate::event::{
     Limits, Process, ResetEnd,
 };
 use crate::id::Signature;
-use crate::steps::{NotTaken, Standing};
+use crate::steps::{NotTaken, StepsStanding};
 
 fn text(text: &'static str) -> Scrubbed {
     Scrubbed::literal(text)
@@ -476,7 +476,7 @@ fn a_retry_is_told_the_least_that_helps() {
     insta::assert_snapshot!("first", step_prompt(&of, &prompt));
     fails(&mut of, TransientRuntime, 1, "a");
     insta::assert_snapshot!("again", step_prompt(&of, &prompt));
-    assert!(matches!(of.standing(), Standing::Running));
+    assert!(matches!(of.standing(), StepsStanding::Running));
 }
 
 #[test]

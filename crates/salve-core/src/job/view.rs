@@ -6,7 +6,7 @@ use super::{FailedAttempt, Job, JobEnding, RecoveryRequest};
 use crate::event::{Amounts, Checkpoint, JobTerms, Process, Resource};
 use crate::id::JobId;
 use crate::scrub::Scrubbed;
-use crate::steps::Standing;
+use crate::steps::StepsStanding;
 
 impl Job {
     /// Returns its id.
@@ -20,7 +20,7 @@ impl Job {
     }
 
     /// Returns how it stands.
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &StepsStanding {
         self.steps.standing()
     }
 

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::{Failure, Knowledge, Outcome, Remedy};
+use super::{Knowledge, RemedyTrial, RememberedFailure, RememberedRemedy};
 use crate::scrub::Scrubbed;
 
 /// One change of what is known about a failure.
@@ -18,18 +18,18 @@ pub enum KnowledgeChange {
     /// A person says when it was last seen.
     LastSeen(Timestamp),
     /// A remedy is no longer known, and what came of it neither.
-    Dropped(Remedy),
+    Dropped(RememberedRemedy),
     /// A remedy came out so.
     Learned {
         /// The remedy.
-        remedy: Remedy,
+        remedy: RememberedRemedy,
         /// How it came out.
-        outcome: Outcome,
+        outcome: RemedyTrial,
     },
     /// Somebody taught a remedy; a known one is left as it is.
     Taught {
         /// The remedy.
-        remedy: Remedy,
+        remedy: RememberedRemedy,
         /// When.
         at: Timestamp,
         /// Who.
@@ -41,7 +41,7 @@ pub enum KnowledgeChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnowledgeEdit {
     /// The failure.
-    pub failure: Failure,
+    pub failure: RememberedFailure,
     /// When it became known, if it was not before.
     pub at: Timestamp,
     /// The changes, in their order.
@@ -50,7 +50,7 @@ pub struct KnowledgeEdit {
 
 impl KnowledgeEdit {
     /// Makes an edit of one change.
-    pub fn of(failure: &Failure, at: Timestamp, change: KnowledgeChange) -> Self {
+    pub fn of(failure: &RememberedFailure, at: Timestamp, change: KnowledgeChange) -> Self {
         Self { failure: failure.clone(), at, changes: vec![change] }
     }
 
@@ -84,7 +84,7 @@ impl KnowledgeEdit {
     }
 
     /// Returns the remedies that the edit drops and does not bring back.
-    pub fn dropped(&self) -> impl Iterator<Item = &Remedy> {
+    pub fn dropped(&self) -> impl Iterator<Item = &RememberedRemedy> {
         self.changes.iter().filter_map(|change| match change {
             KnowledgeChange::Dropped(remedy) => Some(remedy),
             KnowledgeChange::Seen

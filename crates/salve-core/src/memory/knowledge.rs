@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Record, Remedy};
+use super::{Record, RemedyTrial, RememberedRemedy};
 use crate::class::Class;
 use crate::fingerprint::Fingerprint;
 use crate::id::Signature;
@@ -12,7 +12,7 @@ use crate::scrub::{Scrubbed, Scrubber};
 /// The failure itself, as memory keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
+pub struct RememberedFailure {
     /// Its signature.
     pub signature: Signature,
     /// Its class.
@@ -30,7 +30,7 @@ pub struct Failure {
     pub key_line: Scrubbed,
 }
 
-impl Failure {
+impl RememberedFailure {
     /// Takes from a fingerprint what memory keeps.
     pub fn new(fingerprint: &Fingerprint, scrubber: &Scrubber) -> Self {
         Self {
@@ -47,9 +47,9 @@ impl Failure {
 /// A remedy and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tried {
+pub struct TriedRemedy {
     /// The remedy.
-    pub remedy: Remedy,
+    pub remedy: RememberedRemedy,
     /// When it became known.
     pub since: Timestamp,
     /// Who brought it.
@@ -58,20 +58,20 @@ pub struct Tried {
     pub record: Record,
     /// Its latest outcomes, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<RemedyTrial>,
 }
 
-impl Tried {
+impl TriedRemedy {
     /// The most outcomes kept in full; the record counts the rest.
     pub const KEPT: usize = 32;
 
     /// Makes a remedy that somebody taught and nobody has tried.
-    pub fn taught(remedy: Remedy, since: Timestamp, by: Scrubbed) -> Self {
+    pub fn taught(remedy: RememberedRemedy, since: Timestamp, by: Scrubbed) -> Self {
         Self { remedy, since, by, record: Record::default(), outcomes: Vec::new() }
     }
 
     /// Takes in one more outcome.
-    pub fn add(&mut self, outcome: Outcome) {
+    pub fn add(&mut self, outcome: RemedyTrial) {
         self.record.add(outcome.proof, outcome.at);
         self.outcomes.push(outcome);
         let over = self.outcomes.len().saturating_sub(Self::KEPT);
@@ -84,7 +84,7 @@ impl Tried {
 #[serde(deny_unknown_fields)]
 pub struct Knowledge {
     /// The failure.
-    pub failure: Failure,
+    pub failure: RememberedFailure,
     /// When it was first seen.
     pub first_seen: Timestamp,
     /// When it was last seen.
@@ -93,26 +93,26 @@ pub struct Knowledge {
     pub seen: u64,
     /// The remedies known for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remedies: Vec<Tried>,
+    pub remedies: Vec<TriedRemedy>,
 }
 
 impl Knowledge {
     /// Makes the knowledge of a failure seen for the first time.
-    pub fn new(failure: Failure, at: Timestamp) -> Self {
+    pub fn new(failure: RememberedFailure, at: Timestamp) -> Self {
         Self { failure, first_seen: at, last_seen: at, seen: 1, remedies: Vec::new() }
     }
 
     /// Returns the remedy equal to `remedy`, if it is known.
-    pub fn find(&self, remedy: &Remedy) -> Option<&Tried> {
+    pub fn find(&self, remedy: &RememberedRemedy) -> Option<&TriedRemedy> {
         self.remedies.iter().find(|tried| tried.remedy == *remedy)
     }
 
     /// Takes in that `remedy` came out so.
-    pub fn learn(&mut self, remedy: Remedy, outcome: Outcome) {
+    pub fn learn(&mut self, remedy: RememberedRemedy, outcome: RemedyTrial) {
         match self.remedies.iter_mut().find(|tried| tried.remedy == remedy) {
             Some(tried) => tried.add(outcome),
             None => {
-                let mut tried = Tried::taught(remedy, outcome.at, outcome.by.clone());
+                let mut tried = TriedRemedy::taught(remedy, outcome.at, outcome.by.clone());
                 tried.add(outcome);
                 self.remedies.push(tried);
             }
@@ -120,9 +120,9 @@ impl Knowledge {
     }
 
     /// Takes in a remedy that nobody has tried; a known one is left as it is.
-    pub fn teach(&mut self, remedy: Remedy, at: Timestamp, by: Scrubbed) {
+    pub fn teach(&mut self, remedy: RememberedRemedy, at: Timestamp, by: Scrubbed) {
         if self.find(&remedy).is_none() {
-            self.remedies.push(Tried::taught(remedy, at, by));
+            self.remedies.push(TriedRemedy::taught(remedy, at, by));
         }
     }
 }

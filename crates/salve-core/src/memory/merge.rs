@@ -1,6 +1,6 @@
 //! Putting two memories of one failure together.
 
-use super::{Knowledge, Outcome, Record, Tried};
+use super::{Knowledge, Record, RemedyTrial, TriedRemedy};
 
 /// Takes what `other` knows into `known`; both are about the same failure.
 ///
@@ -18,8 +18,8 @@ pub fn merge(known: &mut Knowledge, other: &Knowledge) {
     }
 }
 
-fn merge_tried(known: &mut Tried, other: &Tried) {
-    let older = |tried: &Tried| !all_kept(tried);
+fn merge_tried(known: &mut TriedRemedy, other: &TriedRemedy) {
+    let older = |tried: &TriedRemedy| !all_kept(tried);
     // Where one side has counted more than it kept, what is missing cannot be told apart: then the
     // side that has seen more speaks for both.
     if older(known) || older(other) {
@@ -29,11 +29,11 @@ fn merge_tried(known: &mut Tried, other: &Tried) {
         }
     } else {
         let fresh = other.outcomes.iter().filter(|outcome| !known.outcomes.contains(outcome));
-        let fresh: Vec<Outcome> = fresh.cloned().collect();
+        let fresh: Vec<RemedyTrial> = fresh.cloned().collect();
         known.outcomes.extend(fresh);
         known.outcomes.sort_by_key(|outcome| outcome.at);
         known.record = Record::of(&known.outcomes);
-        let over = known.outcomes.len().saturating_sub(Tried::KEPT);
+        let over = known.outcomes.len().saturating_sub(TriedRemedy::KEPT);
         known.outcomes.drain(..over);
     }
     if other.since < known.since {
@@ -43,6 +43,6 @@ fn merge_tried(known: &mut Tried, other: &Tried) {
 }
 
 /// Returns whether the outcomes kept are all there ever were.
-fn all_kept(tried: &Tried) -> bool {
+fn all_kept(tried: &TriedRemedy) -> bool {
     tried.record.tries() == tried.outcomes.len() as u64
 }

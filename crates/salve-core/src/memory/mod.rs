@@ -21,12 +21,12 @@ pub mod usage;
 
 pub use confidence::Confidence;
 pub use edit::{KnowledgeChange, KnowledgeEdit};
-pub use knowledge::{Failure, Knowledge, Tried};
+pub use knowledge::{Knowledge, RememberedFailure, TriedRemedy};
 pub use merge::merge;
 pub use rank::{Choice, Ranked, rank};
-pub use record::{Outcome, Record, Standing};
+pub use record::{Record, RecordStanding, RemedyTrial};
 pub use rekey::{Rekeying, SignatureAliases, join, rekeyed};
-pub use remedy::{Kind, Remedy};
+pub use remedy::{RememberedKind, RememberedRemedy};
 
 #[cfg(test)]
 mod tests;

@@ -5,20 +5,22 @@ use std::cmp::Reverse;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Confidence, Kind, Knowledge, Record, Remedy, Standing, Tried};
-use crate::event::Origin;
+use super::{
+    Confidence, Knowledge, Record, RecordStanding, RememberedKind, RememberedRemedy, TriedRemedy,
+};
+use crate::event::RemedyOrigin;
 
 /// A known remedy with its place among the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ranked {
     /// The remedy.
-    pub remedy: Remedy,
+    pub remedy: RememberedRemedy,
     /// Whose memory it is from.
-    pub origin: Origin,
+    pub origin: RemedyOrigin,
     /// How it did there.
     pub record: Record,
     /// What that says about trying it.
-    pub standing: Standing,
+    pub standing: RecordStanding,
     /// How sure it is to heal.
     pub confidence: Confidence,
 }
@@ -46,7 +48,7 @@ impl Choice {
 /// the surer remedy comes first, then the cheaper kind, then the more recent.
 pub fn rank(project: Option<&Knowledge>, user: Option<&Knowledge>, now: Timestamp) -> Choice {
     let mut choice = Choice::default();
-    for (origin, knowledge) in [(Origin::Project, project), (Origin::User, user)] {
+    for (origin, knowledge) in [(RemedyOrigin::Project, project), (RemedyOrigin::User, user)] {
         let mut ranked: Vec<Ranked> = knowledge
             .map_or(&[][..], |knowledge| &knowledge.remedies)
             .iter()
@@ -56,8 +58,8 @@ pub fn rank(project: Option<&Knowledge>, user: Option<&Knowledge>, now: Timestam
         ranked.sort_by(|a, b| order(a).cmp(&order(b)));
         for ranked in ranked {
             match ranked.standing {
-                Standing::Failed => choice.failed.push(ranked),
-                Standing::Untried | Standing::Works | Standing::Undecided => {
+                RecordStanding::Failed => choice.failed.push(ranked),
+                RecordStanding::Untried | RecordStanding::Works | RecordStanding::Undecided => {
                     choice.remedies.push(ranked);
                 }
             }
@@ -67,12 +69,12 @@ pub fn rank(project: Option<&Knowledge>, user: Option<&Knowledge>, now: Timestam
 }
 
 impl Choice {
-    fn knows(&self, remedy: &Remedy) -> bool {
+    fn knows(&self, remedy: &RememberedRemedy) -> bool {
         self.remedies.iter().chain(&self.failed).any(|ranked| ranked.remedy == *remedy)
     }
 }
 
-fn judge(tried: &Tried, origin: Origin, now: Timestamp) -> Ranked {
+fn judge(tried: &TriedRemedy, origin: RemedyOrigin, now: Timestamp) -> Ranked {
     let record = tried.record;
     Ranked {
         remedy: tried.remedy.clone(),
@@ -83,9 +85,9 @@ fn judge(tried: &Tried, origin: Origin, now: Timestamp) -> Ranked {
     }
 }
 
-type Order<'a> = (Reverse<Confidence>, Kind, Reverse<Option<Timestamp>>, &'a str);
+type RankOrder<'a> = (Reverse<Confidence>, RememberedKind, Reverse<Option<Timestamp>>, &'a str);
 
-fn order(ranked: &Ranked) -> Order<'_> {
-    let Remedy { kind, text } = &ranked.remedy;
+fn order(ranked: &Ranked) -> RankOrder<'_> {
+    let RememberedRemedy { kind, text } = &ranked.remedy;
     (Reverse(ranked.confidence), *kind, Reverse(ranked.record.last), text.as_str())
 }

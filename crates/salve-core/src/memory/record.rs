@@ -14,7 +14,7 @@ const HALF_LIFE_DAYS: f64 = 365.0;
 /// One try of a remedy, who made it and what verification found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Outcome {
+pub struct RemedyTrial {
     /// When it was verified.
     pub at: Timestamp,
     /// Who tried it: a person, an agent, Salve.
@@ -60,7 +60,7 @@ pub struct Record {
 /// What a record says about trying again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum RecordStanding {
     /// Nobody has seen how it comes out.
     Untried,
     /// It healed, and has not lost since as often as it takes to give it up.
@@ -97,7 +97,7 @@ impl Record {
     }
 
     /// Returns the record of these outcomes, given oldest first.
-    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Self {
+    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a RemedyTrial>) -> Self {
         let mut record = Self::default();
         outcomes.into_iter().for_each(|outcome| record.add(outcome.proof, outcome.at));
         record
@@ -112,14 +112,14 @@ impl Record {
     }
 
     /// Returns what the record says about trying again.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> RecordStanding {
         let lost = self.failed > 0 || self.masked > 0;
         match self.proven {
-            _ if self.tries() == 0 => Standing::Untried,
-            0 if lost => Standing::Failed,
-            0 => Standing::Undecided,
-            _ if self.losing >= Self::GIVEN_UP => Standing::Failed,
-            _ => Standing::Works,
+            _ if self.tries() == 0 => RecordStanding::Untried,
+            0 if lost => RecordStanding::Failed,
+            0 => RecordStanding::Undecided,
+            _ if self.losing >= Self::GIVEN_UP => RecordStanding::Failed,
+            _ => RecordStanding::Works,
         }
     }
 

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Failure, Knowledge, Outcome, Record, Tried};
-use crate::fingerprint::{Hints, Rules};
+use super::{Knowledge, Record, RemedyTrial, RememberedFailure, TriedRemedy};
+use crate::fingerprint::{FingerprintRules, Hints};
 use crate::id::Signature;
 use crate::scrub::Scrubber;
 
@@ -16,7 +16,7 @@ pub struct Rekeying {
     /// The signature by which it was known.
     pub from: Signature,
     /// The failure as it is known now.
-    pub to: Failure,
+    pub to: RememberedFailure,
 }
 
 /// Returns the failure as these rules know it, if they know it by another signature.
@@ -24,11 +24,11 @@ pub struct Rekeying {
 /// `key_line` is the line that named it. Where the failure was told by its place too, the place is
 /// in what was hashed, and goes in again as a frame.
 pub fn rekeyed(
-    failure: &Failure,
+    failure: &RememberedFailure,
     key_line: &str,
-    rules: &Rules,
+    rules: &FingerprintRules,
     scrubber: &Scrubber,
-) -> Option<Failure> {
+) -> Option<RememberedFailure> {
     let unnamed = failure.identity.is_none();
     let text = match failure.normalized.as_str().rsplit_once(" in ") {
         Some((_, place)) if unnamed && place.contains('@') => {
@@ -51,9 +51,10 @@ pub fn rekeyed(
         (Some(old), _) if rules.row_names_line(row_of(old.as_str()), key_line) == Some(false) => {
             None
         }
-        (Some(_), None) | (None | Some(_), Some(_)) => {
-            Some(Failure { key_line: failure.key_line.clone(), ..Failure::new(&found, scrubber) })
-        }
+        (Some(_), None) | (None | Some(_), Some(_)) => Some(RememberedFailure {
+            key_line: failure.key_line.clone(),
+            ..RememberedFailure::new(&found, scrubber)
+        }),
     }
 }
 
@@ -86,13 +87,13 @@ pub fn join(known: &mut Knowledge, other: &Knowledge) {
     }
 }
 
-fn join_tried(known: &mut Tried, other: &Tried) {
+fn join_tried(known: &mut TriedRemedy, other: &TriedRemedy) {
     known.record = join_records(&known.record, &other.record);
     let fresh = other.outcomes.iter().filter(|outcome| !known.outcomes.contains(outcome));
-    let fresh: Vec<Outcome> = fresh.cloned().collect();
+    let fresh: Vec<RemedyTrial> = fresh.cloned().collect();
     known.outcomes.extend(fresh);
     known.outcomes.sort_by_key(|outcome| outcome.at);
-    let over = known.outcomes.len().saturating_sub(Tried::KEPT);
+    let over = known.outcomes.len().saturating_sub(TriedRemedy::KEPT);
     known.outcomes.drain(..over);
     if other.since < known.since {
         known.since = other.since;
@@ -146,35 +147,36 @@ mod tests {
     use super::*;
     use crate::event::Proof;
     use crate::fingerprint::{AnchorRow, Rows};
-    use crate::memory::{Kind, Remedy, Standing};
+    use crate::memory::{RecordStanding, RememberedKind, RememberedRemedy};
     use crate::scrub::{Key, Scrubbed};
 
-    fn rules(shape: &str) -> Rules {
+    fn rules(shape: &str) -> FingerprintRules {
         let row = serde_json::json!({
             "id": "shop.stock", "class": "network", "error_type": "Stock", "shapes": [shape],
         });
         let row: AnchorRow = serde_json::from_value(row).unwrap();
-        Rules::with_user(&Rows { anchors: vec![row], classes: Vec::new() }).unwrap()
+        FingerprintRules::with_user(&Rows { anchors: vec![row], classes: Vec::new() }).unwrap()
     }
 
     fn scrubber() -> Scrubber {
         Scrubber::new(Key::new([0; 32]))
     }
 
-    fn failure(rules: &Rules, text: &str) -> Failure {
-        Failure::new(&rules.fingerprint(text, &Hints::default()), &scrubber())
+    fn failure(rules: &FingerprintRules, text: &str) -> RememberedFailure {
+        RememberedFailure::new(&rules.fingerprint(text, &Hints::default()), &scrubber())
     }
 
     #[test]
     fn what_a_new_row_knows_gets_the_signature_that_its_output_has_now() {
         let new = rules("stock service {name} does not answer");
         let output = "12:01 GET /cart 502\nerror: stock service eu-1 does not answer\n";
-        let old = failure(Rules::built_in(), output);
+        let old = failure(FingerprintRules::built_in(), output);
         assert_eq!(old.identity, None);
         let now = rekeyed(&old, old.key_line.as_str(), &new, &scrubber()).unwrap();
         assert_eq!(now.signature, failure(&new, output).signature);
         assert_eq!(rekeyed(&now, now.key_line.as_str(), &new, &scrubber()), None);
-        let back = rekeyed(&now, now.key_line.as_str(), Rules::built_in(), &scrubber()).unwrap();
+        let back = rekeyed(&now, now.key_line.as_str(), FingerprintRules::built_in(), &scrubber())
+            .unwrap();
         assert_eq!(back.signature, old.signature, "and back where the row is gone");
     }
 
@@ -186,7 +188,7 @@ mod tests {
             "Error: listen EADDRINUSE: address already in use :::3000",
             "TypeError: Cannot read properties of undefined (reading 'map')\n    at list (/a/b.js:3:4)",
         ] {
-            let old = failure(Rules::built_in(), output);
+            let old = failure(FingerprintRules::built_in(), output);
             assert_eq!(rekeyed(&old, old.key_line.as_str(), &new, &scrubber()), None, "{output}");
         }
     }
@@ -194,15 +196,18 @@ mod tests {
     #[test]
     fn two_histories_add_up_and_a_failed_approach_stays_failed() {
         let at = |seconds| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
-        let remedy = |text| Remedy { kind: Kind::Command, text: Scrubbed::literal(text) };
-        let outcome = |proof, seconds| Outcome {
+        let remedy = |text| RememberedRemedy {
+            kind: RememberedKind::Command,
+            text: Scrubbed::literal(text),
+        };
+        let outcome = |proof, seconds| RemedyTrial {
             at: at(seconds),
             by: Scrubbed::literal("salve"),
             incident: None,
             project: Scrubbed::default(),
             proof,
         };
-        let base = failure(Rules::built_in(), "error: a b c d");
+        let base = failure(FingerprintRules::built_in(), "error: a b c d");
         let mut one = Knowledge::new(base.clone(), at(1));
         one.learn(remedy("a"), outcome(Proof::Proven, 10));
         one.learn(remedy("b"), outcome(Proof::Failed, 11));
@@ -213,8 +218,8 @@ mod tests {
         join(&mut one, &other);
         assert_eq!((one.seen, one.first_seen, one.last_seen), (2, at(1), at(5)));
         let standing = |text| one.find(&remedy(text)).unwrap().record.standing();
-        assert_eq!(standing("b"), Standing::Failed);
-        assert_eq!(standing("c"), Standing::Works);
+        assert_eq!(standing("b"), RecordStanding::Failed);
+        assert_eq!(standing("c"), RecordStanding::Works);
         let a = one.find(&remedy("a")).unwrap();
         assert_eq!((a.record.proven, a.record.failed, a.record.losing), (1, 1, 1));
         assert_eq!(a.record, Record::of(&a.outcomes), "as if it had been one all the time");

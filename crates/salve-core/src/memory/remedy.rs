@@ -11,7 +11,7 @@ use crate::scrub::Scrubbed;
 /// What sort of thing a remembered remedy is; the cheapest to try comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum RememberedKind {
     /// A command to run.
     Command,
     /// A patch to apply.
@@ -20,21 +20,21 @@ pub enum Kind {
     Instruction,
 }
 
-impl Kind {
+impl RememberedKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Command, Self::Patch, Self::Instruction];
 
     /// Returns the name used in JSON and on screen.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Kind::Command => "command",
-            Kind::Patch => "patch",
-            Kind::Instruction => "instruction",
+            RememberedKind::Command => "command",
+            RememberedKind::Patch => "patch",
+            RememberedKind::Instruction => "instruction",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for RememberedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -45,7 +45,7 @@ impl fmt::Display for Kind {
 #[error("unknown kind of remedy `{0}`")]
 pub struct UnknownKind(String);
 
-impl FromStr for Kind {
+impl FromStr for RememberedKind {
     type Err = UnknownKind;
 
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
@@ -54,12 +54,12 @@ impl FromStr for Kind {
     }
 }
 
-impl From<Kind> for RemedyKind {
-    fn from(kind: Kind) -> Self {
+impl From<RememberedKind> for RemedyKind {
+    fn from(kind: RememberedKind) -> Self {
         match kind {
-            Kind::Command => RemedyKind::Command,
-            Kind::Patch => RemedyKind::Patch,
-            Kind::Instruction => RemedyKind::Agent,
+            RememberedKind::Command => RemedyKind::Command,
+            RememberedKind::Patch => RemedyKind::Patch,
+            RememberedKind::Instruction => RemedyKind::Agent,
         }
     }
 }
@@ -67,14 +67,14 @@ impl From<Kind> for RemedyKind {
 /// A remembered remedy: what sort of thing it is, and the command, patch or words themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Remedy {
+pub struct RememberedRemedy {
     /// What sort of thing it is.
-    pub kind: Kind,
+    pub kind: RememberedKind,
     /// The command, the patch or the words.
     pub text: Scrubbed,
 }
 
-impl Remedy {
+impl RememberedRemedy {
     /// Returns what tells this remedy from all others.
     pub fn digest(&self) -> Digest {
         Digest::of(&[self.kind.as_str().as_bytes(), self.text.as_str().as_bytes()])
@@ -83,7 +83,7 @@ impl Remedy {
     /// Returns a description that stands for this remedy in one line or more of plain text.
     ///
     /// A command is its own description, as the specs write it. Other kinds say what they are, and
-    /// so does a command that could be taken for one of them; [`Remedy::describes`] tells them
+    /// so does a command that could be taken for one of them; [`RememberedRemedy::describes`] tells them
     /// apart again.
     pub fn description(&self) -> String {
         let text = self.text.as_str();
@@ -93,17 +93,17 @@ impl Remedy {
         format!("{}: {text}", self.kind)
     }
 
-    /// Reads a description: the inverse of [`Remedy::description`].
+    /// Reads a description: the inverse of [`RememberedRemedy::description`].
     ///
     /// Plain text is a command only because the specs write commands so; the gate still decides
     /// whether it may run.
-    pub fn describes(description: &str) -> (Kind, &str) {
-        for kind in [Kind::Patch, Kind::Instruction, Kind::Command] {
+    pub fn describes(description: &str) -> (RememberedKind, &str) {
+        for kind in [RememberedKind::Patch, RememberedKind::Instruction, RememberedKind::Command] {
             let text = description.strip_prefix(kind.as_str()).and_then(|d| d.strip_prefix(": "));
             if let Some(text) = text {
                 return (kind, text);
             }
         }
-        (Kind::Command, description)
+        (RememberedKind::Command, description)
     }
 }

@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
-use super::tool::{Call, Period, Stats, failure_type, fix_matches};
-use super::usage::{Level, Usage, Warned};
+use super::tool::{FailedToolCall, Period, ToolStatistics, failure_type, fix_matches};
+use super::usage::{Level, UsageRecord, Warned};
 use super::*;
 use crate::class::Class;
-use crate::event::{Origin, Proof};
+use crate::event::{Proof, RemedyOrigin};
 use crate::id::Signature;
 use crate::scrub::Scrubbed;
 
@@ -25,17 +25,17 @@ fn record(proofs: &[Proof]) -> Record {
     record
 }
 
-fn command(text: &'static str) -> Remedy {
-    Remedy { kind: Kind::Command, text: Scrubbed::literal(text) }
+fn command(text: &'static str) -> RememberedRemedy {
+    RememberedRemedy { kind: RememberedKind::Command, text: Scrubbed::literal(text) }
 }
 
-fn outcome(proof: Proof, number: i32) -> Outcome {
+fn outcome(proof: Proof, number: i32) -> RemedyTrial {
     let by = Scrubbed::literal("someone");
-    Outcome { at: day(number), by, incident: None, project: Scrubbed::default(), proof }
+    RemedyTrial { at: day(number), by, incident: None, project: Scrubbed::default(), proof }
 }
 
-fn failure() -> Failure {
-    Failure {
+fn failure() -> RememberedFailure {
+    RememberedFailure {
         signature: Signature(7),
         class: Class::ImportError,
         error_type: Scrubbed::literal("ImportError"),
@@ -56,19 +56,19 @@ fn knowledge(tried: &[(&'static str, &[Proof])]) -> Knowledge {
 
 #[test]
 fn a_record_says_whether_to_try_again() {
-    let rows: &[(&[Proof], Standing)] = &[
-        (&[], Standing::Untried),
-        (&[Proven], Standing::Works),
-        (&[Failed], Standing::Failed),
-        (&[Masked], Standing::Failed),
-        (&[Transient], Standing::Undecided),
-        (&[Flaky, Transient], Standing::Undecided),
-        (&[Failed, Proven], Standing::Works),
-        (&[Proven, Failed], Standing::Works),
-        (&[Proven, Failed, Failed], Standing::Failed),
-        (&[Proven, Failed, Masked], Standing::Failed),
-        (&[Proven, Failed, Transient, Failed], Standing::Failed),
-        (&[Proven, Failed, Failed, Proven], Standing::Works),
+    let rows: &[(&[Proof], RecordStanding)] = &[
+        (&[], RecordStanding::Untried),
+        (&[Proven], RecordStanding::Works),
+        (&[Failed], RecordStanding::Failed),
+        (&[Masked], RecordStanding::Failed),
+        (&[Transient], RecordStanding::Undecided),
+        (&[Flaky, Transient], RecordStanding::Undecided),
+        (&[Failed, Proven], RecordStanding::Works),
+        (&[Proven, Failed], RecordStanding::Works),
+        (&[Proven, Failed, Failed], RecordStanding::Failed),
+        (&[Proven, Failed, Masked], RecordStanding::Failed),
+        (&[Proven, Failed, Transient, Failed], RecordStanding::Failed),
+        (&[Proven, Failed, Failed, Proven], RecordStanding::Works),
     ];
     for (proofs, want) in rows {
         assert_eq!(record(proofs).standing(), *want, "{proofs:?}");
@@ -133,35 +133,41 @@ fn a_failed_approach_is_never_proposed() {
 #[test]
 fn the_cheaper_kind_comes_first_when_both_are_as_sure() {
     let mut known = Knowledge::new(failure(), day(0));
-    for kind in [Kind::Instruction, Kind::Patch, Kind::Command] {
-        let remedy = Remedy { kind, text: Scrubbed::literal("x") };
+    for kind in [RememberedKind::Instruction, RememberedKind::Patch, RememberedKind::Command] {
+        let remedy = RememberedRemedy { kind, text: Scrubbed::literal("x") };
         known.teach(remedy, day(0), Scrubbed::literal("someone"));
     }
     let choice = rank(Some(&known), None, day(0));
     let kinds: Vec<_> = choice.remedies.iter().map(|ranked| ranked.remedy.kind).collect();
-    assert_eq!(kinds, Kind::ALL);
-    assert!(choice.remedies.iter().all(|ranked| ranked.origin == Origin::Project));
+    assert_eq!(kinds, RememberedKind::ALL);
+    assert!(choice.remedies.iter().all(|ranked| ranked.origin == RemedyOrigin::Project));
     assert!(!choice.tried_before());
 }
 
 #[test]
 fn descriptions_come_back_as_the_same_remedy() {
     let rows = [
-        (Kind::Command, "pip install foo", "pip install foo"),
-        (Kind::Patch, "--- a\n+++ b\n", "patch: --- a\n+++ b\n"),
-        (Kind::Instruction, "use the full hash", "instruction: use the full hash"),
+        (RememberedKind::Command, "pip install foo", "pip install foo"),
+        (RememberedKind::Patch, "--- a\n+++ b\n", "patch: --- a\n+++ b\n"),
+        (RememberedKind::Instruction, "use the full hash", "instruction: use the full hash"),
     ];
     for (kind, text, want) in rows {
-        let remedy = Remedy { kind, text: Scrubbed::literal(text) };
+        let remedy = RememberedRemedy { kind, text: Scrubbed::literal(text) };
         assert_eq!(remedy.description(), want);
-        assert_eq!(Remedy::describes(want), (kind, text));
+        assert_eq!(RememberedRemedy::describes(want), (kind, text));
     }
     // A command that looks like another kind can still be written down.
-    assert_eq!(Remedy::describes("command: patch: x"), (Kind::Command, "patch: x"));
+    assert_eq!(
+        RememberedRemedy::describes("command: patch: x"),
+        (RememberedKind::Command, "patch: x")
+    );
 }
 
-fn usage(observations: u64, (warned, preventions, false_positives): (u64, u64, u64)) -> Usage {
-    Usage { observations, warned, preventions, false_positives, last_seen: day(0) }
+fn usage(
+    observations: u64,
+    (warned, preventions, false_positives): (u64, u64, u64),
+) -> UsageRecord {
+    UsageRecord { observations, warned, preventions, false_positives, last_seen: day(0) }
 }
 
 #[test]
@@ -227,12 +233,17 @@ fn a_pattern_expires_by_age_only() {
 
 #[test]
 fn a_warned_call_that_was_changed_and_worked_is_no_false_positive() {
-    let mut usage = Usage::first(day(0));
+    let mut usage = UsageRecord::first(day(0));
     usage.settle(Warned::Prevented, day(1));
     usage.settle(Warned::FalsePositive, day(2));
     usage.settle(Warned::FailedAnyway, day(3));
-    let want =
-        Usage { observations: 2, warned: 3, preventions: 1, false_positives: 1, last_seen: day(3) };
+    let want = UsageRecord {
+        observations: 2,
+        warned: 3,
+        preventions: 1,
+        false_positives: 1,
+        last_seen: day(3),
+    };
     assert_eq!(usage, want);
 }
 
@@ -264,8 +275,9 @@ fn a_taught_fix_matches_its_tool_and_text() {
 
 #[test]
 fn statistics_count_days_and_iso_weeks() {
-    let call = |at: &str, kind, auto_healed| Call { at: at.parse().unwrap(), kind, auto_healed };
-    let stats = Stats::of([
+    let call =
+        |at: &str, kind, auto_healed| FailedToolCall { at: at.parse().unwrap(), kind, auto_healed };
+    let stats = ToolStatistics::of([
         call("2026-01-26T10:30:00Z", "network", true),
         call("2026-01-26T23:59:59Z", "auth", false),
         call("2026-01-25T00:00:00Z", "network", true),
@@ -277,7 +289,7 @@ fn statistics_count_days_and_iso_weeks() {
     assert_eq!(stats.daily["2026-01-26"], Period { total: 2, auto_fixed: 1 });
     let weeks: Vec<_> = stats.weekly.keys().map(String::as_str).collect();
     assert_eq!(weeks, ["2026-W04", "2026-W05", "2026-W53"]);
-    assert_eq!(Stats::of([]).fix_rate, 0.0);
+    assert_eq!(ToolStatistics::of([]).fix_rate, 0.0);
 }
 
 fn proofs() -> impl Strategy<Value = Vec<Proof>> {
@@ -356,7 +368,7 @@ proptest! {
         merge(&mut known, &of(&a, 0));
         prop_assert_eq!(&known, &once);
         let tries = known.find(&command("x")).map_or(0, |tried| tried.record.tries());
-        let kept = |n: usize| n <= Tried::KEPT;
+        let kept = |n: usize| n <= TriedRemedy::KEPT;
         if kept(a.len()) && kept(b.len()) {
             prop_assert_eq!(tries, (a.len() + b.len()) as u64);
         } else {
@@ -369,10 +381,10 @@ proptest! {
         prefix in "((command|patch|instruction): ?)?", text: String,
     ) {
         let text: Scrubbed = serde_json::from_value((prefix + &text).into()).unwrap();
-        for kind in Kind::ALL {
-            let remedy = Remedy { kind, text: text.clone() };
+        for kind in RememberedKind::ALL {
+            let remedy = RememberedRemedy { kind, text: text.clone() };
             let description = remedy.description();
-            prop_assert_eq!(Remedy::describes(&description), (kind, text.as_str()));
+            prop_assert_eq!(RememberedRemedy::describes(&description), (kind, text.as_str()));
         }
     }
 }

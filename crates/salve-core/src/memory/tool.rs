@@ -45,7 +45,7 @@ pub fn fix_matches(tool: &str, pattern: &str, failed_tool: Option<&str>, error: 
 
 /// One failed call, as far as the statistics need it.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct FailedToolCall<'a> {
     /// When it failed.
     pub at: Timestamp,
     /// The type of failure.
@@ -65,7 +65,7 @@ pub struct Period {
 
 /// The statistics of `tool_failures.yaml`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Stats {
+pub struct ToolStatistics {
     /// All failures.
     pub total_failures: u64,
     /// Those Salve healed without help.
@@ -82,9 +82,9 @@ pub struct Stats {
     pub weekly: BTreeMap<String, Period>,
 }
 
-impl Stats {
+impl ToolStatistics {
     /// Counts the calls.
-    pub fn of<'a>(calls: impl IntoIterator<Item = Call<'a>>) -> Self {
+    pub fn of<'a>(calls: impl IntoIterator<Item = FailedToolCall<'a>>) -> Self {
         let mut stats = Self::default();
         for call in calls {
             let healed = u64::from(call.auto_healed);

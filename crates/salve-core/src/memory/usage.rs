@@ -35,7 +35,7 @@ const STEPS: [(u64, Confidence); 7] = [
 
 /// What happened around one pattern so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub struct UsageRecord {
     /// Failures seen.
     pub observations: u64,
     /// Warned calls whose end is known.
@@ -71,7 +71,7 @@ pub enum Warned {
     FailedAnyway,
 }
 
-impl Usage {
+impl UsageRecord {
     /// Starts a pattern with its first observation.
     pub fn first(at: Timestamp) -> Self {
         Self { observations: 1, warned: 0, preventions: 0, false_positives: 0, last_seen: at }

@@ -9,7 +9,7 @@
 //! failure can be looked up without reading the rest. A word in one failure only has its number
 //! where others have their list's place; a word in very many has a length and no list.
 
-use super::Origin;
+use super::IndexOrigin;
 use super::bytes::{checksum, take_varint, u16_at, u32_at, u64_at};
 use super::merge::Writer;
 use crate::id::Signature;
@@ -63,7 +63,7 @@ impl Base {
     }
 
     /// Takes over bytes that [`Base::seal`] returned.
-    pub(super) fn from_bytes(bytes: Vec<u8>) -> Result<(Self, Origin), BadIndex> {
+    pub(super) fn from_bytes(bytes: Vec<u8>) -> Result<(Self, IndexOrigin), BadIndex> {
         if bytes.len() < HEADER || !bytes.starts_with(MAGIC) {
             return Err(BadIndex::Foreign);
         }
@@ -78,12 +78,12 @@ impl Base {
         if bytes.len() as u64 != length || docs >= 1 << 30 || long(5)? != sum(&bytes) {
             return Err(BadIndex::Damaged);
         }
-        let origin = Origin { store: long(3)?, upto: long(4)? };
+        let origin = IndexOrigin { store: long(3)?, upto: long(4)? };
         Ok((Self { bytes, docs, terms }, origin))
     }
 
     /// Writes `origin` and the checksum into the block and returns it.
-    pub(super) fn seal(&mut self, origin: Origin) -> &[u8] {
+    pub(super) fn seal(&mut self, origin: IndexOrigin) -> &[u8] {
         put(&mut self.bytes, 24..32, &origin.store.to_le_bytes());
         put(&mut self.bytes, 32..40, &origin.upto.to_le_bytes());
         let sum = sum(&self.bytes);
@@ -123,7 +123,7 @@ impl Base {
     }
 
     /// Returns what is known of `word`.
-    pub(super) fn term(&self, word: u32) -> Option<Term<'_>> {
+    pub(super) fn term(&self, word: u32) -> Option<IndexTerm<'_>> {
         let words = self.part(self.docs as usize * 10);
         let (mut low, mut high) = (0, self.terms);
         while low < high {
@@ -138,7 +138,7 @@ impl Base {
     }
 
     /// Returns the `at`-th word in ascending order and what is known of it.
-    pub(super) fn nth(&self, at: usize) -> Option<(u32, Term<'_>)> {
+    pub(super) fn nth(&self, at: usize) -> Option<(u32, IndexTerm<'_>)> {
         if at >= self.terms {
             return None;
         }
@@ -148,12 +148,16 @@ impl Base {
         let rest = place & !KIND;
         let mut list = places.get(self.terms * 4..)?;
         let term = match place & KIND {
-            SINGLE => Term::Single(rest),
+            SINGLE => IndexTerm::Single(rest),
             kind => {
                 list = list.get(rest as usize..)?;
                 // More holders than failures is damage, and must not become a large allocation.
                 let holders = take_varint(&mut list)?.min(self.docs);
-                if kind == COMMON { Term::Common(holders) } else { Term::Listed(holders, list) }
+                if kind == COMMON {
+                    IndexTerm::Common(holders)
+                } else {
+                    IndexTerm::Listed(holders, list)
+                }
             }
         };
         Some((u32_at(words, at)?, term))
@@ -167,7 +171,7 @@ impl Base {
 
 /// What the block knows of one word.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Term<'a> {
+pub(super) enum IndexTerm<'a> {
     /// It is in this failure only.
     Single(u32),
     /// It is in that many failures, too many to say anything.
@@ -176,29 +180,29 @@ pub(super) enum Term<'a> {
     Listed(u32, &'a [u8]),
 }
 
-impl<'a> Term<'a> {
+impl<'a> IndexTerm<'a> {
     /// Returns in how many failures the word is.
     pub(super) fn holders(self) -> u32 {
         match self {
-            Term::Single(_) => 1,
-            Term::Common(holders) | Term::Listed(holders, _) => holders,
+            IndexTerm::Single(_) => 1,
+            IndexTerm::Common(holders) | IndexTerm::Listed(holders, _) => holders,
         }
     }
 
     /// Returns whether the word is in too many failures to have a list.
     pub(super) fn is_common(self) -> bool {
         match self {
-            Term::Common(_) => true,
-            Term::Single(_) | Term::Listed(..) => false,
+            IndexTerm::Common(_) => true,
+            IndexTerm::Single(_) | IndexTerm::Listed(..) => false,
         }
     }
 
     /// Calls `visit` with the number of each failure that has the word, ascending.
     pub(super) fn each(self, mut visit: impl FnMut(u32)) {
         match self {
-            Term::Single(number) => visit(number),
-            Term::Common(_) => {}
-            Term::Listed(holders, list) => {
+            IndexTerm::Single(number) => visit(number),
+            IndexTerm::Common(_) => {}
+            IndexTerm::Listed(holders, list) => {
                 let (table, mut rest) = split_table(holders, list);
                 let mut number = 0_u32;
                 for nth in 0..holders as usize {
@@ -214,9 +218,9 @@ impl<'a> Term<'a> {
     /// Returns whether failure `wanted` has the word.
     pub(super) fn has(self, wanted: u32) -> bool {
         match self {
-            Term::Single(number) => number == wanted,
-            Term::Common(_) => false,
-            Term::Listed(holders, list) => {
+            IndexTerm::Single(number) => number == wanted,
+            IndexTerm::Common(_) => false,
+            IndexTerm::Listed(holders, list) => {
                 let (table, lists) = split_table(holders, list);
                 block_of(table, lists, wanted).is_some_and(|block| block_has(block, wanted))
             }

@@ -38,7 +38,7 @@ pub struct Match {
 
 /// What an index was built from, so that its keeper can tell whether it still fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct IndexOrigin {
     /// Which store the failures came from.
     pub store: u64,
     /// How far that store had been read.
@@ -61,13 +61,13 @@ impl NearIndex {
     }
 
     /// Reads an index that [`NearIndex::to_bytes`] wrote.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<(Self, Origin), BadIndex> {
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<(Self, IndexOrigin), BadIndex> {
         let (base, origin) = Base::from_bytes(bytes)?;
         Ok((Self { base, ..Self::default() }, origin))
     }
 
     /// Packs the index and returns it as bytes to keep.
-    pub fn to_bytes(&mut self, origin: Origin) -> &[u8] {
+    pub fn to_bytes(&mut self, origin: IndexOrigin) -> &[u8] {
         self.pack();
         self.base.seal(origin)
     }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::base::Term;
+use super::base::IndexTerm;
 use super::{Match, NearIndex};
 
 /// Postings read to find candidates; a question's rarer words come first.
@@ -16,7 +16,7 @@ const SHORTLIST: usize = 64;
 struct NearQuery<'a> {
     word: u32,
     weight: u32,
-    packed: Option<Term<'a>>,
+    packed: Option<IndexTerm<'a>>,
     fresh: &'a [u32],
 }
 

@@ -66,7 +66,7 @@ fn a_removed_failure_is_not_found_and_can_come_back() {
 #[test]
 fn bytes_come_back_as_the_same_index() {
     let mut index = three();
-    let origin = Origin { store: 7, upto: 42 };
+    let origin = IndexOrigin { store: 7, upto: 42 };
     let bytes = index.to_bytes(origin).to_vec();
     let (read, found) = NearIndex::from_bytes(bytes).unwrap();
     assert_eq!((found, read.len()), (origin, 3));
@@ -75,7 +75,7 @@ fn bytes_come_back_as_the_same_index() {
 
 #[test]
 fn foreign_older_and_damaged_bytes_are_refused() {
-    let bytes = three().to_bytes(Origin::default()).to_vec();
+    let bytes = three().to_bytes(IndexOrigin::default()).to_vec();
     let read = |bytes: &[u8]| NearIndex::from_bytes(bytes.to_vec()).map(|_| ()).unwrap_err();
     assert_eq!(read(b""), BadIndex::Foreign);
     assert_eq!(read(&[0; 100]), BadIndex::Foreign);
@@ -166,7 +166,7 @@ proptest! {
         at: prop::sample::Index,
         fit: bool,
     ) {
-        let mut bytes = three().to_bytes(Origin::default()).to_vec();
+        let mut bytes = three().to_bytes(IndexOrigin::default()).to_vec();
         let at = at.index(bytes.len() - 48) + 48;
         let end = (at + tail.len()).min(bytes.len());
         tail.truncate(end - at);

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::Moment;
-use crate::event::{ConfigEvent, Entry, Event, IncidentEvent, Outcome, Proof, SubjectKind};
+use super::NoticeMoment;
+use crate::event::{ConfigEvent, Entry, Event, IncidentEvent, IncidentOutcome, Proof, SubjectKind};
 use crate::id::{IncidentId, Signature};
 use crate::repair::{self, Tale};
 
@@ -33,9 +33,9 @@ pub struct Message {
 struct Data {
     project: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    incident: Option<Facts>,
+    incident: Option<NoticeFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    question: Option<Question>,
+    question: Option<NoticeQuestion>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +44,7 @@ struct Data {
 
 /// The incident.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Facts {
+struct NoticeFacts {
     id: IncidentId,
     subject: SubjectKind,
     name: String,
@@ -58,7 +58,7 @@ struct Facts {
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Question {
+struct NoticeQuestion {
     number: u32,
     person: String,
     why: String,
@@ -74,13 +74,16 @@ struct Command {
 impl Message {
     /// Returns what is said about an entry; `tale` is its incident up to it.
     pub fn of(entry: &Entry, tale: Option<&Tale<'_>>, project: &str) -> Option<Self> {
-        let moment = Moment::of(&entry.event)?;
+        let moment = NoticeMoment::of(&entry.event)?;
         let (text, data) = match (moment, tale) {
-            (Moment::ConfigChange, _) => settings(&entry.event)?,
-            (Moment::Escalation, Some(tale)) => escalation(tale)?,
-            (Moment::Recovered, Some(tale)) => recovered(tale, &entry.event),
-            (Moment::Exhausted, Some(tale)) => exhausted(tale),
-            (Moment::Escalation | Moment::Recovered | Moment::Exhausted, None) => return None,
+            (NoticeMoment::ConfigChange, _) => settings(&entry.event)?,
+            (NoticeMoment::Escalation, Some(tale)) => escalation(tale)?,
+            (NoticeMoment::Recovered, Some(tale)) => recovered(tale, &entry.event),
+            (NoticeMoment::Exhausted, Some(tale)) => exhausted(tale),
+            (
+                NoticeMoment::Escalation | NoticeMoment::Recovered | NoticeMoment::Exhausted,
+                None,
+            ) => return None,
         };
         let data = Data { project: project.to_owned(), ..data };
         Some(Self::new(moment.as_str(), entry.at, format!("{project}: {text}"), data))
@@ -125,9 +128,9 @@ fn what(tale: &Tale<'_>) -> String {
     cut(&format!("{kind} {}", subject.name))
 }
 
-fn facts(tale: &Tale<'_>, proof: Option<Proof>) -> Facts {
+fn facts(tale: &Tale<'_>, proof: Option<Proof>) -> NoticeFacts {
     let (incident, subject) = (tale.incident(), tale.subject());
-    Facts {
+    NoticeFacts {
         id: tale.id(),
         subject: subject.kind,
         name: cut(subject.name.as_str()),
@@ -163,14 +166,14 @@ fn escalation(tale: &Tale<'_>) -> Option<(String, Data)> {
     commands.push(show(tale));
     let paste = commands.first().map(|one| one.command.clone()).unwrap_or_default();
     let text = format!("{} needs you (heal-{id}). {why}\n{paste}", what(tale));
-    let question = Some(Question { number, person: ask.person, why });
+    let question = Some(NoticeQuestion { number, person: ask.person, why });
     let data = Data { incident: Some(facts(tale, None)), question, commands, ..Data::default() };
     Some((text, data))
 }
 
 fn recovered(tale: &Tale<'_>, event: &Event) -> (String, Data) {
     let proof = match event {
-        Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(proof) }) => {
+        Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::Recovered(proof) }) => {
             Some(*proof)
         }
         _ => None,
@@ -235,22 +238,22 @@ pub struct Banner {
 pub fn banner(entry: &Entry, tale: &Tale<'_>) -> Option<Banner> {
     let id = format!("heal-{}", tale.id().short());
     let what = what(tale);
-    match Moment::of(&entry.event)? {
-        Moment::Escalation => {
+    match NoticeMoment::of(&entry.event)? {
+        NoticeMoment::Escalation => {
             let ask = repair::ask(tale)?;
             let text = format!("{}\nsalve show {id}", cut(&ask.why));
             Some(Banner { title: format!("{what} needs you"), text })
         }
-        Moment::Recovered => {
+        NoticeMoment::Recovered => {
             let facts = facts(tale, None);
             let text = format!("in {} s, attempt {} · {id}", facts.seconds, facts.attempts);
             let deserves = facts.seconds > LONG || facts.attempts > 1;
             deserves.then(|| Banner { title: format!("{what} has healed"), text })
         }
-        Moment::Exhausted => {
+        NoticeMoment::Exhausted => {
             let text = format!("every attempt failed · salve show {id}");
             Some(Banner { title: format!("{what} was given up"), text })
         }
-        Moment::ConfigChange => None,
+        NoticeMoment::ConfigChange => None,
     }
 }

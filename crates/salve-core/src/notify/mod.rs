@@ -1,6 +1,6 @@
 //! Who is told what, when, and how often it is tried.
 //!
-//! A [`Moment`] is an entry of the journal that somebody outside may want to hear of. What is said
+//! A [`NoticeMoment`] is an entry of the journal that somebody outside may want to hear of. What is said
 //! about it is a [`Message`]: small, made of scrubbed parts, without a line of any log.
 
 mod address;
@@ -11,16 +11,16 @@ mod tests;
 
 pub use address::is_public;
 pub use message::{Banner, Message, banner};
-pub use retry::{After, Answer, after};
+pub use retry::{After, TargetAnswer, after};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{ConfigEvent, Digest, Effect, Entry, Event, IncidentEvent, Outcome};
+use crate::event::{ConfigEvent, Digest, Effect, Entry, Event, IncidentEvent, IncidentOutcome};
 
 /// Something that somebody outside may want to hear of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Moment {
+pub enum NoticeMoment {
     /// A person is needed.
     Escalation,
     /// Something has healed.
@@ -31,14 +31,14 @@ pub enum Moment {
     ConfigChange,
 }
 
-impl Moment {
+impl NoticeMoment {
     /// Returns which moment an entry is, if it is one.
     pub fn of(event: &Event) -> Option<Self> {
         match event {
             Event::Incident(IncidentEvent::Requested { what: Effect::Ask, .. }) => {
                 Some(Self::Escalation)
             }
-            Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(_) }) => {
+            Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::Recovered(_) }) => {
                 Some(Self::Recovered)
             }
             Event::Incident(IncidentEvent::Exhausted { .. }) => Some(Self::Exhausted),

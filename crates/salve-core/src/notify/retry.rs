@@ -9,7 +9,7 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// How a target answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum TargetAnswer {
     /// With a status, and a wish how long to wait, if it has one.
     Status {
         /// The status.
@@ -38,7 +38,7 @@ pub enum After {
 
 /// Returns what follows when the `attempt`th attempt, from 1, was answered so; `luck`, from 0 to
 /// 255, spreads those who failed together.
-pub fn after(attempt: u32, answer: Answer, luck: u8) -> After {
+pub fn after(attempt: u32, answer: TargetAnswer, luck: u8) -> After {
     let again = |least: Duration| {
         let place = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         let Some(&seconds) = WAITS.get(place) else { return After::Enough };
@@ -46,12 +46,12 @@ pub fn after(attempt: u32, answer: Answer, luck: u8) -> After {
         After::Again(wait.max(least.min(LONGEST)))
     };
     match answer {
-        Answer::Status { code: 200..=299, .. } => After::Delivered,
-        Answer::Status { code: 408 | 425 | 429 | 500..=599, retry_after } => {
+        TargetAnswer::Status { code: 200..=299, .. } => After::Delivered,
+        TargetAnswer::Status { code: 408 | 425 | 429 | 500..=599, retry_after } => {
             again(retry_after.unwrap_or_default())
         }
         // Elsewhere is not followed; gone is for good; other refusals stay the same.
-        Answer::Status { .. } | Answer::Forbidden => After::Hopeless,
-        Answer::None => again(Duration::ZERO),
+        TargetAnswer::Status { .. } | TargetAnswer::Forbidden => After::Hopeless,
+        TargetAnswer::None => again(Duration::ZERO),
     }
 }

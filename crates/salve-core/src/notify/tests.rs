@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::*;
-use crate::event::{RemedyKind, Report, Verdict};
-use crate::incident::testing::{Story, policy};
+use crate::event::{EffectReport, RemedyKind, RemedyVerdict};
+use crate::incident::testing::{TestIncident, policy};
 use crate::repair::Tale;
 
 #[test]
@@ -63,7 +63,7 @@ fn only_the_worlds_addresses_are_public() {
 
 #[test]
 fn what_may_pass_is_tried_again_later_and_later_and_what_will_not_is_not() {
-    let status = |code| Answer::Status { code, retry_after: None };
+    let status = |code| TargetAnswer::Status { code, retry_after: None };
     let seconds = Duration::from_secs;
     for code in [200, 201, 204, 299] {
         assert_eq!(after(1, status(code), 0), After::Delivered);
@@ -71,8 +71,10 @@ fn what_may_pass_is_tried_again_later_and_later_and_what_will_not_is_not() {
     for code in [301, 302, 307, 400, 401, 403, 404, 410, 422, 100, 600] {
         assert_eq!(after(1, status(code), 0), After::Hopeless, "{code}");
     }
-    assert_eq!(after(1, Answer::Forbidden, 0), After::Hopeless);
-    for answer in [status(500), status(503), status(408), status(425), status(429), Answer::None] {
+    assert_eq!(after(1, TargetAnswer::Forbidden, 0), After::Hopeless);
+    for answer in
+        [status(500), status(503), status(408), status(425), status(429), TargetAnswer::None]
+    {
         let mut last = Duration::ZERO;
         for attempt in 1..=8 {
             let After::Again(soonest) = after(attempt, answer, 0) else { panic!("{answer:?}") };
@@ -84,7 +86,7 @@ fn what_may_pass_is_tried_again_later_and_later_and_what_will_not_is_not() {
         assert_eq!(after(u32::MAX, answer, 0), After::Enough);
     }
     let wishes = |wish| {
-        let answer = Answer::Status { code: 429, retry_after: Some(seconds(wish)) };
+        let answer = TargetAnswer::Status { code: 429, retry_after: Some(seconds(wish)) };
         after(1, answer, 0)
     };
     assert_eq!(wishes(0), After::Again(seconds(1)));
@@ -93,7 +95,7 @@ fn what_may_pass_is_tried_again_later_and_later_and_what_will_not_is_not() {
 }
 
 /// Returns the last entry of a story, with what is said about it.
-fn said(story: &Story) -> (Message, Option<Banner>) {
+fn said(story: &TestIncident) -> (Message, Option<Banner>) {
     let tale = Tale::of(&story.journal).unwrap();
     let last = story.journal.last().unwrap();
     let message = Message::of(last, Some(&tale), "shop").unwrap();
@@ -102,8 +104,8 @@ fn said(story: &Story) -> (Message, Option<Banner>) {
 
 #[test]
 fn an_escalation_says_what_is_asked_and_how_to_answer_and_no_line_of_a_log() {
-    let mut story = Story::new(policy());
-    story.judge(RemedyKind::Command, "rm -rf dist", Verdict::Ask);
+    let mut story = TestIncident::new(policy());
+    story.judge(RemedyKind::Command, "rm -rf dist", RemedyVerdict::Ask);
     story.run().unwrap();
     let (message, banner) = said(&story);
     let body: serde_json::Value = serde_json::from_str(&message.body()).unwrap();
@@ -126,9 +128,9 @@ fn an_escalation_says_what_is_asked_and_how_to_answer_and_no_line_of_a_log() {
 #[test]
 fn quick_healing_is_told_to_targets_and_not_on_the_desktop() {
     let heal = |attempts| {
-        let mut story = Story::new(policy());
+        let mut story = TestIncident::new(policy());
         for attempt in 1..=attempts {
-            story.judge(RemedyKind::Retry, "restart", Verdict::Allow);
+            story.judge(RemedyKind::Retry, "restart", RemedyVerdict::Allow);
             let run = story.run().unwrap();
             let proof = match attempt == attempts {
                 true => crate::event::Proof::Proven,
@@ -136,12 +138,12 @@ fn quick_healing_is_told_to_targets_and_not_on_the_desktop() {
             };
             let symptom = crate::incident::testing::symptom(1, "tree");
             let symptom = (attempt < attempts).then(|| Box::new(symptom));
-            let report = Report::Verified { proof, symptom };
+            let report = EffectReport::Verified { proof, symptom };
             story
                 .salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
                 .unwrap();
         }
-        let crate::incident::Move::Write(event) = story.next() else { panic!() };
+        let crate::incident::IncidentMove::Write(event) = story.next() else { panic!() };
         assert!(matches!(event, Event::Incident(IncidentEvent::Ended { .. })));
         story.salve(event).unwrap();
         story

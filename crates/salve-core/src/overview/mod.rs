@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use crate::class::Class;
-use crate::event::{Amounts, Effect, Entry, Event, IncidentEvent, Outcome, SubjectKind};
+use crate::event::{Amounts, Effect, Entry, Event, IncidentEvent, IncidentOutcome, SubjectKind};
 use crate::id::{IncidentId, Signature};
 
 /// One incident in a row.
@@ -58,7 +58,7 @@ pub struct IncidentEnding {
     /// When.
     pub at: Timestamp,
     /// How.
-    pub outcome: Outcome,
+    pub outcome: IncidentOutcome,
 }
 
 /// What one effect has cost so far.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{IncidentIndex, IndexedIncident, between_ms};
 use crate::class::Class;
-use crate::event::{Outcome, Proof};
+use crate::event::{IncidentOutcome, Proof};
 use crate::id::Signature;
 
 /// A recovery whose failure is back within this time did not hold.
@@ -137,11 +137,11 @@ fn count<T>(rows: impl Iterator<Item = T>) -> u64 {
 }
 
 fn has_recovered(row: &IndexedIncident) -> bool {
-    row.ending.is_some_and(|ending| matches!(ending.outcome, Outcome::Recovered(_)))
+    row.ending.is_some_and(|ending| matches!(ending.outcome, IncidentOutcome::Recovered(_)))
 }
 
 fn is_proven(row: &IndexedIncident) -> bool {
-    row.ending.is_some_and(|ending| ending.outcome == Outcome::Recovered(Proof::Proven))
+    row.ending.is_some_and(|ending| ending.outcome == IncidentOutcome::Recovered(Proof::Proven))
 }
 
 /// Counts recoveries after which the same subject had the same failure again soon.

@@ -3,9 +3,9 @@ use jiff::{Timestamp, ToSpan as _};
 use uuid::Uuid;
 
 use super::*;
-use crate::event::{Actor, Digest, Proof, RemedyKind, Repeat, Verdict};
+use crate::event::{Actor, Digest, Proof, RemedyKind, RemedyVerdict, Repeat};
 use crate::incident::testing::{
-    Story, judgement, person, policy, process, remedy, subject, symptom, time,
+    TestIncident, judgement, person, policy, process, remedy, subject, symptom, time,
 };
 
 /// A journal of many incidents.
@@ -32,7 +32,7 @@ impl Journal {
         self.add(incident, at, event);
     }
 
-    fn end(&mut self, incident: u128, at: Timestamp, outcome: Outcome) {
+    fn end(&mut self, incident: u128, at: Timestamp, outcome: IncidentOutcome) {
         self.add(incident, at, IncidentEvent::Ended { outcome });
     }
 
@@ -43,7 +43,7 @@ impl Journal {
     }
 }
 
-const HEALED: Outcome = Outcome::Recovered(Proof::Proven);
+const HEALED: IncidentOutcome = IncidentOutcome::Recovered(Proof::Proven);
 
 #[test]
 fn rows_stand_in_their_order_and_pages_follow_one_another() {
@@ -64,8 +64,8 @@ fn rows_stand_in_their_order_and_pages_follow_one_another() {
 
 #[test]
 fn an_entry_that_is_heard_twice_changes_nothing() {
-    let mut story = Story::new(policy());
-    story.judge(RemedyKind::Command, "npm ci", Verdict::Ask);
+    let mut story = TestIncident::new(policy());
+    story.judge(RemedyKind::Command, "npm ci", RemedyVerdict::Ask);
     story.run();
     let mut index = IncidentIndex::default();
     for entry in story.journal.iter().chain(&story.journal) {
@@ -77,8 +77,8 @@ fn an_entry_that_is_heard_twice_changes_nothing() {
 
 #[test]
 fn the_kinds_that_are_read_are_all_that_an_index_needs() {
-    let mut story = Story::new(policy());
-    story.judge(RemedyKind::Command, "npm ci", Verdict::Ask);
+    let mut story = TestIncident::new(policy());
+    story.judge(RemedyKind::Command, "npm ci", RemedyVerdict::Ask);
     story.run();
     let approve = IncidentEvent::Approved {
         question: 1,
@@ -136,7 +136,7 @@ fn statistics_tell_what_recovered_how_fast_and_what_came_back() {
     journal.end(2, at(0) + 30.minutes() + 30.seconds(), HEALED);
     // Another is given up two days later, and one is still open.
     journal.open(3, at(48), 2);
-    journal.end(3, at(49), Outcome::GivenUp);
+    journal.end(3, at(49), IncidentOutcome::GivenUp);
     journal.open(4, at(49), 3);
     let statistics = Statistics::of(&journal.index(), Timestamp::MIN, &TimeZone::UTC);
     assert_eq!((statistics.incidents, statistics.open, statistics.recovered), (4, 1, 2));
@@ -158,7 +158,7 @@ fn a_denied_remedy_is_not_counted_as_applied() {
     journal.open(1, time(0), 1);
     let judged = IncidentEvent::Judged {
         remedy: Box::new(remedy(RemedyKind::Command, "x")),
-        judgement: judgement(Verdict::Deny),
+        judgement: judgement(RemedyVerdict::Deny),
     };
     journal.add(1, time(1), judged);
     let applied = Effect::Apply { remedy: Digest::of(&[b"x"]), on: crate::event::Authority::Gate };

@@ -9,12 +9,12 @@ use crate::event::Process;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     /// The steps, in order; none means only to run the subject again.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ActionStep>,
 }
 
 /// One step of an action. Paths are relative to the project's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ActionStep {
     /// Moves something derived out of the way; it comes back if a later step fails.
     SetAside {
         /// What to move.
@@ -96,27 +96,27 @@ impl Action {
     /// Returns the commands that it runs.
     pub fn commands(&self) -> impl Iterator<Item = String> {
         self.steps.iter().filter_map(|step| match step {
-            Step::Run { argv, .. } => Some(argv.join(" ")),
-            Step::SetAside { .. }
-            | Step::CopyAside { .. }
-            | Step::Clear { .. }
-            | Step::Unlock { .. }
-            | Step::End { .. } => None,
+            ActionStep::Run { argv, .. } => Some(argv.join(" ")),
+            ActionStep::SetAside { .. }
+            | ActionStep::CopyAside { .. }
+            | ActionStep::Clear { .. }
+            | ActionStep::Unlock { .. }
+            | ActionStep::End { .. } => None,
         })
     }
 
     /// Returns whether a step may change a file that git tracks.
     pub fn edits_tracked(&self) -> bool {
         self.steps.iter().any(|step| match step {
-            Step::Run { edits, .. } => match edits {
+            ActionStep::Run { edits, .. } => match edits {
                 Edits::Derived => false,
                 Edits::Lockfile(_) | Edits::Anything => true,
             },
-            Step::SetAside { .. }
-            | Step::CopyAside { .. }
-            | Step::Clear { .. }
-            | Step::Unlock { .. }
-            | Step::End { .. } => false,
+            ActionStep::SetAside { .. }
+            | ActionStep::CopyAside { .. }
+            | ActionStep::Clear { .. }
+            | ActionStep::Unlock { .. }
+            | ActionStep::End { .. } => false,
         })
     }
 
@@ -124,9 +124,11 @@ impl Action {
     /// right to go was proven once.
     pub fn is_lasting(&self) -> bool {
         self.steps.iter().all(|step| match step {
-            Step::SetAside { .. } | Step::Clear { .. } | Step::Run { .. } => true,
+            ActionStep::SetAside { .. } | ActionStep::Clear { .. } | ActionStep::Run { .. } => true,
             // The copy is part of what was proven to be safe, and a text alone does not make it.
-            Step::CopyAside { .. } | Step::Unlock { .. } | Step::End { .. } => false,
+            ActionStep::CopyAside { .. } | ActionStep::Unlock { .. } | ActionStep::End { .. } => {
+                false
+            }
         })
     }
 
@@ -145,23 +147,25 @@ impl Action {
         if self.is_restart() {
             return "restart".to_owned();
         }
-        let steps: Vec<String> = self.steps.iter().map(Step::text).collect();
+        let steps: Vec<String> = self.steps.iter().map(ActionStep::text).collect();
         steps.join(" && ")
     }
 }
 
-impl Step {
+impl ActionStep {
     /// Returns the step as a person would type it.
     pub fn text(&self) -> String {
         match self {
-            Step::SetAside { path } | Step::Clear { path } => format!("rm -rf {}", quoted(path)),
-            Step::CopyAside { path } => format!("cp {} .salve/copies/", quoted(path)),
-            Step::Unlock { path, .. } => format!("rm {}", quoted(path)),
-            Step::End { family, .. } => {
+            ActionStep::SetAside { path } | ActionStep::Clear { path } => {
+                format!("rm -rf {}", quoted(path))
+            }
+            ActionStep::CopyAside { path } => format!("cp {} .salve/copies/", quoted(path)),
+            ActionStep::Unlock { path, .. } => format!("rm {}", quoted(path)),
+            ActionStep::End { family, .. } => {
                 let pids: Vec<String> = family.iter().map(|one| one.pid.to_string()).collect();
                 format!("kill {}", pids.join(" "))
             }
-            Step::Run { argv, dir, .. } => {
+            ActionStep::Run { argv, dir, .. } => {
                 let words: Vec<String> = argv.iter().map(|word| quoted(word)).collect();
                 let command = words.join(" ");
                 if dir.is_empty() {
@@ -188,19 +192,19 @@ mod tests {
 
     #[test]
     fn a_step_reads_as_a_person_would_type_it() {
-        let run = |dir: &str| Step::Run {
+        let run = |dir: &str| ActionStep::Run {
             argv: vec!["npm".into(), "run".into(), "a b".into()],
             dir: dir.into(),
             limit: Duration::from_secs(1),
             edits: Edits::Derived,
         };
-        let aside = Step::SetAside { path: "node_modules".into() };
+        let aside = ActionStep::SetAside { path: "node_modules".into() };
         let action = Action { steps: vec![aside, run(""), run("it's")] };
         let want = r"rm -rf node_modules && npm run 'a b' && (cd 'it'\''s' && npm run 'a b')";
         assert_eq!(action.text(), want);
         assert_eq!(Action::restart().text(), "restart");
         assert!(action.is_lasting() && Action::is_lasting_text(&action.text()));
-        let unlock = Step::Unlock { path: "server.pid".into(), hold: LockHold::default() };
+        let unlock = ActionStep::Unlock { path: "server.pid".into(), hold: LockHold::default() };
         let unlock = Action { steps: vec![unlock] };
         assert!(!unlock.is_lasting() && !Action::is_lasting_text(&unlock.text()));
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// The sort of thing that a rule's pattern catches; a named group of the pattern says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum CatchKind {
     /// What JavaScript imports: a package, a part of one, or a file.
     Module,
     /// The file that imports it.
@@ -39,29 +39,29 @@ pub enum Kind {
 }
 
 /// Every kind with the name of its group.
-const KINDS: [(Kind, &str); 15] = [
-    (Kind::Module, "module"),
-    (Kind::From, "from"),
-    (Kind::Package, "package"),
-    (Kind::Import, "import"),
-    (Kind::Path, "path"),
-    (Kind::Port, "port"),
-    (Kind::Program, "program"),
-    (Kind::Pid, "pid"),
-    (Kind::Variable, "variable"),
-    (Kind::Host, "host"),
-    (Kind::Script, "script"),
-    (Kind::Wanted, "wanted"),
-    (Kind::Present, "present"),
-    (Kind::Advice, "advice"),
-    (Kind::Detail, "detail"),
+const KINDS: [(CatchKind, &str); 15] = [
+    (CatchKind::Module, "module"),
+    (CatchKind::From, "from"),
+    (CatchKind::Package, "package"),
+    (CatchKind::Import, "import"),
+    (CatchKind::Path, "path"),
+    (CatchKind::Port, "port"),
+    (CatchKind::Program, "program"),
+    (CatchKind::Pid, "pid"),
+    (CatchKind::Variable, "variable"),
+    (CatchKind::Host, "host"),
+    (CatchKind::Script, "script"),
+    (CatchKind::Wanted, "wanted"),
+    (CatchKind::Present, "present"),
+    (CatchKind::Advice, "advice"),
+    (CatchKind::Detail, "detail"),
 ];
 
-impl Kind {
+impl CatchKind {
     /// Every kind.
     #[cfg(test)]
-    pub(super) const ALL: [Kind; KINDS.len()] = {
-        let mut all = [Kind::Module; KINDS.len()];
+    pub(super) const ALL: [CatchKind; KINDS.len()] = {
+        let mut all = [CatchKind::Module; KINDS.len()];
         let mut at = 0;
         while at < KINDS.len() {
             all[at] = KINDS[at].0;
@@ -76,7 +76,7 @@ impl Kind {
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for CatchKind {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Self, ()> {
@@ -86,21 +86,21 @@ impl FromStr for Kind {
 
 /// What one rule caught in a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Caught(BTreeMap<Kind, String>);
+pub(super) struct Caught(BTreeMap<CatchKind, String>);
 
 impl Caught {
     /// Returns the value of `kind`.
-    pub(super) fn get(&self, kind: Kind) -> Option<&str> {
+    pub(super) fn get(&self, kind: CatchKind) -> Option<&str> {
         self.0.get(&kind).map(String::as_str)
     }
 
     /// Returns everything caught.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Kind, &str)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (CatchKind, &str)> {
         self.0.iter().map(|(kind, value)| (*kind, value.as_str()))
     }
 
     /// Keeps a value unless there is one already.
-    pub(super) fn keep(&mut self, kind: Kind, value: &str) {
+    pub(super) fn keep(&mut self, kind: CatchKind, value: &str) {
         let value = value.trim();
         if !value.is_empty() {
             self.0.entry(kind).or_insert_with(|| value.to_owned());
@@ -110,20 +110,20 @@ impl Caught {
     /// Adds what follows from what was caught: of a module the package or the file it means, of a
     /// path in `node_modules` the package that owns it, of an address its port.
     pub(super) fn complete(&mut self) {
-        if let Some(module) = self.get(Kind::Module).map(plain_module) {
+        if let Some(module) = self.get(CatchKind::Module).map(plain_module) {
             if module.starts_with(['.', '/']) {
-                let path = match self.get(Kind::From) {
+                let path = match self.get(CatchKind::From) {
                     Some(from) if module.starts_with('.') => join(parent(from), &module),
                     Some(_) | None => module,
                 };
-                self.keep(Kind::Path, &path);
+                self.keep(CatchKind::Path, &path);
             } else if let Some(package) = package_of(&module) {
-                self.keep(Kind::Package, package);
+                self.keep(CatchKind::Package, package);
             }
         }
-        for kind in [Kind::Path, Kind::From] {
+        for kind in [CatchKind::Path, CatchKind::From] {
             if let Some(package) = self.get(kind).and_then(owner).map(str::to_owned) {
-                self.keep(Kind::Package, &package);
+                self.keep(CatchKind::Package, &package);
             }
         }
     }
@@ -153,33 +153,33 @@ impl Clues {
     pub(super) fn add(&mut self, caught: &Caught) {
         for (kind, value) in caught.iter() {
             match kind {
-                Kind::Path => drop(self.paths.insert(value.to_owned())),
-                Kind::From => {
+                CatchKind::Path => drop(self.paths.insert(value.to_owned())),
+                CatchKind::From => {
                     self.paths.insert(value.to_owned());
                     self.importers.insert(value.to_owned());
                 }
-                Kind::Port => self.ports.extend(value.parse::<u16>().ok()),
-                Kind::Pid => self.pids.extend(value.parse::<u32>().ok()),
-                Kind::Program => {
+                CatchKind::Port => self.ports.extend(value.parse::<u16>().ok()),
+                CatchKind::Pid => self.pids.extend(value.parse::<u32>().ok()),
+                CatchKind::Program => {
                     self.programs.insert(value.to_owned());
                     if value.contains('/') {
                         self.paths.insert(value.to_owned());
                     }
                 }
-                Kind::Package => drop(self.packages.insert(value.to_owned())),
-                Kind::Import => drop(self.imports.insert(value.to_owned())),
-                Kind::Host => {
+                CatchKind::Package => drop(self.packages.insert(value.to_owned())),
+                CatchKind::Import => drop(self.imports.insert(value.to_owned())),
+                CatchKind::Host => {
                     let port: Option<u16> =
                         value.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
                     self.ports.extend(port);
                 }
-                Kind::Module
-                | Kind::Variable
-                | Kind::Script
-                | Kind::Wanted
-                | Kind::Present
-                | Kind::Advice
-                | Kind::Detail => {}
+                CatchKind::Module
+                | CatchKind::Variable
+                | CatchKind::Script
+                | CatchKind::Wanted
+                | CatchKind::Present
+                | CatchKind::Advice
+                | CatchKind::Detail => {}
             }
         }
     }
@@ -258,11 +258,11 @@ mod tests {
     #[test]
     fn a_relative_module_is_beside_the_file_that_imports_it() {
         let mut caught = Caught::default();
-        caught.keep(Kind::Module, "../lib/tool");
-        caught.keep(Kind::From, "/p/src/deep/app.js");
+        caught.keep(CatchKind::Module, "../lib/tool");
+        caught.keep(CatchKind::From, "/p/src/deep/app.js");
         caught.complete();
-        assert_eq!(caught.get(Kind::Path), Some("/p/src/lib/tool"));
-        assert_eq!(caught.get(Kind::Package), None);
+        assert_eq!(caught.get(CatchKind::Path), Some("/p/src/lib/tool"));
+        assert_eq!(caught.get(CatchKind::Package), None);
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::catch::{Caught, Kind};
+use super::catch::{CatchKind, Caught};
 use super::facts::{
-    Agreement, Disk, Facts, Holder, LockfileState, Manifest, NodeProject, PackageState, PathKind,
-    PathState, PortState, PythonProject, Venv,
+    Agreement, Disk, LivingProcess, LockfileState, Manifest, NodeProject, PackageState, PathKind,
+    PathState, PortState, ProjectFacts, PythonProject, Venv,
 };
 
 /// How young a lock may be, in seconds, and still be somebody's who is not seen.
@@ -74,7 +74,7 @@ conditions! {
     ModulesDamaged "node.damaged" "A declared package that is installed is plainly damaged." |v| v.node(|n| !n.damaged.is_empty());
     BuildScript "node.build" "There is a script that builds." |v| v.node(|n| n.build_script().is_some());
     GenerateScript "node.generate" "There is a script that generates code." |v| v.node(|n| n.generate_script().is_some());
-    ScriptKnown "node.script" "The script named is in the manifest." |v| v.node(|n| v.is(Kind::Script, |name| n.scripts.contains_key(name)));
+    ScriptKnown "node.script" "The script named is in the manifest." |v| v.node(|n| v.is(CatchKind::Script, |name| n.scripts.contains_key(name)));
     PackageDeclared "package.declared" "The package named is in the manifest." |v| v.package(|p| p.declared.is_some());
     PackageLocked "package.locked" "The package named is in the lockfile." |v| v.package(|p| p.locked.is_some());
     PackageInstalled "package.installed" "The package named is in `node_modules`." |v| v.package(|p| p.installed.is_some());
@@ -82,11 +82,11 @@ conditions! {
     PackagePart "package.part" "An installed package asks for exactly this one as an optional part." |v| v.package(|p| p.part_of.is_some());
     PackageBuild "package.build" "The package named is one of this workspace that has a script to build it." |v| v.package(|p| p.workspace.is_some() && p.build.is_some());
     PackageWorkspace "package.workspace" "The package named is one of this workspace." |v| v.package(|p| p.workspace.is_some());
-    ProgramProvided "program.provided" "The program named comes with a declared or locked package." |v| v.node(|n| v.is(Kind::Program, |name| n.provides(name)));
-    ProgramLinked "program.linked" "The program named is in `node_modules/.bin`." |v| v.node(|n| v.is(Kind::Program, |name| n.linked_bins.contains(name)));
-    ProgramFound "program.found" "The program named is on the `PATH`." |v| v.is(Kind::Program, |name| v.facts.programs.get(name) == Some(&true));
-    ProgramVenv "program.venv" "The program named is a path into the virtual environment." |v| v.is(Kind::Program, |p| v.facts.paths.get(p).is_some_and(|path| v.in_venv(path)));
-    ProgramInVenv "program.in_venv" "The program named is in the virtual environment." |v| v.is(Kind::Program, |name| v.facts.venv_programs.contains(name));
+    ProgramProvided "program.provided" "The program named comes with a declared or locked package." |v| v.node(|n| v.is(CatchKind::Program, |name| n.provides(name)));
+    ProgramLinked "program.linked" "The program named is in `node_modules/.bin`." |v| v.node(|n| v.is(CatchKind::Program, |name| n.linked_bins.contains(name)));
+    ProgramFound "program.found" "The program named is on the `PATH`." |v| v.is(CatchKind::Program, |name| v.facts.programs.get(name) == Some(&true));
+    ProgramVenv "program.venv" "The program named is a path into the virtual environment." |v| v.is(CatchKind::Program, |p| v.facts.paths.get(p).is_some_and(|path| v.in_venv(path)));
+    ProgramInVenv "program.in_venv" "The program named is in the virtual environment." |v| v.is(CatchKind::Program, |name| v.facts.venv_programs.contains(name));
     PathInside "path.inside" "The path named is in the project." |v| v.at(|p| p.inside.is_some());
     PathMissing "path.missing" "Nothing is at the path named." |v| v.at(|p| p.kind == PathKind::Missing);
     PathTracked "path.tracked" "Git tracks the path named." |v| v.at(|p| p.tracked);
@@ -101,13 +101,13 @@ conditions! {
     DiskFull "disk.full" "The file system in question is full." |v| v.facts.disk.as_ref().is_some_and(Disk::is_full);
     DiskNamed "disk.named" "The failure names a path on the file system in question." |v| v.facts.disk.as_ref().is_some_and(|disk| disk.named);
     LockStale "lock.stale" "The lock or pid file named is proven to be left behind." |v| v.at(is_stale);
-    LockOrphan "lock.orphan" "An orphan of this project holds it." |v| v.at(|p| !p.hold.holders.is_empty() && p.hold.holders.iter().all(Holder::is_orphan));
+    LockOrphan "lock.orphan" "An orphan of this project holds it." |v| v.at(|p| !p.hold.holders.is_empty() && p.hold.holders.iter().all(LivingProcess::is_orphan));
     LockYoung "lock.young" "It is so young that its owner may not be seen yet." |v| v.at(|p| p.kind != PathKind::Missing && p.hold.holders.is_empty() && !p.hold.busy && p.hold.age < YOUNG);
     LockHeld "lock.held" "A living process holds it." |v| v.at(|p| !p.hold.holders.is_empty() || p.hold.busy);
     PidGone "pid.gone" "The process named is gone." |v| v.pid().is_some_and(|pid| !v.facts.processes.contains_key(&pid));
-    PidOrphan "pid.orphan" "The process named is an orphan of this project." |v| v.pid().and_then(|pid| v.facts.processes.get(&pid)).is_some_and(Holder::is_orphan);
+    PidOrphan "pid.orphan" "The process named is an orphan of this project." |v| v.pid().and_then(|pid| v.facts.processes.get(&pid)).is_some_and(LivingProcess::is_orphan);
     PortFree "port.free" "Nobody holds the port." |v| v.port_state() == Some(&PortState::Free);
-    PortOrphan "port.orphan" "An orphan of this project holds the port." |v| v.holder().is_some_and(Holder::is_orphan);
+    PortOrphan "port.orphan" "An orphan of this project holds the port." |v| v.holder().is_some_and(LivingProcess::is_orphan);
     PortOwn "port.own" "A process of this project that someone looks after holds the port." |v| v.holder().is_some_and(|h| h.inside && !h.is_orphan());
     PortKnown "port.known" "Somebody holds the port." |v| v.port_state().is_some_and(|state| *state != PortState::Free);
     PortPrivileged "port.privileged" "The port is one that needs a privilege." |v| v.port().is_some_and(|port| port < 1024);
@@ -123,10 +123,10 @@ conditions! {
     VenvSound "venv.sound" "The virtual environment is there and works." |v| v.venv(|e| e.exists && e.broken.is_none());
     VenvDerived "venv.derived" "The virtual environment can be made anew: git does not track it." |v| v.venv(|e| e.derived);
     VenvUsed "venv.used" "The command used the virtual environment." |v| v.venv(|e| e.used);
-    ImportDeclared "import.declared" "A declared distribution has the module named." |v| v.python(|p| v.is(Kind::Import, |module| p.declares(module)));
-    ImportInstalled "import.installed" "The virtual environment has the module named." |v| v.is(Kind::Import, |module| v.facts.in_venv.contains(module));
+    ImportDeclared "import.declared" "A declared distribution has the module named." |v| v.python(|p| v.is(CatchKind::Import, |module| p.declares(module)));
+    ImportInstalled "import.installed" "The virtual environment has the module named." |v| v.is(CatchKind::Import, |module| v.facts.in_venv.contains(module));
     Bytecode "python.bytecode" "There are compiled Python files in the project." |v| !v.facts.bytecode.is_empty();
-    EnvExample "env.example" "An example of the environment file names the variable." |v| v.is(Kind::Variable, |name| v.facts.example_variables.contains(name));
+    EnvExample "env.example" "An example of the environment file names the variable." |v| v.is(CatchKind::Variable, |name| v.facts.example_variables.contains(name));
     EnvUnset "env.unset" "The example or the code names variables that nothing sets." |v| !v.facts.unset_variables.is_empty();
     EnvMissing "env.missing" "There is no `.env`, but an example of one." |v| !v.facts.has_env_file && v.facts.example_file.is_some();
     Cargo "cargo" "The subject belongs to a Cargo project." |v| v.has(Manifest::Cargo);
@@ -147,7 +147,7 @@ impl Condition {
     }
 
     /// Returns whether it holds of what was caught, given the facts.
-    pub(super) fn holds(self, caught: &Caught, facts: &Facts) -> bool {
+    pub(super) fn holds(self, caught: &Caught, facts: &ProjectFacts) -> bool {
         self.teller()(&View { caught, facts })
     }
 }
@@ -155,29 +155,29 @@ impl Condition {
 /// What was caught, in the light of the facts.
 pub(super) struct View<'a> {
     pub(super) caught: &'a Caught,
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a ProjectFacts,
 }
 
 impl<'a> View<'a> {
     /// Returns the port in question: the one the text names, else the one the subject would use.
     pub(super) fn port(&self) -> Option<u16> {
-        let named = self.caught.get(Kind::Port).and_then(|port| port.parse().ok());
-        let host = self.caught.get(Kind::Host).and_then(|host| host.rsplit_once(':'));
+        let named = self.caught.get(CatchKind::Port).and_then(|port| port.parse().ok());
+        let host = self.caught.get(CatchKind::Host).and_then(|host| host.rsplit_once(':'));
         named.or(host.and_then(|(_, port)| port.parse().ok())).or(self.facts.expected_port)
     }
 
     /// Returns the process id in question.
     pub(super) fn pid(&self) -> Option<u32> {
-        self.caught.get(Kind::Pid).and_then(|pid| pid.parse().ok())
+        self.caught.get(CatchKind::Pid).and_then(|pid| pid.parse().ok())
     }
 
     /// Returns the state of the path in question.
     pub(super) fn path(&self) -> Option<&'a PathState> {
-        let path = self.caught.get(Kind::Path).or(self.caught.get(Kind::Program));
+        let path = self.caught.get(CatchKind::Path).or(self.caught.get(CatchKind::Program));
         path.and_then(|path| self.facts.paths.get(path))
     }
 
-    fn is(&self, kind: Kind, check: impl Fn(&str) -> bool) -> bool {
+    fn is(&self, kind: CatchKind, check: impl Fn(&str) -> bool) -> bool {
         self.caught.get(kind).is_some_and(check)
     }
 
@@ -186,7 +186,7 @@ impl<'a> View<'a> {
     }
 
     fn package(&self, check: impl Fn(&PackageState) -> bool) -> bool {
-        let name = self.caught.get(Kind::Package);
+        let name = self.caught.get(CatchKind::Package);
         name.and_then(|name| self.facts.packages.get(name)).is_some_and(check)
     }
 
@@ -219,7 +219,7 @@ impl<'a> View<'a> {
         self.port().and_then(|port| self.facts.ports.get(&port))
     }
 
-    fn holder(&self) -> Option<&'a Holder> {
+    fn holder(&self) -> Option<&'a LivingProcess> {
         match self.port_state()? {
             PortState::Held(holder) => Some(holder),
             PortState::Free | PortState::Hidden { .. } => None,

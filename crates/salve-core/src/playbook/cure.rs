@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::action::{Action, Edits, Right, Step};
-use super::catch::Kind;
+use super::action::{Action, ActionStep, Edits, Right};
+use super::catch::CatchKind;
 use super::condition::{View, cache};
-use super::facts::{Agreement, Holder, NodeProject, PortState, PythonManager, PythonProject};
+use super::facts::{
+    Agreement, LivingProcess, NodeProject, PortState, PythonManager, PythonProject,
+};
 use super::fill::{self, Values};
-use super::rule::{Gate, RuleRow, Touch};
+use super::rule::{Gate, RuleRow, RuleTouch};
 
 /// How long installing and building may take.
 const LONG: Duration = Duration::from_secs(600);
@@ -85,7 +87,7 @@ pub enum Cure {
 }
 
 /// What a cure is made from.
-pub(super) struct Ground<'a> {
+pub(super) struct CureGround<'a> {
     pub(super) row: &'a RuleRow,
     pub(super) view: View<'a>,
     pub(super) values: &'a Values,
@@ -98,7 +100,7 @@ impl Cure {
     }
 
     /// Returns the steps; nothing if the facts do not tell enough.
-    pub(super) fn action(self, ground: &Ground<'_>) -> Option<Action> {
+    pub(super) fn action(self, ground: &CureGround<'_>) -> Option<Action> {
         let node = ground.view.facts.node.as_ref();
         let python = ground.view.facts.python.as_ref();
         let steps = match self {
@@ -120,33 +122,33 @@ impl Cure {
                 argv.extend(command(ground));
                 vec![run(argv, &node.dir, SHORT)]
             }
-            Cure::Command => vec![Step::Run {
+            Cure::Command => vec![ActionStep::Run {
                 argv: command(ground),
                 dir: ground.view.facts.dir.clone(),
                 limit: LONG,
                 edits: match ground.row.touches {
-                    Touch::Derived => Edits::Derived,
-                    Touch::Lockfile => Edits::Lockfile(ground.row.lockfile.clone()),
-                    Touch::Anything => Edits::Anything,
+                    RuleTouch::Derived => Edits::Derived,
+                    RuleTouch::Lockfile => Edits::Lockfile(ground.row.lockfile.clone()),
+                    RuleTouch::Anything => Edits::Anything,
                 },
             }],
             Cure::ClearCache => {
                 let path = ground.view.path()?.inside.as_deref()?;
-                vec![Step::Clear { path: cache(path)?.to_owned() }]
+                vec![ActionStep::Clear { path: cache(path)?.to_owned() }]
             }
             Cure::Clear => {
                 let paths = ground.row.clear.iter();
                 paths
-                    .map(|path| Step::Clear { path: below(&ground.view.facts.dir, path) })
+                    .map(|path| ActionStep::Clear { path: below(&ground.view.facts.dir, path) })
                     .collect()
             }
             Cure::ClearBytecode => {
                 let paths = ground.view.facts.bytecode.iter();
-                paths.map(|path| Step::Clear { path: path.clone() }).collect()
+                paths.map(|path| ActionStep::Clear { path: path.clone() }).collect()
             }
             Cure::Unlock => {
                 let state = ground.view.path()?;
-                vec![Step::Unlock { path: state.inside.clone()?, hold: state.hold.clone() }]
+                vec![ActionStep::Unlock { path: state.inside.clone()?, hold: state.hold.clone() }]
             }
             Cure::EndHolder => vec![end(ground)?],
             Cure::VenvCreate => venv_create(python?)?,
@@ -155,15 +157,15 @@ impl Cure {
             Cure::SqliteMigrate => {
                 let path = ground.view.facts.sqlite.clone()?;
                 let dir = python.map_or(&ground.view.facts.dir, |python| &python.dir);
-                vec![Step::CopyAside { path }, run(command(ground), dir, LONG)]
+                vec![ActionStep::CopyAside { path }, run(command(ground), dir, LONG)]
             }
         };
         Some(Action { steps })
     }
 }
 
-fn run(argv: Vec<String>, dir: &str, limit: Duration) -> Step {
-    Step::Run { argv, dir: dir.to_owned(), limit, edits: Edits::Derived }
+fn run(argv: Vec<String>, dir: &str, limit: Duration) -> ActionStep {
+    ActionStep::Run { argv, dir: dir.to_owned(), limit, edits: Edits::Derived }
 }
 
 fn below(dir: &str, path: &str) -> String {
@@ -175,13 +177,13 @@ fn words<const N: usize>(argv: [&str; N]) -> Vec<String> {
 }
 
 /// Fills the rule's own command in.
-fn command(ground: &Ground<'_>) -> Vec<String> {
+fn command(ground: &CureGround<'_>) -> Vec<String> {
     ground.row.command.iter().map(|word| fill::fill(word, ground.values)).collect()
 }
 
 /// Installs exactly what is locked where lockfile and manifest agree; otherwise what is locked and
 /// what the lockfile lacks, without writing it if the manager can.
-fn install(node: &NodeProject) -> Option<Vec<Step>> {
+fn install(node: &NodeProject) -> Option<Vec<ActionStep>> {
     let words = node.manager?.words();
     let Some(lockfile) = node.lockfile() else {
         return Some(vec![run(words.unlocked.clone(), &node.top, LONG)]);
@@ -193,32 +195,32 @@ fn install(node: &NodeProject) -> Option<Vec<Step>> {
             Edits::Derived
         };
         let (argv, dir) = (words.loose.clone(), node.top.clone());
-        return Some(vec![Step::Run { argv, dir, limit: LONG, edits }]);
+        return Some(vec![ActionStep::Run { argv, dir, limit: LONG, edits }]);
     }
     Some(fresh(node, words.exact.clone()))
 }
 
 /// Installs what is locked and what the lockfile lacks, where the manager leaves it unwritten.
-fn install_loose(node: &NodeProject) -> Option<Vec<Step>> {
+fn install_loose(node: &NodeProject) -> Option<Vec<ActionStep>> {
     let words = node.manager?.words();
     let fits = node.lockfile().is_some() && node.agreement != Agreement::Differs;
     (fits && !words.loose_writes).then(|| fresh(node, words.loose.clone()))
 }
 
 /// Installs from scratch, keeping the old packages until it has worked.
-fn fresh(node: &NodeProject, argv: Vec<String>) -> Vec<Step> {
+fn fresh(node: &NodeProject, argv: Vec<String>) -> Vec<ActionStep> {
     let mut steps = Vec::new();
     if node.has_place {
-        steps.push(Step::SetAside { path: below(&node.top, "node_modules") });
+        steps.push(ActionStep::SetAside { path: below(&node.top, "node_modules") });
     }
     steps.push(run(argv, &node.top, LONG));
     steps
 }
 
-fn relock(node: &NodeProject) -> Option<Vec<Step>> {
+fn relock(node: &NodeProject) -> Option<Vec<ActionStep>> {
     let words = node.manager?.words();
     let lockfile = node.lockfile()?;
-    let mut steps = vec![Step::Run {
+    let mut steps = vec![ActionStep::Run {
         argv: words.relock.clone(),
         dir: node.top.clone(),
         limit: LONG,
@@ -228,16 +230,18 @@ fn relock(node: &NodeProject) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-fn rebuild(node: &NodeProject, ground: &Ground<'_>) -> Option<Step> {
+fn rebuild(node: &NodeProject, ground: &CureGround<'_>) -> Option<ActionStep> {
     let manager = node.manager?.words();
     let mut argv = manager.rebuild.clone();
     let takes_names = argv.last().is_some_and(|word| word == "rebuild");
-    argv.extend(ground.view.caught.get(Kind::Package).filter(|_| takes_names).map(str::to_owned));
+    argv.extend(
+        ground.view.caught.get(CatchKind::Package).filter(|_| takes_names).map(str::to_owned),
+    );
     Some(run(argv, &node.top, LONG))
 }
 
-fn add_part(node: &NodeProject, ground: &Ground<'_>) -> Option<Step> {
-    let name = ground.view.caught.get(Kind::Package)?;
+fn add_part(node: &NodeProject, ground: &CureGround<'_>) -> Option<ActionStep> {
+    let name = ground.view.caught.get(CatchKind::Package)?;
     let (_, version) = ground.view.facts.packages.get(name)?.part_of.as_ref()?;
     let mut argv = node.manager?.words().add.clone();
     if argv.is_empty() {
@@ -247,7 +251,7 @@ fn add_part(node: &NodeProject, ground: &Ground<'_>) -> Option<Step> {
     Some(run(argv, &node.top, LONG))
 }
 
-fn script(node: &NodeProject, name: &str) -> Option<Step> {
+fn script(node: &NodeProject, name: &str) -> Option<ActionStep> {
     let mut argv = node.manager?.words().run.clone();
     argv.push(name.to_owned());
     Some(run(argv, &node.dir, LONG))
@@ -255,16 +259,16 @@ fn script(node: &NodeProject, name: &str) -> Option<Step> {
 
 /// Builds, after installing what the build needs and clearing the records that would make it do
 /// nothing.
-fn build(node: &NodeProject) -> Option<Vec<Step>> {
+fn build(node: &NodeProject) -> Option<Vec<ActionStep>> {
     let mut steps =
         if node.has_modules || node.declared.is_empty() { Vec::new() } else { install(node)? };
-    steps.extend(node.build_records.iter().map(|path| Step::Clear { path: path.clone() }));
+    steps.extend(node.build_records.iter().map(|path| ActionStep::Clear { path: path.clone() }));
     steps.push(script(node, node.build_script()?)?);
     Some(steps)
 }
 
-fn build_package(node: &NodeProject, ground: &Ground<'_>) -> Option<Step> {
-    let name = ground.view.caught.get(Kind::Package)?;
+fn build_package(node: &NodeProject, ground: &CureGround<'_>) -> Option<ActionStep> {
+    let name = ground.view.caught.get(CatchKind::Package)?;
     let state = ground.view.facts.packages.get(name)?;
     let mut argv = node.manager?.words().run.clone();
     argv.push(state.build.clone()?);
@@ -272,12 +276,12 @@ fn build_package(node: &NodeProject, ground: &Ground<'_>) -> Option<Step> {
 }
 
 /// Ends the holder's family; who holds it is looked up in the order lock, process, port.
-fn end(ground: &Ground<'_>) -> Option<Step> {
+fn end(ground: &CureGround<'_>) -> Option<ActionStep> {
     let view = &ground.view;
     let locked = view.path().and_then(|path| path.hold.holders.first());
     let pid = view.pid();
     let named = pid.and_then(|pid| view.facts.processes.get(&pid));
-    let (holder, port): (&Holder, Option<u16>) = match locked.or(named) {
+    let (holder, port): (&LivingProcess, Option<u16>) = match locked.or(named) {
         Some(holder) => (holder, None),
         None => {
             let port = view.port()?;
@@ -292,15 +296,15 @@ fn end(ground: &Ground<'_>) -> Option<Step> {
         Gate::Ask => Right::Consent,
     };
     let (family, holder) = (holder.family.clone(), holder.process.clone());
-    Some(Step::End { holder, family, port, right })
+    Some(ActionStep::End { holder, family, port, right })
 }
 
 /// Makes the environment anew, keeping the old one until it has worked.
-fn venv_create(python: &PythonProject) -> Option<Vec<Step>> {
+fn venv_create(python: &PythonProject) -> Option<Vec<ActionStep>> {
     let venv = python.venv.as_ref()?;
     let mut steps = Vec::new();
     if venv.exists {
-        steps.push(Step::SetAside { path: venv.path.clone() });
+        steps.push(ActionStep::SetAside { path: venv.path.clone() });
     }
     if python.manager == PythonManager::Pip {
         let (interpreter, _) = python.interpreter.as_ref()?;
@@ -312,7 +316,7 @@ fn venv_create(python: &PythonProject) -> Option<Vec<Step>> {
 }
 
 /// Installs damaged distributions again: only their own files, in the version that is there.
-fn venv_reinstall(python: &PythonProject) -> Option<Step> {
+fn venv_reinstall(python: &PythonProject) -> Option<ActionStep> {
     let (first, _) = python.damaged.first()?;
     // A pip that is damaged itself cannot mend anything.
     let is_pip = |(name, _): &(String, String)| name == "pip";
@@ -334,7 +338,7 @@ fn venv_reinstall(python: &PythonProject) -> Option<Step> {
 }
 
 /// Installs what the project declares, by whoever the project says.
-fn venv_install(python: &PythonProject) -> Option<Vec<Step>> {
+fn venv_install(python: &PythonProject) -> Option<Vec<ActionStep>> {
     let venv = python.venv.as_ref()?;
     let (program, dir) = (python.manager.program(), &python.dir);
     let argv = match python.manager {

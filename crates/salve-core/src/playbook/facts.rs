@@ -9,7 +9,7 @@ use crate::event::Process;
 
 /// What the caller found out about the project and about the things a failure speaks of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct ProjectFacts {
     /// The project's root, absolute.
     pub root: String,
     /// Where the subject runs, relative to the root; empty for the root.
@@ -36,7 +36,7 @@ pub struct Facts {
     /// Who holds the ports it names.
     pub ports: BTreeMap<u16, PortState>,
     /// The processes it names; absent ones are gone.
-    pub processes: BTreeMap<u32, Holder>,
+    pub processes: BTreeMap<u32, LivingProcess>,
     /// Whether the programs it names are on the `PATH`.
     pub programs: BTreeMap<String, bool>,
     /// The state of the Node packages it names.
@@ -364,7 +364,7 @@ pub struct LockHold {
     /// The process id written in it.
     pub pid: Option<u32>,
     /// Living processes that hold it: by the id in it, by a lock on it, or by having it open.
-    pub holders: Vec<Holder>,
+    pub holders: Vec<LivingProcess>,
     /// Whether a program that makes such locks runs in the project, holding it or not.
     pub busy: bool,
 }
@@ -375,7 +375,7 @@ pub enum PortState {
     /// Nobody.
     Free,
     /// This process.
-    Held(Holder),
+    Held(LivingProcess),
     /// Somebody this user may not look at.
     Hidden {
         /// The user the socket belongs to.
@@ -385,7 +385,7 @@ pub enum PortState {
 
 /// A living process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct LivingProcess {
     /// Which process.
     pub process: Process,
     /// Its command line.
@@ -400,14 +400,14 @@ pub struct Holder {
     /// looks after it, it keeps data, or nothing shows that it runs the project's own program.
     pub attended: Option<String>,
     /// The mark that Salve put on it.
-    pub mark: Mark,
+    pub mark: SalveMark,
     /// It and its relatives that would have to end with it, the eldest first.
     pub family: Vec<Process>,
 }
 
 /// The mark of a Salve run on a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Mark {
+pub enum SalveMark {
     /// None.
     #[default]
     None,
@@ -419,13 +419,13 @@ pub enum Mark {
     Dead(String),
 }
 
-impl Holder {
+impl LivingProcess {
     /// Returns whether it is this project's own and nobody looks after it any more.
     pub fn is_orphan(&self) -> bool {
         let forsaken = match &self.mark {
-            Mark::Dead(_) => true,
-            Mark::None => self.attended.is_none(),
-            Mark::Ours(_) | Mark::Living(_) => false,
+            SalveMark::Dead(_) => true,
+            SalveMark::None => self.attended.is_none(),
+            SalveMark::Ours(_) | SalveMark::Living(_) => false,
         };
         self.inside && self.same_user && forsaken
     }

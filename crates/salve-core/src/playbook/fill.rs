@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::action::quoted;
-use super::catch::{Caught, Kind};
+use super::catch::{CatchKind, Caught};
 use super::condition::View;
-use super::facts::{Facts, Holder, LockfileState, Mark, PortState};
+use super::facts::{LivingProcess, LockfileState, PortState, ProjectFacts, SalveMark};
 use crate::fingerprint::Fingerprint;
 
 /// Values beside those that a rule catches itself.
@@ -56,7 +56,7 @@ const WORDS: &[&str] = &[
 
 /// Returns whether a text may ask for the value.
 pub(super) fn is_known(name: &str) -> bool {
-    KNOWN.contains(&name) || name.parse::<Kind>().is_ok()
+    KNOWN.contains(&name) || name.parse::<CatchKind>().is_ok()
 }
 
 /// Returns the names in braces.
@@ -96,7 +96,7 @@ pub(super) struct Values(BTreeMap<&'static str, String>);
 
 impl Values {
     /// Collects what is known.
-    pub(super) fn new(caught: &Caught, facts: &Facts, fingerprint: &Fingerprint) -> Self {
+    pub(super) fn new(caught: &Caught, facts: &ProjectFacts, fingerprint: &Fingerprint) -> Self {
         let view = View { caught, facts };
         let mut values = BTreeMap::new();
         for (kind, value) in caught.iter() {
@@ -123,7 +123,7 @@ impl Values {
     /// Makes every value that a text may ask for the same one.
     #[cfg(test)]
     pub(super) fn all(value: &str) -> Self {
-        let kinds = Kind::ALL.iter().map(|kind| kind.name());
+        let kinds = CatchKind::ALL.iter().map(|kind| kind.name());
         Self(KNOWN.iter().copied().chain(kinds).map(|name| (name, value.to_owned())).collect())
     }
 
@@ -132,7 +132,7 @@ impl Values {
         self.0.insert("where", place);
     }
 
-    fn add_projects(&mut self, facts: &Facts) {
+    fn add_projects(&mut self, facts: &ProjectFacts) {
         if let Some(node) = &facts.node {
             let manager = node.manager.map(|manager| manager.to_string());
             self.0.extend(manager.map(|name| ("manager", name)));
@@ -221,13 +221,13 @@ impl Values {
 }
 
 /// Tells who a process is.
-fn told(holder: &Holder) -> String {
-    let Holder { process, command, cwd, .. } = holder;
+fn told(holder: &LivingProcess) -> String {
+    let LivingProcess { process, command, cwd, .. } = holder;
     let mark = match &holder.mark {
-        Mark::None => String::new(),
-        Mark::Ours(server) => format!(", server `{server}` of this very run"),
-        Mark::Living(server) => format!(", server `{server}` of another `salve dev`"),
-        Mark::Dead(server) => format!(", left by server `{server}` of an earlier `salve dev`"),
+        SalveMark::None => String::new(),
+        SalveMark::Ours(server) => format!(", server `{server}` of this very run"),
+        SalveMark::Living(server) => format!(", server `{server}` of another `salve dev`"),
+        SalveMark::Dead(server) => format!(", left by server `{server}` of an earlier `salve dev`"),
     };
     format!("pid {} `{command}` in {cwd}{mark}", process.pid)
 }

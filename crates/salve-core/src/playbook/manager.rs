@@ -26,7 +26,7 @@ pub enum NodeManager {
 /// What a manager is called and the commands it has.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Words {
+pub struct ManagerCommands {
     /// The program.
     pub program: String,
     /// The lockfiles it writes.
@@ -55,17 +55,17 @@ pub struct Words {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    npm: Words,
-    pnpm: Words,
-    yarn: Words,
-    berry: Words,
-    bun: Words,
+    npm: ManagerCommands,
+    pnpm: ManagerCommands,
+    yarn: ManagerCommands,
+    berry: ManagerCommands,
+    bun: ManagerCommands,
 }
 
 static WORDS: LazyLock<Option<Table>> = LazyLock::new(|| toml::from_str(TABLE).ok());
 
 /// Stands in where the shipped table cannot be read, which a test rules out.
-static NOTHING: Words = Words {
+static NOTHING: ManagerCommands = ManagerCommands {
     program: String::new(),
     lockfiles: Vec::new(),
     exact: Vec::new(),
@@ -84,7 +84,7 @@ impl NodeManager {
     pub const ALL: [Self; 5] = [Self::Npm, Self::Pnpm, Self::Yarn, Self::Berry, Self::Bun];
 
     /// Returns what it is called and the commands it has.
-    pub fn words(self) -> &'static Words {
+    pub fn words(self) -> &'static ManagerCommands {
         let Some(table) = WORDS.as_ref() else { return &NOTHING };
         match self {
             NodeManager::Npm => &table.npm,

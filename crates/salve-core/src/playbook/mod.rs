@@ -4,7 +4,7 @@
 //! true of the project's state for its cure to fit, which cures to try in which order, and what to
 //! tell a person. The same text may want another cure, so nothing follows from text alone:
 //! [`Playbook::clues`] tells which things the text speaks of, the caller looks at those things and
-//! returns [`Facts`], and [`Playbook::diagnose`] decides.
+//! returns [`ProjectFacts`], and [`Playbook::diagnose`] decides.
 //!
 //! **Invariants:** a clean exit is never given a remedy; a remedy marked [`Gate::Safe`] only
 //! rebuilds derived files from the project's own manifest, removes what is provably stale, ends
@@ -27,30 +27,30 @@ mod table;
 mod tests;
 
 pub(crate) use action::quoted;
-pub use action::{Action, Edits, Right, Step};
+pub use action::{Action, ActionStep, Edits, Right};
 pub use advice::{Harm, harm_of};
-pub use catch::{Clues, Kind};
+pub use catch::{CatchKind, Clues};
 pub use condition::Condition;
 pub use cure::Cure;
 pub use facts::{
-    Agreement, Compose, Disk, Drift, Facts, Holder, LockHold, LockfileState, Manifest, Mark,
-    NodeProject, PackageState, PathKind, PathState, PortState, PythonManager, PythonProject, User,
-    Venv,
+    Agreement, Compose, Disk, Drift, LivingProcess, LockHold, LockfileState, Manifest, NodeProject,
+    PackageState, PathKind, PathState, PortState, ProjectFacts, PythonManager, PythonProject,
+    SalveMark, User, Venv,
 };
 pub use know::build_script;
-pub use manager::{NodeManager, Words};
-pub use rule::{Case, Gate, Place, RuleError, RuleRow, Touch, Turn};
+pub use manager::{ManagerCommands, NodeManager};
+pub use rule::{Gate, PatternPlace, PlaybookRuleError, RuleExample, RuleRow, RuleTouch, RuleTurn};
 pub use table::Playbook;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Digest, Exit, Origin, Remedy, RemedyKind, Repeat, Undo};
+use crate::event::{Digest, Exit, Remedy, RemedyKind, RemedyOrigin, Repeat, Undo};
 use crate::fingerprint::Fingerprint;
 use crate::scrub::Scrubbed;
 
 /// One observed failure, as the playbook sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct ObservedFailure<'a> {
     /// The failure's identity.
     pub fingerprint: &'a Fingerprint,
     /// How the process ended.
@@ -84,7 +84,7 @@ pub struct Diagnosis {
     /// What may help, the smallest first.
     pub remedies: Vec<Prescription>,
     /// What was found out, for a person.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<PlaybookFinding>,
 }
 
 impl Diagnosis {
@@ -122,7 +122,7 @@ impl Prescription {
 /// Something a person should know, and what they can do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Finding {
+pub struct PlaybookFinding {
     /// What was found.
     pub what: Scrubbed,
     /// What to do next.
@@ -136,5 +136,5 @@ fn remedy(action: &Action, text: Scrubbed) -> Remedy {
     let parts: Vec<String> = action.steps.iter().map(|step| format!("{step:?}")).collect();
     let bytes: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();
     let digest = Digest::of(&bytes);
-    Remedy { kind, origin: Origin::Playbook, text, digest, undo, repeat: Repeat::Safe }
+    Remedy { kind, origin: RemedyOrigin::Playbook, text, digest, undo, repeat: Repeat::Safe }
 }

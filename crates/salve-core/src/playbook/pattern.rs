@@ -11,32 +11,32 @@ use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use regex_syntax::hir::{Hir, HirKind};
 
-use super::catch::{Caught, Kind};
-use super::rule::RuleError;
+use super::catch::{CatchKind, Caught};
+use super::rule::PlaybookRuleError;
 
 /// The fewest bytes a word needs to tell anything.
 const TELLING: usize = 3;
 
 /// A text, and the same in small letters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Text<'a> {
+pub(super) struct CasedText<'a> {
     pub(super) raw: &'a str,
     pub(super) small: &'a str,
 }
 
 /// A pattern of a rule.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct RulePattern {
     source: String,
     /// Words in small letters of which a match holds one, if that is known.
     words: Option<Vec<Vec<u8>>>,
     regex: OnceLock<Option<Regex>>,
 }
 
-impl Pattern {
+impl RulePattern {
     /// Reads a pattern; its named groups must be kinds.
-    pub(super) fn new(rule: &str, source: &str) -> Result<Self, RuleError> {
-        let bad = |reason: String| RuleError::Pattern {
+    pub(super) fn new(rule: &str, source: &str) -> Result<Self, PlaybookRuleError> {
+        let bad = |reason: String| PlaybookRuleError::Pattern {
             rule: rule.to_owned(),
             pattern: source.to_owned(),
             reason,
@@ -47,14 +47,14 @@ impl Pattern {
         let mut parser = regex_syntax::ParserBuilder::new().multi_line(true).build();
         let hir = parser.parse(&plain).map_err(|error| bad(error.to_string()))?;
         for name in names(&source) {
-            name.parse::<Kind>().map_err(|()| bad(format!("unknown group `{name}`")))?;
+            name.parse::<CatchKind>().map_err(|()| bad(format!("unknown group `{name}`")))?;
         }
         Ok(Self { words: words(&hir), source, regex: OnceLock::new() })
     }
 
     /// Compiles it, for whoever wants to know that it can be.
-    pub(super) fn compile(&self, rule: &str) -> Result<(), RuleError> {
-        build(&self.source).map(drop).map_err(|reason| RuleError::Pattern {
+    pub(super) fn compile(&self, rule: &str) -> Result<(), PlaybookRuleError> {
+        build(&self.source).map(drop).map_err(|reason| PlaybookRuleError::Pattern {
             rule: rule.to_owned(),
             pattern: self.source.clone(),
             reason,
@@ -62,12 +62,12 @@ impl Pattern {
     }
 
     /// Returns whether it matches somewhere in `text`.
-    pub(super) fn is_match(&self, text: Text<'_>) -> bool {
+    pub(super) fn is_match(&self, text: CasedText<'_>) -> bool {
         self.regex_for(text).is_some_and(|regex| regex.is_match(text.raw))
     }
 
     /// Keeps the values of the first match; returns whether there was one.
-    pub(super) fn keep(&self, text: Text<'_>, caught: &mut Caught) -> bool {
+    pub(super) fn keep(&self, text: CasedText<'_>, caught: &mut Caught) -> bool {
         let Some(regex) = self.regex_for(text) else { return false };
         let mut groups = regex.create_captures();
         regex.captures(text.raw, &mut groups);
@@ -75,7 +75,7 @@ impl Pattern {
             return false;
         }
         for (index, name) in groups.group_info().pattern_names(0.into()).enumerate() {
-            let kind = name.and_then(|name| name.parse::<Kind>().ok());
+            let kind = name.and_then(|name| name.parse::<CatchKind>().ok());
             if let (Some(kind), Some(span)) = (kind, groups.get_group(index)) {
                 caught.keep(kind, &text.raw[span.range()]);
             }
@@ -84,7 +84,7 @@ impl Pattern {
     }
 
     /// Returns what is to be searched with, if a match is possible at all.
-    fn regex_for(&self, text: Text<'_>) -> Option<&Regex> {
+    fn regex_for(&self, text: CasedText<'_>) -> Option<&Regex> {
         let is_there = |word: &Vec<u8>| memmem::find(text.small.as_bytes(), word).is_some();
         let is_possible = self.words.as_ref().is_none_or(|words| words.iter().any(is_there));
         // A test proves that every shipped pattern compiles, so nothing is lost here.
@@ -170,14 +170,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn is_match(pattern: &Pattern, raw: &str) -> bool {
-        pattern.is_match(Text { raw, small: &raw.to_ascii_lowercase() })
+    fn is_match(pattern: &RulePattern, raw: &str) -> bool {
+        pattern.is_match(CasedText { raw, small: &raw.to_ascii_lowercase() })
     }
 
     #[test]
     fn a_pattern_is_compiled_only_where_a_match_is_possible() {
         let pattern =
-            Pattern::new("r", r"^\w+: Cannot find (?:module|package) '(?P<module>[^']+)'");
+            RulePattern::new("r", r"^\w+: Cannot find (?:module|package) '(?P<module>[^']+)'");
         let pattern = pattern.unwrap();
         assert!(!is_match(&pattern, "all is well\nCannot open"));
         assert!(pattern.regex.get().is_none());
@@ -195,13 +195,13 @@ mod tests {
             (r"(?:Missing|no)? script", " script"),
             (r"(?:EADDRINUSE|(?i:port \d+ is taken))", "Port 80 IS taken"),
         ] {
-            assert!(is_match(&Pattern::new("r", source).unwrap(), text), "{source}");
+            assert!(is_match(&RulePattern::new("r", source).unwrap(), text), "{source}");
         }
     }
 
     #[test]
     fn a_group_of_no_kind_is_refused() {
-        let refused = Pattern::new("r", "(?P<nonsense>x)").unwrap_err();
+        let refused = RulePattern::new("r", "(?P<nonsense>x)").unwrap_err();
         assert!(refused.to_string().contains("nonsense"), "{refused}");
     }
 }

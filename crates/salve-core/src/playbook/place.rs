@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex_automata::meta::Regex;
 
-use super::facts::Facts;
+use super::facts::ProjectFacts;
 
 /// How tools write a place: a path and a line.
 const SHAPES: &[&str] = &[
@@ -29,7 +29,7 @@ static PYTEST_FRAME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PYTES
 ///
 /// Python writes the innermost frame last, and of chained exceptions the last one is the failure;
 /// everybody else writes the innermost first.
-pub(super) fn told(key: &str, near: &str, whole: &str, facts: &Facts) -> String {
+pub(super) fn told(key: &str, near: &str, whole: &str, facts: &ProjectFacts) -> String {
     let found = in_pytest(key, whole, facts).or_else(|| {
         [near, whole].into_iter().find_map(|text| {
             PLACES.iter().enumerate().find_map(|(index, regex)| {
@@ -43,9 +43,9 @@ pub(super) fn told(key: &str, near: &str, whole: &str, facts: &Facts) -> String 
 
 /// Returns the frame that belongs to the line `E  …` that names the failure: the one right after
 /// it if that is the project's own, else the nearest of its own before it.
-fn in_pytest(key: &str, whole: &str, facts: &Facts) -> Option<String> {
+fn in_pytest(key: &str, whole: &str, facts: &ProjectFacts) -> Option<String> {
     let regex = PYTEST_FRAME.as_ref()?;
-    let frames: Vec<Found> = places(regex, whole, facts).collect();
+    let frames: Vec<FoundPlace> = places(regex, whole, facts).collect();
     let is_key = |at: &usize| {
         let line = whole[..*at].rsplit('\n').next().unwrap_or_default();
         line.trim_end() == "E" || line.starts_with("E  ")
@@ -56,14 +56,14 @@ fn in_pytest(key: &str, whole: &str, facts: &Facts) -> Option<String> {
     let block = whole[at..].find("\n____").map_or(whole.len(), |end| at + end);
     let after = frames.iter().find(|frame| frame.at > at && frame.at < block);
     let before = frames.iter().rev().find(|frame| frame.at < at);
-    let within = |frame: &&Found| {
+    let within = |frame: &&FoundPlace| {
         whole[at..frame.at].lines().skip(1).all(|l| l.is_empty() || l.starts_with('E'))
     };
     after.filter(within).or(before).map(|frame| frame.place.clone())
 }
 
 /// A place in the project's own source, and where in the text it is named.
-struct Found {
+struct FoundPlace {
     at: usize,
     place: String,
 }
@@ -71,8 +71,8 @@ struct Found {
 fn places<'t>(
     regex: &'t Regex,
     text: &'t str,
-    facts: &'t Facts,
-) -> impl Iterator<Item = Found> + 't {
+    facts: &'t ProjectFacts,
+) -> impl Iterator<Item = FoundPlace> + 't {
     regex.captures_iter(text).filter_map(move |groups| {
         let group = |name| groups.get_group_by_name(name).map(|span| &text[span.range()]);
         let (path, line) = (group("path")?, group("line")?);
@@ -80,7 +80,7 @@ fn places<'t>(
         let own = own.or_else(|| (!path.starts_with('/')).then_some(path))?;
         let at = groups.get_match().map_or(0, |span| span.start());
         let foreign = FOREIGN.iter().any(|part| own.contains(part));
-        (!foreign).then(|| Found { at, place: format!("{own}:{line}") })
+        (!foreign).then(|| FoundPlace { at, place: format!("{own}:{line}") })
     })
 }
 
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_innermost_place_in_the_projects_own_source_is_told() {
-        let facts = Facts { root: "/p".into(), ..Facts::default() };
+        let facts = ProjectFacts { root: "/p".into(), ..ProjectFacts::default() };
         let rows = [
             ("/p/server.js:4\n  x(\n\nSyntaxError: no", " (server.js:4)"),
             ("    at a (/p/node_modules/x/i.js:1:2)\n    at b (/p/src/b.ts:7:2)", " (src/b.ts:7)"),
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn pytest_is_followed_to_the_frame_where_the_fault_is() {
-        let facts = Facts { root: "/p".into(), ..Facts::default() };
+        let facts = ProjectFacts { root: "/p".into(), ..ProjectFacts::default() };
         let raised = "test_cart.py:5: in test_total\n    total([1])\nshop/cart.py:3: in total\n    \
                       return sum(x) / 0\nE   ZeroDivisionError: division by zero\n";
         let long = "    def test_total():\n>       assert total([1, 2]) == 4\nE       assert 3 == 4\n\

@@ -7,7 +7,7 @@ use super::catch::Caught;
 use super::condition::Condition;
 use super::cure::Cure;
 use super::fill;
-use super::pattern::{Pattern, Text};
+use super::pattern::{CasedText, RulePattern};
 use crate::class::Class;
 use crate::event::Exit;
 
@@ -25,7 +25,7 @@ pub enum Gate {
 /// Where a rule's patterns are looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum PatternPlace {
     /// In the line that names the failure, then in the lines around it.
     #[default]
     Near,
@@ -36,7 +36,7 @@ pub enum Place {
 /// Whether a rule is asked with the others or only when no other knows the failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Turn {
+pub enum RuleTurn {
     /// With the others.
     #[default]
     First,
@@ -47,7 +47,7 @@ pub enum Turn {
 /// What a rule's own command may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Touch {
+pub enum RuleTouch {
     /// Derived files.
     #[default]
     Derived,
@@ -82,10 +82,10 @@ pub struct RuleRow {
     pub exit: Vec<i32>,
     /// Where the patterns are looked for.
     #[serde(default)]
-    pub place: Place,
+    pub place: PatternPlace,
     /// When the rule is asked.
     #[serde(default)]
-    pub turn: Turn,
+    pub turn: RuleTurn,
     /// Whether a subject that still runs says this too: it lives, and something around it is broken.
     #[serde(default)]
     pub alive: bool,
@@ -100,7 +100,7 @@ pub struct RuleRow {
     pub command: Vec<String>,
     /// What the command may change.
     #[serde(default)]
-    pub touches: Touch,
+    pub touches: RuleTouch,
     /// The lockfile that it may change.
     #[serde(default)]
     pub lockfile: String,
@@ -120,16 +120,16 @@ pub struct RuleRow {
     #[serde(default)]
     pub next: String,
     /// Failures that this rule must be chosen for.
-    pub examples: Vec<Case>,
+    pub examples: Vec<RuleExample>,
     /// Failures that it must not be chosen for.
     #[serde(default)]
-    pub counter: Vec<Case>,
+    pub counter: Vec<RuleExample>,
 }
 
 /// A failure in a state.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Case {
+pub struct RuleExample {
     /// The output.
     pub text: String,
     /// The conditions that hold; all others do not.
@@ -146,7 +146,7 @@ fn one() -> i32 {
 
 /// Why a rule cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum RuleError {
+pub enum PlaybookRuleError {
     /// The table cannot be read.
     #[error("the table of rules: {0}")]
     Table(String),
@@ -206,43 +206,47 @@ pub enum RuleError {
 
 /// A compiled rule.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct PlaybookRule {
     pub(super) row: RuleRow,
-    patterns: Vec<Pattern>,
-    also: Vec<Pattern>,
-    unless: Vec<Pattern>,
-    when: Vec<(Condition, Wish)>,
+    patterns: Vec<RulePattern>,
+    also: Vec<RulePattern>,
+    unless: Vec<RulePattern>,
+    when: Vec<(Condition, ConditionWish)>,
 }
 
 /// Whether a condition must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum ConditionWish {
     Holds,
     Fails,
 }
 
-impl Rule {
+impl PlaybookRule {
     /// Compiles a row.
-    pub(super) fn compile(row: RuleRow) -> Result<Self, RuleError> {
-        let compile = |list: &[String]| -> Result<Vec<Pattern>, RuleError> {
-            list.iter().map(|source| Pattern::new(&row.id, source)).collect()
+    pub(super) fn compile(row: RuleRow) -> Result<Self, PlaybookRuleError> {
+        let compile = |list: &[String]| -> Result<Vec<RulePattern>, PlaybookRuleError> {
+            list.iter().map(|source| RulePattern::new(&row.id, source)).collect()
         };
         let patterns = compile(&row.patterns)?;
         let also = compile(&row.also)?;
         let unless = compile(&row.unless)?;
         let when = row.when.iter().map(|text| {
             let (name, wish) = match text.strip_prefix('!') {
-                Some(name) => (name, Wish::Fails),
-                None => (text.as_str(), Wish::Holds),
+                Some(name) => (name, ConditionWish::Fails),
+                None => (text.as_str(), ConditionWish::Holds),
             };
-            let unknown = || RuleError::Condition { rule: row.id.clone(), condition: text.clone() };
+            let unknown =
+                || PlaybookRuleError::Condition { rule: row.id.clone(), condition: text.clone() };
             Condition::parse(name).map(|condition| (condition, wish)).ok_or_else(unknown)
         });
         let when = when.collect::<Result<_, _>>()?;
         let texts = [&row.why, &row.finding, &row.next].into_iter().chain(&row.command);
         for value in texts.flat_map(|text| fill::holes(text)) {
             if !fill::is_known(value) {
-                return Err(RuleError::Value { rule: row.id.clone(), value: value.to_owned() });
+                return Err(PlaybookRuleError::Value {
+                    rule: row.id.clone(),
+                    value: value.to_owned(),
+                });
             }
         }
         check_shape(&row)?;
@@ -250,7 +254,7 @@ impl Rule {
     }
 
     /// Compiles all its patterns, to see that they can be.
-    pub(super) fn check_patterns(&self) -> Result<(), RuleError> {
+    pub(super) fn check_patterns(&self) -> Result<(), PlaybookRuleError> {
         let mut all = self.patterns.iter().chain(&self.also).chain(&self.unless);
         all.try_for_each(|pattern| pattern.compile(&self.row.id))
     }
@@ -274,7 +278,7 @@ impl Rule {
 
     /// Returns what it catches if one of its patterns matches in `text`; `near` is searched for
     /// the rest.
-    pub(super) fn catch(&self, text: Text<'_>, near: Text<'_>) -> Option<Caught> {
+    pub(super) fn catch(&self, text: CasedText<'_>, near: CasedText<'_>) -> Option<Caught> {
         let mut caught = Caught::default();
         let fits = self.patterns.iter().any(|pattern| pattern.keep(text, &mut caught));
         if !(fits || self.patterns.is_empty())
@@ -292,15 +296,15 @@ impl Rule {
     /// Returns whether every condition is as wished.
     pub(super) fn fits(&self, holds: impl Fn(Condition) -> bool) -> bool {
         self.when.iter().all(|(condition, wish)| match wish {
-            Wish::Holds => holds(*condition),
-            Wish::Fails => !holds(*condition),
+            ConditionWish::Holds => holds(*condition),
+            ConditionWish::Fails => !holds(*condition),
         })
     }
 }
 
 /// Refuses a rule that makes no sense.
-fn check_shape(row: &RuleRow) -> Result<(), RuleError> {
-    let wrong = |reason| Err(RuleError::Shape { rule: row.id.clone(), reason });
+fn check_shape(row: &RuleRow) -> Result<(), PlaybookRuleError> {
+    let wrong = |reason| Err(PlaybookRuleError::Shape { rule: row.id.clone(), reason });
     if row.patterns.is_empty() && row.class.is_empty() {
         return wrong("it has neither a pattern nor a class");
     }
@@ -322,7 +326,7 @@ fn check_shape(row: &RuleRow) -> Result<(), RuleError> {
     if row.cures.contains(&Cure::Clear) == row.clear.is_empty() {
         return wrong("the cure `clear` needs directories, and only it has some");
     }
-    if (row.touches == Touch::Lockfile) == row.lockfile.is_empty() {
+    if (row.touches == RuleTouch::Lockfile) == row.lockfile.is_empty() {
         return wrong("a command that may change a lockfile names it");
     }
     let heavier = row.cures.iter().any(|cure| *cure != Cure::Restart);
@@ -333,7 +337,7 @@ fn check_shape(row: &RuleRow) -> Result<(), RuleError> {
     if row.alive && !cures {
         return wrong("a subject that still runs is only disturbed for a safe cure");
     }
-    if row.touches == Touch::Anything && row.gate == Gate::Safe {
+    if row.touches == RuleTouch::Anything && row.gate == Gate::Safe {
         return wrong("a command that may change anything asks a person");
     }
     Ok(())

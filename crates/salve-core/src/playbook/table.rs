@@ -8,15 +8,15 @@ use serde::Deserialize;
 use super::advice::{NO_ADVICE, harm_of};
 use super::catch::{Caught, Clues};
 use super::condition::{Condition, View};
-use super::cure::Ground;
-use super::facts::Facts;
+use super::cure::CureGround;
+use super::facts::ProjectFacts;
 use super::fill::{Values, fill, fill_advice};
-use super::pattern::Text;
+use super::pattern::CasedText;
 use super::place;
-use super::rule::{Case, Place, Rule, RuleError, RuleRow, Turn};
-use super::{Diagnosis, Finding, Prescription, Seen, remedy};
+use super::rule::{PatternPlace, PlaybookRule, PlaybookRuleError, RuleExample, RuleRow, RuleTurn};
+use super::{Diagnosis, ObservedFailure, PlaybookFinding, Prescription, remedy};
 use crate::event::Exit;
-use crate::fingerprint::{Fingerprint, Hints, Rules, clean};
+use crate::fingerprint::{Fingerprint, FingerprintRules, Hints, clean};
 use crate::scrub::Scrubber;
 
 /// The shipped tables, in the order in which they are asked.
@@ -47,18 +47,18 @@ struct File {
 /// The rules in force.
 #[derive(Debug)]
 pub struct Playbook {
-    rules: Vec<Rule>,
+    rules: Vec<PlaybookRule>,
 }
 
 static BUILT_IN: LazyLock<Playbook> = LazyLock::new(|| {
     // A test proves that every shipped rule loads, so nothing is lost here.
     let rows = FILES.iter().filter_map(|text| parse(text).ok()).flatten();
-    Playbook { rules: rows.filter_map(|row| Rule::compile(row).ok()).collect() }
+    Playbook { rules: rows.filter_map(|row| PlaybookRule::compile(row).ok()).collect() }
 });
 
-fn parse(text: &str) -> Result<Vec<RuleRow>, RuleError> {
+fn parse(text: &str) -> Result<Vec<RuleRow>, PlaybookRuleError> {
     let file: Result<File, _> = toml::from_str(text);
-    file.map(|file| file.rule).map_err(|error| RuleError::Table(error.to_string()))
+    file.map(|file| file.rule).map_err(|error| PlaybookRuleError::Table(error.to_string()))
 }
 
 impl Playbook {
@@ -71,14 +71,15 @@ impl Playbook {
     ///
     /// # Errors
     /// Names every rule that cannot be used.
-    pub fn parse(tables: &[&str]) -> Result<Self, Vec<RuleError>> {
+    pub fn parse(tables: &[&str]) -> Result<Self, Vec<PlaybookRuleError>> {
         let mut errors = Vec::new();
         let mut rules = Vec::new();
         for table in tables {
             match parse(table) {
                 Ok(rows) => {
                     for row in rows {
-                        Rule::compile(row).map_or_else(|e| errors.push(e), |r| rules.push(r));
+                        PlaybookRule::compile(row)
+                            .map_or_else(|e| errors.push(e), |r| rules.push(r));
                     }
                 }
                 Err(error) => errors.push(error),
@@ -93,7 +94,7 @@ impl Playbook {
     ///
     /// # Errors
     /// Names every rule that cannot be used.
-    pub fn shipped() -> Result<Self, Vec<RuleError>> {
+    pub fn shipped() -> Result<Self, Vec<PlaybookRuleError>> {
         Self::parse(FILES)
     }
 
@@ -110,24 +111,24 @@ impl Playbook {
 
     /// Returns whether the text of a failure is one that some rule is about. If it is not, no look
     /// at the project changes that nothing is known of it.
-    pub fn may_know(&self, seen: &Seen<'_>) -> bool {
+    pub fn may_know(&self, seen: &ObservedFailure<'_>) -> bool {
         if *seen.exit == Exit::Code(0) {
             return false;
         }
-        let story = Story::new(seen.output, seen.fingerprint);
-        let about = |rule: &&Rule| rule.concerns(seen.exit, seen.fingerprint.class);
+        let story = OutputEnd::new(seen.output, seen.fingerprint);
+        let about = |rule: &&PlaybookRule| rule.concerns(seen.exit, seen.fingerprint.class);
         self.rules.iter().filter(about).any(|rule| {
             story.texts(rule.row.place).any(|text| rule.catch(text, story.near()).is_some())
         })
     }
 
     /// Returns the things that the failure speaks of and whose state [`Playbook::diagnose`] wants.
-    pub fn clues(&self, seen: &Seen<'_>) -> Clues {
+    pub fn clues(&self, seen: &ObservedFailure<'_>) -> Clues {
         let mut clues = Clues::default();
         if *seen.exit == Exit::Code(0) {
             return clues;
         }
-        let story = Story::new(seen.output, seen.fingerprint);
+        let story = OutputEnd::new(seen.output, seen.fingerprint);
         for rule in &self.rules {
             if rule.concerns(seen.exit, seen.fingerprint.class) {
                 for text in story.texts(rule.row.place) {
@@ -139,7 +140,12 @@ impl Playbook {
     }
 
     /// Returns what to make of the failure in this state of the world.
-    pub fn diagnose(&self, seen: &Seen<'_>, facts: &Facts, scrubber: &Scrubber) -> Diagnosis {
+    pub fn diagnose(
+        &self,
+        seen: &ObservedFailure<'_>,
+        facts: &ProjectFacts,
+        scrubber: &Scrubber,
+    ) -> Diagnosis {
         self.judge(seen, facts, scrubber, Among::All)
     }
 
@@ -148,14 +154,19 @@ impl Playbook {
     pub fn may_ail(&self, output: &str) -> bool {
         let raw = clean(end(output));
         let small = raw.to_ascii_lowercase();
-        let text = Text { raw: &raw, small: &small };
+        let text = CasedText { raw: &raw, small: &small };
         let alive = self.rules.iter().filter(|rule| rule.row.alive);
         alive.into_iter().any(|rule| rule.catch(text, text).is_some())
     }
 
     /// Returns what a subject that still runs tells about what is broken around it; unknown unless
     /// that is certain and there is a safe cure.
-    pub fn ails(&self, seen: &Seen<'_>, facts: &Facts, scrubber: &Scrubber) -> Diagnosis {
+    pub fn ails(
+        &self,
+        seen: &ObservedFailure<'_>,
+        facts: &ProjectFacts,
+        scrubber: &Scrubber,
+    ) -> Diagnosis {
         let found = self.judge(seen, facts, scrubber, Among::Alive);
         match found.remedies.iter().any(Prescription::is_safe) {
             true => found,
@@ -165,15 +176,15 @@ impl Playbook {
 
     fn judge(
         &self,
-        seen: &Seen<'_>,
-        facts: &Facts,
+        seen: &ObservedFailure<'_>,
+        facts: &ProjectFacts,
         scrubber: &Scrubber,
         among: Among,
     ) -> Diagnosis {
         if *seen.exit == Exit::Code(0) {
             return Diagnosis::unknown();
         }
-        let story = Story::new(seen.output, seen.fingerprint);
+        let story = OutputEnd::new(seen.output, seen.fingerprint);
         let holds = |condition: Condition, caught: &Caught| condition.holds(caught, facts);
         let chosen = match among {
             Among::All => self.choose(&story, seen, holds),
@@ -185,7 +196,7 @@ impl Playbook {
         let mut values = Values::new(&caught, facts, seen.fingerprint);
         values.set_where(place::told(&story.key, story.near().raw, &story.whole, facts));
         let row = &rule.row;
-        let ground = Ground { row, view: View { caught: &caught, facts }, values: &values };
+        let ground = CureGround { row, view: View { caught: &caught, facts }, values: &values };
         let prescribe = |action| {
             let text = scrubber.scrub(&super::Action::text(&action));
             Prescription {
@@ -197,7 +208,7 @@ impl Playbook {
             }
         };
         let remedies = row.cures.iter().filter_map(|cure| cure.action(&ground)).map(prescribe);
-        let finding = Finding {
+        let finding = PlaybookFinding {
             what: scrubber.scrub(&fill(&row.finding, &values)),
             next: scrubber.scrub(&advise(row, &values, &facts.root)),
         };
@@ -212,9 +223,9 @@ impl Playbook {
     /// Chooses the rule for a subject that still runs, whose text names no failure of its own.
     fn choose_alive(
         &self,
-        story: &Story,
+        story: &OutputEnd,
         holds: impl Fn(Condition, &Caught) -> bool,
-    ) -> Option<(&Rule, Caught)> {
+    ) -> Option<(&PlaybookRule, Caught)> {
         self.rules.iter().filter(|rule| rule.row.alive).find_map(|rule| {
             let caught = rule.catch(story.whole(), story.whole())?;
             rule.fits(|condition| holds(condition, &caught)).then_some((rule, caught))
@@ -225,12 +236,12 @@ impl Playbook {
     /// line nearby, that before one that knows a line anywhere, and the last resorts at the end.
     fn choose(
         &self,
-        story: &Story,
-        seen: &Seen<'_>,
+        story: &OutputEnd,
+        seen: &ObservedFailure<'_>,
         holds: impl Fn(Condition, &Caught) -> bool,
-    ) -> Option<(&Rule, Caught)> {
-        let about = |rule: &&Rule| rule.concerns(seen.exit, seen.fingerprint.class);
-        for turn in [Turn::First, Turn::Last] {
+    ) -> Option<(&PlaybookRule, Caught)> {
+        let about = |rule: &&PlaybookRule| rule.concerns(seen.exit, seen.fingerprint.class);
+        for turn in [RuleTurn::First, RuleTurn::Last] {
             for reach in 0..3 {
                 for rule in self.rules.iter().filter(|rule| rule.row.turn == turn).filter(about) {
                     let text = story.texts(rule.row.place).nth(reach);
@@ -247,33 +258,35 @@ impl Playbook {
     }
 
     /// Checks every example and counter-example.
-    fn check(&self) -> Vec<RuleError> {
+    fn check(&self) -> Vec<PlaybookRuleError> {
         let mut errors = Vec::new();
         for rule in &self.rules {
             let id = &rule.row.id;
             errors.extend(rule.check_patterns().err());
-            let chosen = |case: &Case| self.chosen(case).unwrap_or_else(|| "none".to_owned());
+            let chosen =
+                |case: &RuleExample| self.chosen(case).unwrap_or_else(|| "none".to_owned());
             for case in &rule.row.examples {
                 let got = chosen(case);
                 if got != *id {
                     let (rule, text) = (id.clone(), case.text.clone());
-                    errors.push(RuleError::Example { rule, text, got });
+                    errors.push(PlaybookRuleError::Example { rule, text, got });
                 }
             }
             for case in rule.row.counter.iter().filter(|case| chosen(case) == *id) {
-                errors.push(RuleError::Counter { rule: id.clone(), text: case.text.clone() });
+                errors
+                    .push(PlaybookRuleError::Counter { rule: id.clone(), text: case.text.clone() });
             }
         }
         errors
     }
 
     /// Returns the rule that is chosen for a case.
-    fn chosen(&self, case: &Case) -> Option<String> {
+    fn chosen(&self, case: &RuleExample) -> Option<String> {
         let hints = Hints { exit_code: Some(case.exit), ..Hints::default() };
-        let fingerprint = Rules::built_in().fingerprint(&case.text, &hints);
+        let fingerprint = FingerprintRules::built_in().fingerprint(&case.text, &hints);
         let exit = Exit::Code(case.exit);
-        let seen = Seen { fingerprint: &fingerprint, exit: &exit, output: &case.text };
-        let story = Story::new(&case.text, &fingerprint);
+        let seen = ObservedFailure { fingerprint: &fingerprint, exit: &exit, output: &case.text };
+        let story = OutputEnd::new(&case.text, &fingerprint);
         let holds = |condition: Condition, _: &Caught| case.holds.contains(&condition);
         self.choose(&story, &seen, holds).map(|(rule, _)| rule.row.id.clone())
     }
@@ -306,7 +319,7 @@ fn end(output: &str) -> &str {
 }
 
 /// The end of an output, and what of it belongs to the line that names the failure.
-struct Story {
+struct OutputEnd {
     key: String,
     small_key: String,
     whole: String,
@@ -314,7 +327,7 @@ struct Story {
     near: Range<usize>,
 }
 
-impl Story {
+impl OutputEnd {
     fn new(output: &str, fingerprint: &Fingerprint) -> Self {
         let whole = clean(end(output)).into_owned();
         let key = fingerprint.key_line.clone();
@@ -330,22 +343,22 @@ impl Story {
         Self { key, small_key, whole, small, near }
     }
 
-    fn whole(&self) -> Text<'_> {
-        Text { raw: &self.whole, small: &self.small }
+    fn whole(&self) -> CasedText<'_> {
+        CasedText { raw: &self.whole, small: &self.small }
     }
 
-    fn near(&self) -> Text<'_> {
+    fn near(&self) -> CasedText<'_> {
         let near = self.near.clone();
-        Text { raw: &self.whole[near.clone()], small: &self.small[near] }
+        CasedText { raw: &self.whole[near.clone()], small: &self.small[near] }
     }
 
     /// Returns the texts in which a rule's patterns are looked for, the surest first.
-    fn texts(&self, place: Place) -> impl Iterator<Item = Text<'_>> {
+    fn texts(&self, place: PatternPlace) -> impl Iterator<Item = CasedText<'_>> {
         let whole = match place {
-            Place::Near => None,
-            Place::Anywhere => Some(self.whole()),
+            PatternPlace::Near => None,
+            PatternPlace::Anywhere => Some(self.whole()),
         };
-        let key = Text { raw: &self.key, small: &self.small_key };
+        let key = CasedText { raw: &self.key, small: &self.small_key };
         [key, self.near()].into_iter().chain(whole)
     }
 }

@@ -1,7 +1,7 @@
 //! Tests of the playbook as a whole.
 
 use super::*;
-use crate::fingerprint::{Hints, Rules};
+use crate::fingerprint::{FingerprintRules, Hints};
 use crate::scrub::{Key, Scrubber};
 
 #[test]
@@ -36,11 +36,11 @@ fn a_subject_that_runs_is_heard_only_by_rules_about_such() {
 #[test]
 fn what_hung_is_not_judged_by_the_kind_of_what_it_said_last() {
     let output = "django.core.exceptions.ImproperlyConfigured: the cache has no backend";
-    let fingerprint = Rules::built_in().fingerprint(output, &Hints::default());
+    let fingerprint = FingerprintRules::built_in().fingerprint(output, &Hints::default());
     let nature = |exit: &Exit| {
-        let seen = Seen { output, fingerprint: &fingerprint, exit };
+        let seen = ObservedFailure { output, fingerprint: &fingerprint, exit };
         Playbook::built_in()
-            .diagnose(&seen, &Facts::default(), &Scrubber::new(Key::new([7; 32])))
+            .diagnose(&seen, &ProjectFacts::default(), &Scrubber::new(Key::new([7; 32])))
             .nature
     };
     assert_eq!(nature(&Exit::Code(1)), Nature::Code);

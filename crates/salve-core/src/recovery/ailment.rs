@@ -1,6 +1,6 @@
 //! Whether tests executed, and if not, whether that is the infrastructure's doing.
 
-use crate::check::{Results, Sort, Tool};
+use crate::check::{CheckTool, Results, Sort};
 use crate::class::Class;
 use crate::event::Exit;
 use crate::playbook::Nature;
@@ -21,7 +21,7 @@ pub enum Execution {
 
 /// What ails tests that came out red.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ailment {
+pub enum TestsTrouble {
     /// Nothing that recovery is for: they executed.
     None,
     /// Something around the code.
@@ -87,28 +87,35 @@ fn of_runner(results: &Results) -> Execution {
 /// or a linter says it. What only reads like an error of the program may be anything, and so may
 /// what is missing though nobody declared it. Tests that were called in vain are the
 /// infrastructure's only where its state shows that, or where somebody who looked says so.
-pub fn ailment(execution: Execution, nature: Nature, class: Class, tool: Option<Tool>) -> Ailment {
-    let is_guess = match tool.map(Tool::sort) {
+pub fn ailment(
+    execution: Execution,
+    nature: Nature,
+    class: Class,
+    tool: Option<CheckTool>,
+) -> TestsTrouble {
+    let is_guess = match tool.map(CheckTool::sort) {
         Some(Sort::Types | Sort::Lint | Sort::Build) => false,
         Some(Sort::Test) => class.categories().recovery.is_some(),
         None => class == Class::BuildError || class.categories().recovery.is_some(),
     };
     match (execution, nature) {
-        (Execution::All, _) => Ailment::None,
-        (Execution::InVain, Nature::Infrastructure) => Ailment::Infrastructure,
-        (Execution::InVain, Nature::Code) if !is_guess => Ailment::Code,
-        (Execution::InVain, Nature::Code | Nature::Transient | Nature::Unknown) => Ailment::Unknown,
-        (Execution::Partly | Execution::Nothing, Nature::Code) if is_guess => Ailment::Unknown,
-        (Execution::Partly | Execution::Nothing, Nature::Code) => Ailment::Code,
+        (Execution::All, _) => TestsTrouble::None,
+        (Execution::InVain, Nature::Infrastructure) => TestsTrouble::Infrastructure,
+        (Execution::InVain, Nature::Code) if !is_guess => TestsTrouble::Code,
+        (Execution::InVain, Nature::Code | Nature::Transient | Nature::Unknown) => {
+            TestsTrouble::Unknown
+        }
+        (Execution::Partly | Execution::Nothing, Nature::Code) if is_guess => TestsTrouble::Unknown,
+        (Execution::Partly | Execution::Nothing, Nature::Code) => TestsTrouble::Code,
         (Execution::Partly | Execution::Nothing, Nature::Infrastructure | Nature::Transient) => {
-            Ailment::Infrastructure
+            TestsTrouble::Infrastructure
         }
         (Execution::Partly | Execution::Nothing, Nature::Unknown) => match class {
-            Class::Unknown | Class::RuntimeError => Ailment::Unknown,
-            Class::BuildError if tool.is_none() => Ailment::Unknown,
+            Class::Unknown | Class::RuntimeError => TestsTrouble::Unknown,
+            Class::BuildError if tool.is_none() => TestsTrouble::Unknown,
             known => match known.categories().recovery {
-                Some(_) => Ailment::Infrastructure,
-                None => Ailment::Code,
+                Some(_) => TestsTrouble::Infrastructure,
+                None => TestsTrouble::Code,
             },
         },
     }

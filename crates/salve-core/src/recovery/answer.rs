@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::event::Report;
+use crate::event::EffectReport;
 use crate::scrub::Scrubbed;
 
 /// What became of a command that a person approved.
@@ -33,21 +33,23 @@ impl Fulfilment {
     }
 
     /// Returns what became of a command that reports so.
-    pub(super) fn of(report: &Report) -> Self {
+    pub(super) fn of(report: &EffectReport) -> Self {
         match report {
-            Report::Done => Fulfilment::Succeeded,
-            Report::Failed { exit: Some(_), .. } | Report::TimedOut => Fulfilment::Failed,
-            Report::Failed { exit: None, .. }
-            | Report::NoAgent
-            | Report::Measured(_)
-            | Report::Verified { .. } => Fulfilment::NotRun,
+            EffectReport::Done => Fulfilment::Succeeded,
+            EffectReport::Failed { exit: Some(_), .. } | EffectReport::TimedOut => {
+                Fulfilment::Failed
+            }
+            EffectReport::Failed { exit: None, .. }
+            | EffectReport::NoAgent
+            | EffectReport::Measured(_)
+            | EffectReport::Verified { .. } => Fulfilment::NotRun,
         }
     }
 }
 
 /// How a question was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Settled {
+pub enum QuestionSettled {
     /// A person said yes.
     Approved,
     /// A person said no.
@@ -58,50 +60,50 @@ pub enum Settled {
     Superseded,
 }
 
-impl Settled {
+impl QuestionSettled {
     /// Returns the word for it in `escalation.json`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Settled::Approved => "approved",
-            Settled::Rejected => "rejected",
-            Settled::Resolved => "resolved",
-            Settled::Superseded => "superseded",
+            QuestionSettled::Approved => "approved",
+            QuestionSettled::Rejected => "rejected",
+            QuestionSettled::Resolved => "resolved",
+            QuestionSettled::Superseded => "superseded",
         }
     }
 }
 
 /// What a person answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct RecoveryAnswer {
     /// Who.
     pub who: Option<Scrubbed>,
     /// What it settled.
-    pub how: Settled,
+    pub how: QuestionSettled,
     /// The command it was about, if it was about one.
     pub command: Option<Scrubbed>,
     /// What was remarked.
     pub note: Option<Scrubbed>,
 }
 
-impl Answer {
+impl RecoveryAnswer {
     /// Tells whether whoever plans next should know: a bare yes says nothing new.
     pub fn is_news(&self) -> bool {
         match self.how {
-            Settled::Approved => self.note.is_some(),
-            Settled::Rejected | Settled::Resolved => true,
-            Settled::Superseded => false,
+            QuestionSettled::Approved => self.note.is_some(),
+            QuestionSettled::Rejected | QuestionSettled::Resolved => true,
+            QuestionSettled::Superseded => false,
         }
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for RecoveryAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let who = self.who.as_ref().map_or("a person", Scrubbed::as_str);
         let (verb, how) = match self.how {
-            Settled::Approved => ("approved", ""),
-            Settled::Rejected => ("declined", ""),
-            Settled::Resolved => ("settled", " by hand"),
-            Settled::Superseded => ("was not asked again about", ""),
+            QuestionSettled::Approved => ("approved", ""),
+            QuestionSettled::Rejected => ("declined", ""),
+            QuestionSettled::Resolved => ("settled", " by hand"),
+            QuestionSettled::Superseded => ("was not asked again about", ""),
         };
         write!(f, "{who} {verb} ")?;
         match &self.command {

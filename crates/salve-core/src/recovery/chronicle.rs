@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::answer::Answer;
+use super::answer::RecoveryAnswer;
 use super::course::Course;
 use super::log::LogLine;
-use super::usage::{Stats, Usage};
+use super::usage::{RecoveryStatistics, RecoveryUsage};
 use crate::event::{
     Authority, ConfigEvent, Entry, Event, IncidentEvent, LoopEvent, RecoveryEvent, SubjectKind,
 };
@@ -123,7 +123,7 @@ impl Chronicle {
     }
 
     /// Returns what people answered in this iteration and the one before, the oldest first.
-    pub fn answers(&self, iteration: u32) -> impl Iterator<Item = &Answer> {
+    pub fn answers(&self, iteration: u32) -> impl Iterator<Item = &RecoveryAnswer> {
         let is_fresh = move |course: &&Course| {
             (1..=iteration).contains(&course.iteration) && course.iteration + 1 >= iteration
         };
@@ -170,13 +170,13 @@ impl Chronicle {
     }
 
     /// Returns the lines of `usage.jsonl`: one for each recovery that is over.
-    pub fn usage(&self) -> Vec<Usage> {
-        self.courses().filter_map(|course| Usage::of(course, &self.loop_id)).collect()
+    pub fn usage(&self) -> Vec<RecoveryUsage> {
+        self.courses().filter_map(|course| RecoveryUsage::of(course, &self.loop_id)).collect()
     }
 
     /// Returns the loop's figures.
-    pub fn stats(&self) -> Stats {
-        Stats::of(&self.loop_id, self.courses())
+    pub fn stats(&self) -> RecoveryStatistics {
+        RecoveryStatistics::of(&self.loop_id, self.courses())
     }
 }
 

@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 
-use super::answer::{Answer, Fulfilment, Settled};
+use super::answer::{Fulfilment, QuestionSettled, RecoveryAnswer};
 use super::log::LogLine;
 use crate::event::{
-    Authority, Digest, Effect, Entry, Event, Exit, IncidentEvent, Judgement, Outcome, Proof,
-    Proposed, Question, RecoveryEvent, Remedy, RemedyKind, Report, SubjectKind, Verdict,
+    Authority, Digest, Effect, EffectReport, Entry, Event, Exit, IncidentEvent, IncidentOutcome,
+    Judgement, PersonQuestion, Proof, Proposed, RecoveryEvent, Remedy, RemedyKind, RemedyVerdict,
+    SubjectKind,
 };
 use crate::id::IncidentId;
 use crate::incident::{Incident, Phase};
@@ -29,11 +30,11 @@ pub struct Course {
     /// What was asked last.
     pub asked: Option<Asked>,
     /// Every question that was settled: how, and how long that took.
-    pub settled: Vec<(Settled, u64)>,
+    pub settled: Vec<(QuestionSettled, u64)>,
     /// The commands that were run.
     pub commands: Vec<Ran>,
     /// What people answered, for whoever plans the next iteration.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<RecoveryAnswer>,
     judgement: Option<Judgement>,
     running: Option<(u32, Ran)>,
     trouble: Option<Scrubbed>,
@@ -60,7 +61,7 @@ pub struct Asked {
     /// Its number within the incident, from 1.
     pub number: u32,
     /// What is asked.
-    pub question: Question,
+    pub question: PersonQuestion,
     /// What an answer is bound to.
     pub digest: Digest,
     /// When it was first asked.
@@ -70,7 +71,7 @@ pub struct Asked {
     /// The command it is about, if it is about one.
     pub command: Option<Scrubbed>,
     /// How it was settled, if it is.
-    pub settled: Option<Settled>,
+    pub settled: Option<QuestionSettled>,
     /// What became of what was approved, if it was.
     pub execution: Option<Fulfilment>,
 }
@@ -115,7 +116,7 @@ impl Course {
     }
 
     /// Returns how it came out, if it has.
-    pub fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<IncidentOutcome> {
         match self.incident.phase() {
             Phase::Closed(outcome) => Some(outcome),
             Phase::Choosing
@@ -160,24 +161,24 @@ impl Course {
                 self.judged(remedy, judgement).into_iter().collect()
             }
             Event::Incident(IncidentEvent::Approved { note, .. }) => {
-                self.answer(Settled::Approved, entry, note.as_ref());
+                self.answer(QuestionSettled::Approved, entry, note.as_ref());
                 self.execution(Fulfilment::NotRun);
                 let command = before.trial().map(|trial| trial.remedy.text.clone());
                 let (source, note) = (Some("human"), note.clone());
                 vec![LogLine { source, command, note, ..line("recovery_approved") }]
             }
             Event::Incident(IncidentEvent::Rejected { note, .. }) => {
-                self.answer(Settled::Rejected, entry, note.as_ref());
+                self.answer(QuestionSettled::Rejected, entry, note.as_ref());
                 let (by, method, note) = (Some("human"), Some("reject"), note.clone());
                 vec![LogLine { by, method, note, ..line("recovery_resolved") }]
             }
             Event::Incident(IncidentEvent::Resolved { note }) => {
-                self.answer(Settled::Resolved, entry, note.as_ref());
+                self.answer(QuestionSettled::Resolved, entry, note.as_ref());
                 let (by, method, note) = (Some("human"), Some("manual"), note.clone());
                 vec![LogLine { by, method, note, ..line("recovery_resolved") }]
             }
             Event::Incident(IncidentEvent::Superseded {}) => {
-                self.settle(Settled::Superseded, entry.at);
+                self.settle(QuestionSettled::Superseded, entry.at);
                 Vec::new()
             }
             Event::Incident(IncidentEvent::Requested {
@@ -208,15 +209,15 @@ impl Course {
         let command = Some(remedy.text.clone());
         let line = |event| LogLine { event, ..LogLine::default() };
         match judgement.verdict {
-            Verdict::Allow if remedy.kind == RemedyKind::Command => {
+            RemedyVerdict::Allow if remedy.kind == RemedyKind::Command => {
                 let source = Some("auto");
                 Some(LogLine { source, command, ..line("recovery_approved") })
             }
-            Verdict::Deny => {
+            RemedyVerdict::Deny => {
                 let reason = Some(judgement.reason.clone());
                 Some(LogLine { command, reason, ..line("recovery_refused") })
             }
-            Verdict::Allow | Verdict::Ask => None,
+            RemedyVerdict::Allow | RemedyVerdict::Ask => None,
         }
     }
 
@@ -250,7 +251,8 @@ impl Course {
     /// Remembers what became of what was approved.
     fn execution(&mut self, execution: Fulfilment) {
         let is_approved = |asked: &&mut Asked| {
-            asked.question == Question::Remedy && asked.settled == Some(Settled::Approved)
+            asked.question == PersonQuestion::Remedy
+                && asked.settled == Some(QuestionSettled::Approved)
         };
         if let Some(asked) = self.asked.as_mut().filter(is_approved) {
             asked.execution = Some(execution);
@@ -258,15 +260,15 @@ impl Course {
     }
 
     /// Remembers what a person answered.
-    fn answer(&mut self, how: Settled, entry: &Entry, note: Option<&Scrubbed>) {
+    fn answer(&mut self, how: QuestionSettled, entry: &Entry, note: Option<&Scrubbed>) {
         let command = self.pending().and_then(|asked| asked.command.clone());
         self.settle(how, entry.at);
         let who = entry.by.person().cloned();
-        self.answers.push(Answer { who, how, command, note: note.cloned() });
+        self.answers.push(RecoveryAnswer { who, how, command, note: note.cloned() });
     }
 
     /// Returns what follows when an effect comes back.
-    fn finished(&mut self, effect: u32, report: &Report, at: Timestamp) -> Vec<LogLine> {
+    fn finished(&mut self, effect: u32, report: &EffectReport, at: Timestamp) -> Vec<LogLine> {
         let line = |event| LogLine { event, ..LogLine::default() };
         if let Some((_, ran)) = self.running.take_if(|(running, _)| *running == effect) {
             if let Authority::Approval(_) = ran.on {
@@ -276,7 +278,7 @@ impl Course {
             let duration_ms = Some(u64::try_from(took).unwrap_or(0));
             let command = Some(ran.command);
             let (exit_code, error) = match report {
-                Report::Done => {
+                EffectReport::Done => {
                     let exit_code = Some(Some(0));
                     return vec![LogLine {
                         command,
@@ -285,11 +287,11 @@ impl Course {
                         ..line("recovery_executed")
                     }];
                 }
-                Report::Failed { reason, exit } => (code(exit.as_ref()), reason.clone()),
-                Report::TimedOut => (None, Scrubbed::literal("it outlived its time-out")),
-                Report::NoAgent | Report::Measured(_) | Report::Verified { .. } => {
-                    (None, Scrubbed::literal("nobody ran it"))
-                }
+                EffectReport::Failed { reason, exit } => (code(exit.as_ref()), reason.clone()),
+                EffectReport::TimedOut => (None, Scrubbed::literal("it outlived its time-out")),
+                EffectReport::NoAgent
+                | EffectReport::Measured(_)
+                | EffectReport::Verified { .. } => (None, Scrubbed::literal("nobody ran it")),
             };
             self.trouble = Some(error.clone());
             let failed = line("recovery_failed");
@@ -297,7 +299,7 @@ impl Course {
             return vec![LogLine { command, exit_code, duration_ms, error, ..failed }];
         }
         match report {
-            Report::Verified { proof: Proof::Failed, symptom } => {
+            EffectReport::Verified { proof: Proof::Failed, symptom } => {
                 let Some(ran) = self.commands.last() else { return Vec::new() };
                 let error = symptom.as_ref().map(|symptom| symptom.key_line.clone());
                 let error = error.or(Some(Scrubbed::literal("the tests still cannot execute")));
@@ -305,18 +307,21 @@ impl Course {
                 let (command, exit_code) = (Some(ran.command.clone()), Some(Some(0)));
                 vec![LogLine { command, exit_code, error, ..line("recovery_failed") }]
             }
-            Report::Verified { proof: Proof::Proven | Proof::Transient | Proof::Flaky, .. } => {
+            EffectReport::Verified {
+                proof: Proof::Proven | Proof::Transient | Proof::Flaky,
+                ..
+            } => {
                 if let Some(ran) = self.commands.last_mut() {
                     ran.helped = true;
                 }
                 Vec::new()
             }
-            Report::Verified { proof: Proof::Masked, .. }
-            | Report::Done
-            | Report::Failed { .. }
-            | Report::TimedOut
-            | Report::NoAgent
-            | Report::Measured(_) => Vec::new(),
+            EffectReport::Verified { proof: Proof::Masked, .. }
+            | EffectReport::Done
+            | EffectReport::Failed { .. }
+            | EffectReport::TimedOut
+            | EffectReport::NoAgent
+            | EffectReport::Measured(_) => Vec::new(),
         }
     }
 
@@ -328,7 +333,7 @@ impl Course {
             && self.asked.as_ref().is_none_or(|asked| asked.number != number)
         {
             let reason = self.reason(question);
-            let trial = self.incident.trial().filter(|_| question == Question::Remedy);
+            let trial = self.incident.trial().filter(|_| question == PersonQuestion::Remedy);
             self.asked = Some(Asked {
                 number,
                 question,
@@ -346,11 +351,11 @@ impl Course {
         let is_asking = matches!(self.incident.phase(), Phase::Asking { .. });
         if was_asking && !is_asking {
             // Whatever else ended the wait, an order for example, a person did it.
-            self.settle(Settled::Resolved, entry.at);
+            self.settle(QuestionSettled::Resolved, entry.at);
         }
-        if let Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(_) }) =
+        if let Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::Recovered(_) }) =
             entry.event
-            && self.settled.iter().any(|(how, _)| *how == Settled::Approved)
+            && self.settled.iter().any(|(how, _)| *how == QuestionSettled::Approved)
         {
             let (by, method) = (Some("human"), Some("approve"));
             lines.push(LogLine { by, method, ..line("recovery_resolved") });
@@ -358,7 +363,7 @@ impl Course {
         lines
     }
 
-    fn settle(&mut self, how: Settled, at: Timestamp) {
+    fn settle(&mut self, how: QuestionSettled, at: Timestamp) {
         if let Some(asked) = self.asked.as_mut().filter(|asked| asked.settled.is_none()) {
             asked.settled = Some(how);
             let took = u64::try_from(at.duration_since(asked.at).as_millis()).unwrap_or(0);
@@ -367,28 +372,29 @@ impl Course {
     }
 
     /// Returns why a person is needed.
-    fn reason(&self, question: Question) -> Scrubbed {
+    fn reason(&self, question: PersonQuestion) -> Scrubbed {
         let literal = match question {
-            Question::Remedy => return self.gate_says(),
-            Question::NothingLeft => {
+            PersonQuestion::Remedy => return self.gate_says(),
+            PersonQuestion::NothingLeft => {
                 let finding = self.incident.findings().first().map(|finding| &finding.what);
-                let denied = self.judgement.as_ref().filter(|one| one.verdict == Verdict::Deny);
+                let denied =
+                    self.judgement.as_ref().filter(|one| one.verdict == RemedyVerdict::Deny);
                 match (&self.trouble, denied.map(|one| &one.reason).or(finding)) {
                     (Some(trouble), _) => return trouble.clone(),
                     (None, Some(finding)) => return finding.clone(),
                     (None, None) => "nothing is known to try",
                 }
             }
-            Question::ChangeTooLarge => "the change is larger than may stay without a person",
-            Question::Exhausted(_) => "the recovery's budget is used up",
-            Question::NoProgress => "the same failure keeps coming back",
-            Question::RollBackFailed => "a change that did not help could not be undone",
-            Question::SnapshotFailed => "the files could not be kept safe before the command",
-            Question::Masked => "the tests only looked well",
-            Question::Flaky => "the tests execute and do not by turns",
-            Question::MayHaveActed => "a command may or may not have acted",
-            Question::Tripped(_) => "a breaker stopped recovery",
-            Question::Ordered => "a person wanted to be asked",
+            PersonQuestion::ChangeTooLarge => "the change is larger than may stay without a person",
+            PersonQuestion::Exhausted(_) => "the recovery's budget is used up",
+            PersonQuestion::NoProgress => "the same failure keeps coming back",
+            PersonQuestion::RollBackFailed => "a change that did not help could not be undone",
+            PersonQuestion::SnapshotFailed => "the files could not be kept safe before the command",
+            PersonQuestion::Masked => "the tests only looked well",
+            PersonQuestion::Flaky => "the tests execute and do not by turns",
+            PersonQuestion::MayHaveActed => "a command may or may not have acted",
+            PersonQuestion::Tripped(_) => "a breaker stopped recovery",
+            PersonQuestion::Ordered => "a person wanted to be asked",
         };
         Scrubbed::literal(literal)
     }

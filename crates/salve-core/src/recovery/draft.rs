@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::Execution;
 use crate::class::Class;
-use crate::event::{Attempted, Proposed, Source};
+use crate::event::{Attempted, ProposalSource, Proposed};
 use crate::gate::{
-    Category, Confidence, DEFAULT_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS, Proposal, Request,
+    Category, Confidence, DEFAULT_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS, RecoveryProposal, Request,
     Severity, Which,
 };
-use crate::playbook::{Action, Diagnosis, Prescription, Step};
+use crate::playbook::{Action, ActionStep, Diagnosis, Prescription};
 use crate::scrub::{Scrubbed, Scrubber};
 
 /// The longest line of evidence.
@@ -18,7 +18,7 @@ const LINE: usize = 500;
 
 /// A failure that a proposal is drafted for.
 #[derive(Clone, Copy, Debug)]
-pub struct Failure<'a> {
+pub struct DraftedFailure<'a> {
     /// When it was diagnosed.
     pub at: Timestamp,
     /// Its kind.
@@ -34,7 +34,7 @@ pub struct Failure<'a> {
 }
 
 /// Drafts a proposal from what the playbook prescribes; nothing if it prescribes no command.
-pub fn draft(failure: &Failure<'_>, scrubber: &Scrubber) -> Option<Proposed> {
+pub fn draft(failure: &DraftedFailure<'_>, scrubber: &Scrubber) -> Option<Proposed> {
     let commands = failure.diagnosis.remedies.iter().filter(|one| !one.action.is_restart());
     let mut commands = commands.take(2);
     let first = commands.next()?;
@@ -42,7 +42,7 @@ pub fn draft(failure: &Failure<'_>, scrubber: &Scrubber) -> Option<Proposed> {
     let number = line_number(failure.output.as_str(), line.as_str());
     let findings = failure.diagnosis.findings.first();
     Some(Proposed {
-        source: Source::Salve,
+        source: ProposalSource::Salve,
         timestamp: failure.at,
         category: category(failure.class, &first.rule),
         severity: match failure.execution {
@@ -73,12 +73,12 @@ fn attempted(prescription: &Prescription) -> Attempted {
 /// Returns how long all steps of an action may take together.
 fn seconds(action: &Action) -> u64 {
     let limits = action.steps.iter().map(|step| match step {
-        Step::Run { limit, .. } => limit.as_secs(),
-        Step::SetAside { .. }
-        | Step::CopyAside { .. }
-        | Step::Clear { .. }
-        | Step::Unlock { .. }
-        | Step::End { .. } => 0,
+        ActionStep::Run { limit, .. } => limit.as_secs(),
+        ActionStep::SetAside { .. }
+        | ActionStep::CopyAside { .. }
+        | ActionStep::Clear { .. }
+        | ActionStep::Unlock { .. }
+        | ActionStep::End { .. } => 0,
     });
     match limits.sum() {
         0 => DEFAULT_TIMEOUT_SECONDS,
@@ -103,7 +103,7 @@ fn category(class: Class, rule: &str) -> Category {
 }
 
 /// Returns a tester's proposal as the journal keeps it.
-pub fn proposed(proposal: &Proposal, scrubber: &Scrubber) -> Proposed {
+pub fn proposed(proposal: &RecoveryProposal, scrubber: &Scrubber) -> Proposed {
     let scrub = |text: &str| scrubber.scrub(text);
     let attempted = |request: &Request, confidence| Attempted {
         command: scrub(request.command()),
@@ -113,7 +113,7 @@ pub fn proposed(proposal: &Proposal, scrubber: &Scrubber) -> Proposed {
     };
     let fallback = proposal.request(Which::Fallback).ok();
     Proposed {
-        source: Source::Tester,
+        source: ProposalSource::Tester,
         timestamp: proposal.timestamp,
         category: proposal.category,
         severity: proposal.severity,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::course::{Asked, Course};
 use super::draft::to_json;
-use crate::event::{Attempted, Digest, Proposed, Question};
+use crate::event::{Attempted, Digest, PersonQuestion, Proposed};
 use crate::id::IncidentId;
 use crate::playbook::quoted;
 use crate::scrub::Scrubbed;
@@ -74,18 +74,18 @@ impl Escalation {
             loop_id: loop_id.to_owned(),
             iteration: course.iteration,
             r#type: match asked.question {
-                Question::Remedy => "recovery_approval_required",
-                Question::ChangeTooLarge
-                | Question::Exhausted(_)
-                | Question::NothingLeft
-                | Question::NoProgress
-                | Question::RollBackFailed
-                | Question::SnapshotFailed
-                | Question::Masked
-                | Question::Flaky
-                | Question::MayHaveActed
-                | Question::Tripped(_)
-                | Question::Ordered => "recovery_failed",
+                PersonQuestion::Remedy => "recovery_approval_required",
+                PersonQuestion::ChangeTooLarge
+                | PersonQuestion::Exhausted(_)
+                | PersonQuestion::NothingLeft
+                | PersonQuestion::NoProgress
+                | PersonQuestion::RollBackFailed
+                | PersonQuestion::SnapshotFailed
+                | PersonQuestion::Masked
+                | PersonQuestion::Flaky
+                | PersonQuestion::MayHaveActed
+                | PersonQuestion::Tripped(_)
+                | PersonQuestion::Ordered => "recovery_failed",
             },
             status: asked.settled.map_or("pending", |settled| settled.as_str()),
             execution: asked.execution.map(|execution| execution.as_str()),

@@ -19,12 +19,12 @@ mod manifest;
 mod turns;
 mod usage;
 
-pub use ailment::{Ailment, Execution, ailment, executed};
-pub use answer::{Answer, Fulfilment, Settled};
+pub use ailment::{Execution, TestsTrouble, ailment, executed};
+pub use answer::{Fulfilment, QuestionSettled, RecoveryAnswer};
 pub use chronicle::{Autos, Chronicle};
 pub use course::{Asked, Course};
-pub use draft::{Failure, draft, proposed, to_json};
+pub use draft::{DraftedFailure, draft, proposed, to_json};
 pub use escalation::{Actions, Escalation};
 pub use log::LogLine;
 pub use manifest::is_manifest;
-pub use usage::{Stats, Usage};
+pub use usage::{RecoveryStatistics, RecoveryUsage};

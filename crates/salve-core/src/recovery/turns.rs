@@ -1,19 +1,19 @@
 //! The lines of a loop's `events.jsonl` about the loop itself.
 
 use super::log::LogLine;
-use crate::event::{LoopEnd, Order, Promise, RoleEnd, TestsVerdict, Turn};
+use crate::event::{LoopEnd, LoopTurn, PersonOrder, Promise, RoleEnd, TestsVerdict};
 use crate::scrub::Scrubbed;
 
 /// Returns the line about something that happened to a loop, if it is worth one.
-pub(super) fn line(what: &Turn) -> Option<LogLine> {
+pub(super) fn line(what: &LoopTurn) -> Option<LogLine> {
     let event = |event| LogLine { event, ..LogLine::default() };
     let of = |name, role: &Scrubbed| LogLine { role: Some(role.clone()), ..event(name) };
     let why = |line: LogLine, reason: &Scrubbed| LogLine { reason: Some(reason.clone()), ..line };
     Some(match what {
-        Turn::Started { .. } => event("loop_started"),
-        Turn::Began { .. } => event("iteration_began"),
-        Turn::RoleBegan { role, .. } => of("role_began", role),
-        Turn::RoleEnded { role, end, spent, promise } => {
+        LoopTurn::Started { .. } => event("loop_started"),
+        LoopTurn::Began { .. } => event("iteration_began"),
+        LoopTurn::RoleBegan { role, .. } => of("role_began", role),
+        LoopTurn::RoleEnded { role, end, spent, promise } => {
             let line = match end {
                 RoleEnd::Done => of("role_ended", role),
                 RoleEnd::Short { reason } => why(of("role_fell_short", role), reason),
@@ -32,7 +32,7 @@ pub(super) fn line(what: &Turn) -> Option<LogLine> {
             };
             LogLine { duration_ms: Some(spent.wall_ms), note, ..line }
         }
-        Turn::TestsRan { tests } => LogLine {
+        LoopTurn::TestsRan { tests } => LogLine {
             result: Some(match tests.verdict {
                 TestsVerdict::Green => "green",
                 TestsVerdict::Red => "red",
@@ -41,8 +41,8 @@ pub(super) fn line(what: &Turn) -> Option<LogLine> {
             duration_ms: Some(tests.took_ms),
             ..event("tests_ran")
         },
-        Turn::Stopped {} => event("loop_stopped"),
-        Turn::Ended { why: end } => {
+        LoopTurn::Stopped {} => event("loop_stopped"),
+        LoopTurn::Ended { why: end } => {
             let result = match end {
                 LoopEnd::Completed => "completed",
                 LoopEnd::Limit(_) => "limit_reached",
@@ -51,18 +51,20 @@ pub(super) fn line(what: &Turn) -> Option<LogLine> {
             };
             LogLine { result: Some(result), ..event("loop_ended") }
         }
-        Turn::Ordered { order } => {
+        LoopTurn::Ordered { order } => {
             let event = event(match order {
-                Order::Pause => "loop_paused",
-                Order::Resume => "loop_resumed",
-                Order::Skip => "role_skipped",
-                Order::Abort => "loop_stopped",
-                Order::Escalate => "loop_waiting",
-                Order::Retry => return None,
+                PersonOrder::Pause => "loop_paused",
+                PersonOrder::Resume => "loop_resumed",
+                PersonOrder::Skip => "role_skipped",
+                PersonOrder::Abort => "loop_stopped",
+                PersonOrder::Escalate => "loop_waiting",
+                PersonOrder::Retry => return None,
             });
             LogLine { by: Some("human"), ..event }
         }
         // The recovery's own events tell more.
-        Turn::RecoveryBegan {} | Turn::RecoveryEnded { .. } | Turn::Charged { .. } => return None,
+        LoopTurn::RecoveryBegan {} | LoopTurn::RecoveryEnded { .. } | LoopTurn::Charged { .. } => {
+            return None;
+        }
     })
 }

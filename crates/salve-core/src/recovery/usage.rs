@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::answer::Settled;
+use super::answer::QuestionSettled;
 use super::course::Course;
-use crate::event::{Authority, Outcome, Source};
+use crate::event::{Authority, IncidentOutcome, ProposalSource};
 use crate::gate::Category;
 use crate::id::IncidentId;
 use crate::scrub::Scrubbed;
@@ -17,7 +17,7 @@ const VERSION: u32 = 1;
 
 /// One recovery that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Usage {
+pub struct RecoveryUsage {
     /// The version of this shape.
     pub version: u32,
     /// What the line is about.
@@ -33,7 +33,7 @@ pub struct Usage {
     /// How often something was proposed.
     pub proposals: u32,
     /// Who proposed last, if anybody did.
-    pub proposed_by: Option<Source>,
+    pub proposed_by: Option<ProposalSource>,
     /// What kind of infrastructure was broken.
     pub category: Option<Category>,
     /// The commands that were run.
@@ -52,13 +52,13 @@ pub struct Usage {
     pub duration_ms: u64,
 }
 
-impl Usage {
+impl RecoveryUsage {
     /// Returns the line of a recovery, once it is over.
     pub fn of(course: &Course, loop_id: &str) -> Option<Self> {
         let (closed, outcome) = (course.closed?, course.outcome()?);
         let proposal = course.proposal.as_ref();
         let took = closed.duration_since(course.opened).as_millis();
-        let answered = course.settled.iter().filter(|(how, _)| *how != Settled::Superseded);
+        let answered = course.settled.iter().filter(|(how, _)| *how != QuestionSettled::Superseded);
         let answered: Vec<u64> = answered.map(|(_, took)| *took).collect();
         Some(Self {
             version: VERSION,
@@ -83,7 +83,7 @@ impl Usage {
 
 /// A loop's figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Stats {
+pub struct RecoveryStatistics {
     /// The version of this shape.
     pub version: u32,
     /// The loop.
@@ -114,7 +114,7 @@ pub struct Stats {
     pub outcomes: BTreeMap<&'static str, u32>,
 }
 
-impl Stats {
+impl RecoveryStatistics {
     /// Counts over recoveries.
     pub fn of<'c>(loop_id: &str, courses: impl Iterator<Item = &'c Course>) -> Self {
         let courses: Vec<&Course> = courses.collect();
@@ -127,7 +127,7 @@ impl Stats {
         let mut answers: Vec<u64> = courses
             .iter()
             .flat_map(|course| &course.settled)
-            .filter(|(how, _)| *how != Settled::Superseded)
+            .filter(|(how, _)| *how != QuestionSettled::Superseded)
             .map(|(_, took)| *took)
             .collect();
         answers.sort_unstable();
@@ -173,16 +173,16 @@ fn count(items: impl Iterator) -> u32 {
     u32::try_from(items.count()).unwrap_or(u32::MAX)
 }
 
-fn recovered(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Recovered(_))
+fn recovered(outcome: IncidentOutcome) -> bool {
+    matches!(outcome, IncidentOutcome::Recovered(_))
 }
 
-fn outcome_word(outcome: Outcome) -> &'static str {
+fn outcome_word(outcome: IncidentOutcome) -> &'static str {
     match outcome {
-        Outcome::Recovered(_) => "recovered",
-        Outcome::Resolved => "resolved",
-        Outcome::GivenUp => "rejected",
-        Outcome::Unhealed => "unhealed",
-        Outcome::Aborted => "aborted",
+        IncidentOutcome::Recovered(_) => "recovered",
+        IncidentOutcome::Resolved => "resolved",
+        IncidentOutcome::GivenUp => "rejected",
+        IncidentOutcome::Unhealed => "unhealed",
+        IncidentOutcome::Aborted => "aborted",
     }
 }

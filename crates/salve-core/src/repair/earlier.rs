@@ -2,7 +2,7 @@
 
 use super::Tale;
 use crate::agent::Earlier;
-use crate::event::{Event, IncidentEvent, Mark, Proof, Report, SubjectKind};
+use crate::event::{AgentMark, EffectReport, Event, IncidentEvent, Proof, SubjectKind};
 use crate::scrub::Scrubbed;
 
 /// Returns what the earlier attempts did and what was seen afterwards.
@@ -15,7 +15,7 @@ fn earlier_one(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
     let events = || tale.lines().iter().filter(|l| l.attempt == attempt).map(|l| &l.entry.event);
     let seen = events().find_map(|event| match event {
         Event::Incident(IncidentEvent::Finished {
-            report: Report::Verified { proof: Proof::Failed, symptom: Some(symptom) },
+            report: EffectReport::Verified { proof: Proof::Failed, symptom: Some(symptom) },
             ..
         })
         | Event::Incident(IncidentEvent::Sickened { symptom }) => Some(symptom.key_line.clone()),
@@ -27,7 +27,7 @@ fn earlier_one(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
     });
     let work = tale.work(attempt);
     let said = events().find_map(|event| match event {
-        Event::Incident(IncidentEvent::Marked { mark: Mark::WroteFiles, message, .. }) => {
+        Event::Incident(IncidentEvent::Marked { mark: AgentMark::WroteFiles, message, .. }) => {
             message.clone()
         }
         _ => None,

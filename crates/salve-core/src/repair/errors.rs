@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::task::Scene;
-use super::{Standing, Tale, VERSION, crash_log_name, exit_text, standing};
+use super::{Tale, TaskStanding, VERSION, crash_log_name, exit_text, standing};
 use crate::class::Class;
 use crate::event::Mode;
 use crate::id::{IncidentId, Signature};
@@ -84,7 +84,7 @@ impl CrashError {
     fn of(tale: &Tale<'_>) -> Self {
         let symptom = tale.incident().symptom();
         let stands = standing(tale.incident());
-        let resolved = matches!(stands, Standing::Over(_));
+        let resolved = matches!(stands, TaskStanding::Over(_));
         let log_path = crash_log_name(tale.id());
         let how = symptom
             .exit

@@ -1,7 +1,7 @@
 //! What `canvas_mark_repair_step` takes.
 
-use super::{Standing, Tale, standing};
-use crate::event::{Change, Event, IncidentEvent, Mark, Outcome};
+use super::{Tale, TaskStanding, standing};
+use crate::event::{AgentMark, Change, Event, IncidentEvent, IncidentOutcome};
 use crate::id::IncidentId;
 use crate::incident::{RepairPhase, is_small};
 use crate::scrub::Scrubbed;
@@ -21,7 +21,7 @@ pub struct Reported<'a> {
 
 /// A report that is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct TakenReport {
     /// What to write to the journal.
     pub event: Event,
     /// The phase's name.
@@ -32,7 +32,7 @@ pub struct Step {
 
 /// Why a report is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ReportRefusal {
     /// There is no such phase, or it is not the agent's to report.
     #[error("`{0}` is not a phase that an agent reports")]
     UnknownPhase(String),
@@ -71,7 +71,7 @@ pub enum Refusal {
     NotAwaited(RepairPhase),
 }
 
-impl Refusal {
+impl ReportRefusal {
     /// Returns what the agent can do about it.
     pub fn advice(&self) -> String {
         match self {
@@ -109,22 +109,22 @@ impl Refusal {
 }
 
 /// The phases an agent reports, in their order.
-const PHASES: [(Mark, &str); 3] = [
-    (Mark::ReadingLog, "agent_reading_log"),
-    (Mark::ApplyingFix, "agent_applying_fix"),
-    (Mark::WroteFiles, "agent_wrote_files"),
+const PHASES: [(AgentMark, &str); 3] = [
+    (AgentMark::ReadingLog, "agent_reading_log"),
+    (AgentMark::ApplyingFix, "agent_applying_fix"),
+    (AgentMark::WroteFiles, "agent_wrote_files"),
 ];
 
 fn names() -> Vec<&'static str> {
     PHASES.iter().map(|(_, name)| *name).collect()
 }
 
-fn name(mark: Mark) -> &'static str {
+fn name(mark: AgentMark) -> &'static str {
     match mark {
-        Mark::Started => "agent_started",
-        Mark::ReadingLog => "agent_reading_log",
-        Mark::ApplyingFix => "agent_applying_fix",
-        Mark::WroteFiles => "agent_wrote_files",
+        AgentMark::Started => "agent_started",
+        AgentMark::ReadingLog => "agent_reading_log",
+        AgentMark::ApplyingFix => "agent_applying_fix",
+        AgentMark::WroteFiles => "agent_wrote_files",
     }
 }
 
@@ -133,10 +133,10 @@ impl Tale<'_> {
     pub fn engage(&self) -> Option<Event> {
         let attempt = self.incident().attempt();
         let engaged = self.work(attempt).is_some_and(|work| work.mark.is_some());
-        (!engaged && standing(self.incident()) == Standing::Awaited).then(|| {
+        (!engaged && standing(self.incident()) == TaskStanding::Awaited).then(|| {
             Event::Incident(IncidentEvent::Marked {
                 attempt,
-                mark: Mark::Started,
+                mark: AgentMark::Started,
                 reported: Change::default(),
                 message: None,
             })
@@ -149,67 +149,74 @@ impl Tale<'_> {
 /// # Errors
 ///
 /// When it does not fit how the repair stands; then nothing is to be written.
-pub fn mark(tale: &Tale<'_>, reported: Reported<'_>) -> Result<Step, Refusal> {
+pub fn mark(tale: &Tale<'_>, reported: Reported<'_>) -> Result<TakenReport, ReportRefusal> {
     let Reported { phase, attempt, change, message } = reported;
     let (mark, phase) = *PHASES
         .iter()
         .find(|(_, name)| *name == phase)
-        .ok_or_else(|| Refusal::UnknownPhase(phase.chars().take(60).collect()))?;
+        .ok_or_else(|| ReportRefusal::UnknownPhase(phase.chars().take(60).collect()))?;
     let stands = standing(tale.incident());
-    if let Standing::Over(outcome) = stands {
-        return Err(Refusal::Over(tale.id(), ended(outcome)));
+    if let TaskStanding::Over(outcome) = stands {
+        return Err(ReportRefusal::Over(tale.id(), ended(outcome)));
     }
     let now = tale.incident().attempt();
     match attempt {
-        Some(said) if said < now => return Err(Refusal::AttemptOver { said, now }),
-        Some(said) if said > now => return Err(Refusal::AttemptAhead { said, now }),
+        Some(said) if said < now => return Err(ReportRefusal::AttemptOver { said, now }),
+        Some(said) if said > now => return Err(ReportRefusal::AttemptAhead { said, now }),
         Some(_) | None => {}
     }
     if let Some(at) = tale.work(now).and_then(|work| work.mark)
-        && (at == Mark::WroteFiles || at as u8 > mark as u8)
+        && (at == AgentMark::WroteFiles || at as u8 > mark as u8)
     {
-        return Err(Refusal::OutOfOrder { said: phase, at: name(at) });
+        return Err(ReportRefusal::OutOfOrder { said: phase, at: name(at) });
     }
     match stands {
-        Standing::Awaited | Standing::Preparing => {}
-        Standing::Off => return Err(Refusal::Off),
-        Standing::Busy | Standing::Person | Standing::CoolingDown | Standing::Over(_) => {
-            return Err(Refusal::NotAwaited(tale.phase()));
+        TaskStanding::Awaited | TaskStanding::Preparing => {}
+        TaskStanding::Off => return Err(ReportRefusal::Off),
+        TaskStanding::Busy
+        | TaskStanding::Person
+        | TaskStanding::CoolingDown
+        | TaskStanding::Over(_) => {
+            return Err(ReportRefusal::NotAwaited(tale.phase()));
         }
     }
     let next_step = next_step(tale, mark, change);
     let event =
         Event::Incident(IncidentEvent::Marked { attempt: now, mark, reported: change, message });
-    Ok(Step { event, phase, next_step })
+    Ok(TakenReport { event, phase, next_step })
 }
 
-fn ended(outcome: Outcome) -> &'static str {
+fn ended(outcome: IncidentOutcome) -> &'static str {
     match outcome {
-        Outcome::Recovered(_) => "the server recovered",
-        Outcome::Resolved => "a person settled it",
-        Outcome::GivenUp => "a person gave it up",
-        Outcome::Unhealed => "nothing further was known to try",
-        Outcome::Aborted => "it was skipped or called off",
+        IncidentOutcome::Recovered(_) => "the server recovered",
+        IncidentOutcome::Resolved => "a person settled it",
+        IncidentOutcome::GivenUp => "a person gave it up",
+        IncidentOutcome::Unhealed => "nothing further was known to try",
+        IncidentOutcome::Aborted => "it was skipped or called off",
     }
 }
 
-fn next_step(tale: &Tale<'_>, mark: Mark, change: Change) -> String {
+fn next_step(tale: &Tale<'_>, mark: AgentMark, change: Change) -> String {
     let policy = tale.incident().policy();
     match mark {
-        Mark::Started | Mark::ReadingLog => {
+        AgentMark::Started | AgentMark::ReadingLog => {
             "Identify the root cause; report phase=\"agent_applying_fix\" when you begin to edit."
                 .into()
         }
-        Mark::ApplyingFix => "Apply a minimal fix, then report phase=\"agent_wrote_files\" with \
+        AgentMark::ApplyingFix => {
+            "Apply a minimal fix, then report phase=\"agent_wrote_files\" with \
                               filesChanged and linesChanged."
-            .into(),
+                .into()
+        }
         // Missing counts are measured; only what is said to be too large is known to be.
-        Mark::WroteFiles if !is_small(with_zeros(change), policy) => format!(
+        AgentMark::WroteFiles if !is_small(with_zeros(change), policy) => format!(
             "The change is above the safety limits ({} files, {} lines): a person will be asked \
              before the server restarts.",
             policy.max_files, policy.max_lines
         ),
-        Mark::WroteFiles => "Server will restart automatically after a brief quiet period.".into(),
+        AgentMark::WroteFiles => {
+            "Server will restart automatically after a brief quiet period.".into()
+        }
     }
 }
 

@@ -25,15 +25,15 @@ mod tests;
 
 pub use earlier::earlier;
 pub use errors::{CrashError, Errors, Severity, errors};
-pub use mark::{Refusal, Reported, Step, mark};
+pub use mark::{ReportRefusal, Reported, TakenReport, mark};
 pub use notice::{Notice, agent_title, exit_text, signal_name};
 pub use question::{Ask, ask};
 pub use remedies::{QuestionDetail, RemedyResult, RemedyTried, question_detail, remedies_tried};
 pub use servers::{Server, ServerState, servers};
-pub use status::{AgentPart, PhaseEvent, RepairState, RepairStatus, Size, State, status};
+pub use status::{AgentPart, PhaseEvent, RepairStanding, RepairState, RepairStatus, Size, status};
 pub use story::{Moment, Story, ended, who};
 pub use tale::{Line, Tale, Work};
-pub use task::{NoTask, RepairTask, SafetyLimits, Scene, Standing, Task, standing, task};
+pub use task::{NoTask, RepairTask, SafetyLimits, Scene, Task, TaskStanding, standing, task};
 pub use telling::event_text;
 
 use crate::event::SubjectKind;

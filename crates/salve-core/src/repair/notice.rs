@@ -6,8 +6,8 @@ use super::question::ask;
 use super::tale::Line;
 use super::{Tale, Work};
 use crate::event::{
-    Change, Event, Exit, IncidentEvent, Mark, Mode, Outcome, RecoveryEvent, RemedyKind, Report,
-    Resource, SubjectKind, Symptom,
+    AgentMark, Change, EffectReport, Event, Exit, IncidentEvent, IncidentOutcome, Mode,
+    RecoveryEvent, RemedyKind, Resource, SubjectKind, Symptom,
 };
 use crate::incident::{Phase, RepairPhase, phase_names};
 use crate::scrub::Scrubbed;
@@ -70,7 +70,7 @@ fn crashed(tale: &Tale<'_>) -> String {
 }
 
 /// What is said of one kind of subject.
-struct Words {
+struct NoticeWords {
     started: &'static str,
     crashed: &'static str,
     again: &'static str,
@@ -80,9 +80,9 @@ struct Words {
     repaired: &'static str,
 }
 
-fn words(tale: &Tale<'_>) -> Words {
+fn words(tale: &Tale<'_>) -> NoticeWords {
     match tale.subject().kind {
-        SubjectKind::Server => Words {
+        SubjectKind::Server => NoticeWords {
             started: "Repair session started — waiting for Claude Code",
             crashed: "crashed",
             again: "Restart attempt",
@@ -92,7 +92,7 @@ fn words(tale: &Tale<'_>) -> Words {
             repaired: "recovered after agent repair!",
         },
         SubjectKind::Check | SubjectKind::Tool | SubjectKind::Step | SubjectKind::Iteration => {
-            Words {
+            NoticeWords {
                 started: "Repair session started",
                 crashed: "is red",
                 again: "Running it again, attempt",
@@ -212,7 +212,7 @@ fn recovered(tale: &Tale<'_>, attempt: u32) -> String {
     }
     let wrote = tale
         .work(attempt)
-        .is_some_and(|work| work.mark == Some(Mark::WroteFiles) || work.changed());
+        .is_some_and(|work| work.mark == Some(AgentMark::WroteFiles) || work.changed());
     let by_agent = tale.incident().trial().is_none_or(|trial| match trial.remedy.kind {
         RemedyKind::Agent | RemedyKind::Retry => true,
         RemedyKind::Command | RemedyKind::Patch | RemedyKind::SoftReset | RemedyKind::HardReset => {
@@ -230,7 +230,7 @@ fn failure(event: &Event, last: &Symptom) -> String {
     let symptom = match event {
         Event::Incident(IncidentEvent::Sickened { symptom }) => symptom,
         Event::Incident(IncidentEvent::Finished {
-            report: Report::Verified { symptom: Some(symptom), .. },
+            report: EffectReport::Verified { symptom: Some(symptom), .. },
             ..
         }) => symptom,
         _ => last,
@@ -274,7 +274,7 @@ fn needs_human(tale: &Tale<'_>) -> String {
 
 fn aborted(tale: &Tale<'_>, event: &Event) -> String {
     match event {
-        Event::Incident(IncidentEvent::Ended { outcome: Outcome::GivenUp }) => {
+        Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::GivenUp }) => {
             "A person declined what was left.".into()
         }
         _ if tale.ended_by_itself() => {

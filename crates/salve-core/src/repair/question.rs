@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Tale;
 use super::notice::{resource_text, size};
 use crate::event::{
-    Breaker, Digest, Event, IncidentEvent, Question, Report, Resource, SubjectKind,
+    Breaker, Digest, EffectReport, Event, IncidentEvent, PersonQuestion, Resource, SubjectKind,
 };
 use crate::incident::{Phase, larger};
 
@@ -16,7 +16,7 @@ pub struct Ask {
     /// The question's number within the incident, from 1.
     pub number: u32,
     /// What is asked.
-    pub question: Question,
+    pub question: PersonQuestion,
     /// Why a person is needed.
     pub why: String,
     /// What a yes means.
@@ -47,11 +47,11 @@ pub fn ask(tale: &Tale<'_>) -> Option<Ask> {
 }
 
 /// Returns why a person is asked, what a yes means, and what a no.
-fn words(tale: &Tale<'_>, question: Question) -> (String, Option<String>, &'static str) {
+fn words(tale: &Tale<'_>, question: PersonQuestion) -> (String, Option<String>, &'static str) {
     const CLOSE: &str = "the repair is given up";
     let again = || Some("it is tried again".to_owned());
     match question {
-        Question::Remedy => {
+        PersonQuestion::Remedy => {
             let remedy = tale.incident().trial().map(|trial| trial.remedy.text.as_str());
             let remedy = remedy.unwrap_or("the remedy");
             let why = format!("`{remedy}` may not run without a person's word.");
@@ -61,7 +61,7 @@ fn words(tale: &Tale<'_>, question: Question) -> (String, Option<String>, &'stat
                 "it is left out",
             )
         }
-        Question::ChangeTooLarge => {
+        PersonQuestion::ChangeTooLarge => {
             let yes = match tale.subject().kind {
                 SubjectKind::Server => "the change stays and the server is restarted",
                 SubjectKind::Check
@@ -71,38 +71,38 @@ fn words(tale: &Tale<'_>, question: Question) -> (String, Option<String>, &'stat
             };
             (too_large(tale), Some(yes.to_owned()), "the change is undone")
         }
-        Question::Exhausted(resource) => (exhausted(resource), None, CLOSE),
-        Question::NothingLeft => (nothing_left(tale), again(), CLOSE),
-        Question::NoProgress => (
+        PersonQuestion::Exhausted(resource) => (exhausted(resource), None, CLOSE),
+        PersonQuestion::NothingLeft => (nothing_left(tale), again(), CLOSE),
+        PersonQuestion::NoProgress => (
             "The same failure keeps coming back. Manual intervention required.".into(),
             again(),
             CLOSE,
         ),
-        Question::RollBackFailed => {
+        PersonQuestion::RollBackFailed => {
             ("A change that did not help could not be undone.".into(), again(), CLOSE)
         }
-        Question::SnapshotFailed => (
+        PersonQuestion::SnapshotFailed => (
             "The files could not be kept safe before a change.".into(),
             Some("keeping them safe is tried again".into()),
             CLOSE,
         ),
-        Question::Masked => (
+        PersonQuestion::Masked => (
             "It only looked well because what judges it was weakened; that was undone.".into(),
             again(),
             CLOSE,
         ),
-        Question::Flaky => (
+        PersonQuestion::Flaky => (
             "It passes and fails by turns, whatever was changed; that was undone.".into(),
             again(),
             CLOSE,
         ),
-        Question::MayHaveActed => (
+        PersonQuestion::MayHaveActed => (
             "It may have acted before it failed; doing it again could do harm.".into(),
             Some("it is done again".into()),
             CLOSE,
         ),
-        Question::Tripped(breaker) => (tripped(breaker).into(), again(), CLOSE),
-        Question::Ordered => ("A person wanted to be asked.".into(), again(), CLOSE),
+        PersonQuestion::Tripped(breaker) => (tripped(breaker).into(), again(), CLOSE),
+        PersonQuestion::Ordered => ("A person wanted to be asked.".into(), again(), CLOSE),
     }
 }
 
@@ -113,7 +113,8 @@ fn nothing_left(tale: &Tale<'_>) -> String {
         recent.take_while(|event| !matches!(event, Event::Incident(IncidentEvent::Judged { .. })));
     let why = tried.find_map(|event| match event {
         Event::Incident(IncidentEvent::Finished {
-            report: Report::Failed { reason, .. }, ..
+            report: EffectReport::Failed { reason, .. },
+            ..
         }) => Some(reason),
         _ => None,
     });

@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::tale::Line;
 use super::{Ask, Tale, ask};
 use crate::event::{
-    ChangedFile, Digest, Effect, Event, IncidentEvent, Origin, Proof, Proposed, RecoveryEvent,
-    RemedyKind, Report, Verdict,
+    ChangedFile, Digest, Effect, EffectReport, Event, IncidentEvent, Proof, Proposed,
+    RecoveryEvent, RemedyKind, RemedyOrigin, RemedyVerdict,
 };
 
 /// One remedy that was considered.
@@ -23,11 +23,11 @@ pub struct RemedyTried {
     /// What sort of thing it is.
     pub kind: RemedyKind,
     /// Who came up with it.
-    pub origin: Origin,
+    pub origin: RemedyOrigin,
     /// The hash of exactly what runs.
     pub digest: Digest,
     /// What the gate said.
-    pub verdict: Verdict,
+    pub verdict: RemedyVerdict,
     /// The rule that said so.
     pub rule: String,
     /// Why.
@@ -104,9 +104,9 @@ fn chosen(line: &Line<'_>) -> Option<RemedyTried> {
         files: Vec::new(),
         more_files: 0,
         result: match judgement.verdict {
-            Verdict::Allow => RemedyResult::Due,
-            Verdict::Ask => RemedyResult::AwaitingPerson,
-            Verdict::Deny => RemedyResult::Denied,
+            RemedyVerdict::Allow => RemedyResult::Due,
+            RemedyVerdict::Ask => RemedyResult::AwaitingPerson,
+            RemedyVerdict::Deny => RemedyResult::Denied,
         },
         took_ms: None,
     })
@@ -137,18 +137,18 @@ fn take_in(
         IncidentEvent::Finished { effect, report } => {
             let is_apply = applying.is_some_and(|applying| applying.effect == *effect);
             let result = match report {
-                Report::Failed { reason, .. } if is_apply => {
+                EffectReport::Failed { reason, .. } if is_apply => {
                     RemedyResult::CouldNotRun(reason.to_string())
                 }
-                Report::TimedOut if is_apply => {
+                EffectReport::TimedOut if is_apply => {
                     RemedyResult::CouldNotRun("it took too long and was stopped".into())
                 }
-                Report::Verified { proof, .. } => RemedyResult::Verified(*proof),
-                Report::Done
-                | Report::Failed { .. }
-                | Report::TimedOut
-                | Report::NoAgent
-                | Report::Measured(_) => return,
+                EffectReport::Verified { proof, .. } => RemedyResult::Verified(*proof),
+                EffectReport::Done
+                | EffectReport::Failed { .. }
+                | EffectReport::TimedOut
+                | EffectReport::NoAgent
+                | EffectReport::Measured(_) => return,
             };
             last.took_ms = applying.map(|applying| {
                 u64::try_from(at.duration_since(applying.since).as_millis()).unwrap_or(0)
@@ -202,23 +202,23 @@ pub fn question_detail(tale: &Tale<'_>) -> Option<QuestionDetail> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::incident::testing::{Story, person, policy, remedy, symptom};
+    use crate::incident::testing::{TestIncident, person, policy, remedy, symptom};
 
-    fn tried(story: &Story) -> Vec<RemedyTried> {
+    fn tried(story: &TestIncident) -> Vec<RemedyTried> {
         remedies_tried(&Tale::of(&story.journal).unwrap())
     }
 
     #[test]
     fn each_remedy_is_told_with_what_came_of_it() {
-        let mut story = Story::new(policy());
-        story.judge(RemedyKind::Command, "forbidden", Verdict::Deny);
-        story.judge(RemedyKind::Command, "npm ci", Verdict::Allow);
+        let mut story = TestIncident::new(policy());
+        story.judge(RemedyKind::Command, "forbidden", RemedyVerdict::Deny);
+        story.judge(RemedyKind::Command, "npm ci", RemedyVerdict::Allow);
         assert_eq!(tried(&story)[1].result, RemedyResult::Due);
-        story.finish(Effect::Snapshot, Report::Done);
-        story.finish_apply(Report::Done);
+        story.finish(Effect::Snapshot, EffectReport::Done);
+        story.finish_apply(EffectReport::Done);
         story.now += 2_500;
         let again = Box::new(symptom(1, "tree"));
-        let failed = Report::Verified { proof: Proof::Failed, symptom: Some(again) };
+        let failed = EffectReport::Verified { proof: Proof::Failed, symptom: Some(again) };
         story.finish(Effect::Verify, failed);
         let told = tried(&story);
         let texts: Vec<_> = told.iter().map(|tried| tried.text.as_str()).collect();
@@ -230,13 +230,13 @@ mod tests {
 
     #[test]
     fn a_question_comes_with_the_remedy_it_is_about_and_an_answer_settles_that() {
-        let mut story = Story::new(policy());
-        story.judge(RemedyKind::Command, "make clean", Verdict::Ask);
+        let mut story = TestIncident::new(policy());
+        story.judge(RemedyKind::Command, "make clean", RemedyVerdict::Ask);
         story.run();
         let tale = Tale::of(&story.journal).unwrap();
         let detail = question_detail(&tale).unwrap();
         let asked = detail.remedy.unwrap();
-        assert_eq!((asked.text.as_str(), asked.verdict), ("make clean", Verdict::Ask));
+        assert_eq!((asked.text.as_str(), asked.verdict), ("make clean", RemedyVerdict::Ask));
         assert_eq!(asked.result, RemedyResult::AwaitingPerson);
         assert_eq!(detail.ask.digest, asked.digest);
         let digest = remedy(RemedyKind::Command, "make clean").digest;

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::task::{Scene, exit_numbers, tried};
-use super::{Ask, LAST_EVENTS, Server, Standing, Tale, VERSION, ask, evidence_path, standing};
+use super::{Ask, LAST_EVENTS, Server, Tale, TaskStanding, VERSION, ask, evidence_path, standing};
 use crate::class::Class;
-use crate::event::{Change, Event, IncidentEvent, Mode, Outcome, Proof};
+use crate::event::{Change, Event, IncidentEvent, IncidentOutcome, Mode, Proof};
 use crate::id::{IncidentId, Signature};
 use crate::incident::{Phase, RepairPhase};
-use crate::playbook::Finding;
+use crate::playbook::PlaybookFinding;
 
 /// How many repairs that are over are told of.
 const RECENT: usize = 5;
@@ -80,7 +80,7 @@ pub struct RepairStatus {
 /// How one repair stands, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum RepairStanding {
     /// Salve is at it.
     Healing,
     /// An agent is waited for, or at work.
@@ -114,7 +114,7 @@ pub struct RepairState {
     /// Who repairs.
     pub mode: Mode,
     /// How it stands.
-    pub state: State,
+    pub state: RepairStanding,
     /// What verification found, if it recovered.
     pub proof: Option<Proof>,
     /// The last phase.
@@ -144,7 +144,7 @@ pub struct RepairState {
     /// The crash log's file, in the project's root.
     pub crash_log_path: String,
     /// What was found out about the failure, and what a person can do.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<PlaybookFinding>,
     /// What was tried and did not help.
     pub tried: Vec<String>,
     /// What agents did, attempt by attempt.
@@ -191,7 +191,7 @@ impl From<Change> for Size {
 pub fn status(tales: &[Tale<'_>], scene: &Scene<'_>) -> RepairStatus {
     let mut tales: Vec<_> = tales.iter().filter(|tale| scene.wants(tale)).collect();
     tales.sort_by_key(|tale| std::cmp::Reverse((tale.opened_at(), tale.incident().last_seq())));
-    let is_over = |tale: &&Tale<'_>| matches!(standing(tale.incident()), Standing::Over(_));
+    let is_over = |tale: &&Tale<'_>| matches!(standing(tale.incident()), TaskStanding::Over(_));
     let (over, active): (Vec<&Tale<'_>>, Vec<&Tale<'_>>) = tales.into_iter().partition(is_over);
     let chief = active.first().or(over.first());
     let servers = scene
@@ -263,22 +263,24 @@ impl RepairState {
     }
 }
 
-fn state(tale: &Tale<'_>, scene: &Scene<'_>) -> (State, Option<Proof>) {
+fn state(tale: &Tale<'_>, scene: &Scene<'_>) -> (RepairStanding, Option<Proof>) {
     let state = match standing(tale.incident()) {
-        Standing::Over(outcome) => match outcome {
-            Outcome::Recovered(proof) => return (State::Recovered, Some(proof)),
-            Outcome::Resolved => State::Resolved,
-            Outcome::GivenUp => State::GivenUp,
-            Outcome::Unhealed => State::Unhealed,
-            Outcome::Aborted => State::Aborted,
+        TaskStanding::Over(outcome) => match outcome {
+            IncidentOutcome::Recovered(proof) => return (RepairStanding::Recovered, Some(proof)),
+            IncidentOutcome::Resolved => RepairStanding::Resolved,
+            IncidentOutcome::GivenUp => RepairStanding::GivenUp,
+            IncidentOutcome::Unhealed => RepairStanding::Unhealed,
+            IncidentOutcome::Aborted => RepairStanding::Aborted,
         },
-        Standing::Person => State::NeedsHuman,
-        _ if matches!(tale.incident().phase(), Phase::Asking { .. }) => State::NeedsHuman,
-        _ if matches!(tale.incident().phase(), Phase::CoolingDown { .. }) => State::Cooldown,
-        _ if scene.deserted.contains(&tale.id()) => State::Deserted,
-        Standing::CoolingDown => State::Cooldown,
-        Standing::Awaited => State::AwaitingAgent,
-        Standing::Preparing | Standing::Busy | Standing::Off => State::Healing,
+        TaskStanding::Person => RepairStanding::NeedsHuman,
+        _ if matches!(tale.incident().phase(), Phase::Asking { .. }) => RepairStanding::NeedsHuman,
+        _ if matches!(tale.incident().phase(), Phase::CoolingDown { .. }) => {
+            RepairStanding::Cooldown
+        }
+        _ if scene.deserted.contains(&tale.id()) => RepairStanding::Deserted,
+        TaskStanding::CoolingDown => RepairStanding::Cooldown,
+        TaskStanding::Awaited => RepairStanding::AwaitingAgent,
+        TaskStanding::Preparing | TaskStanding::Busy | TaskStanding::Off => RepairStanding::Healing,
     };
     (state, None)
 }

@@ -7,11 +7,11 @@ use super::notice::{resource_text, size};
 use super::task::Scene;
 use super::{Line, Notice, RepairState, Tale, VERSION, agent_title, exit_text};
 use crate::event::{
-    Actor, Amounts, ChangedFile, Effect, Encoded, Event, IncidentEvent, Limits, Mark, NoteEvent,
-    Order, Outcome, Proof, Proposed, RecoveryEvent, Report, Scope, Source, Stage, SubjectKind,
-    Symptom, TeamEvent, Verdict,
+    Actor, AgentMark, Amounts, ChangedFile, Effect, EffectReport, Encoded, Event, IncidentEvent,
+    IncidentOutcome, Limits, NoteEvent, PersonOrder, Proof, ProposalSource, Proposed,
+    RecoveryEvent, RemedyVerdict, Scope, Stage, SubjectKind, Symptom, TeamEvent,
 };
-use crate::playbook::Finding;
+use crate::playbook::PlaybookFinding;
 use crate::scrub::Scrubbed;
 
 /// An incident's whole story.
@@ -112,9 +112,9 @@ pub(super) fn words(event: &Event) -> String {
         Event::Incident(IncidentEvent::Sickened { symptom }) => format!("it {}", failure(symptom)),
         Event::Incident(IncidentEvent::Judged { remedy, judgement }) => {
             let verdict = match judgement.verdict {
-                Verdict::Allow => "allowed",
-                Verdict::Ask => "a person is asked",
-                Verdict::Deny => "denied",
+                RemedyVerdict::Allow => "allowed",
+                RemedyVerdict::Ask => "a person is asked",
+                RemedyVerdict::Deny => "denied",
             };
             format!("chose `{}`: {verdict} ({})", remedy.text, judgement.reason)
         }
@@ -153,14 +153,14 @@ fn sought(iteration: u32, changed: &[Scrubbed]) -> String {
 
 fn proposed(Proposed { source, root_cause, recovery, .. }: &Proposed) -> String {
     let who = match source {
-        Source::Tester => "the tester",
-        Source::Salve => "salve",
+        ProposalSource::Tester => "the tester",
+        ProposalSource::Salve => "salve",
     };
     format!("{who} proposes `{}`: {root_cause}", recovery.command)
 }
 
-fn diagnosed(rule: &Scrubbed, findings: &[Finding]) -> String {
-    let told = findings.iter().map(|Finding { what, next }| format!(": {what} {next}"));
+fn diagnosed(rule: &Scrubbed, findings: &[PlaybookFinding]) -> String {
+    let told = findings.iter().map(|PlaybookFinding { what, next }| format!(": {what} {next}"));
     format!("recognised {rule}{}", told.collect::<String>())
 }
 
@@ -175,10 +175,10 @@ fn marked(event: &Event) -> String {
         return String::new();
     };
     let text = match mark {
-        Mark::Started => "took up the repair",
-        Mark::ReadingLog => "is reading the crash log",
-        Mark::ApplyingFix => "is editing files",
-        Mark::WroteFiles => "says it has finished",
+        AgentMark::Started => "took up the repair",
+        AgentMark::ReadingLog => "is reading the crash log",
+        AgentMark::ApplyingFix => "is editing files",
+        AgentMark::WroteFiles => "says it has finished",
     };
     let change = match reported.is_unknown() {
         true => String::new(),
@@ -249,14 +249,14 @@ pub(super) fn cost(spent: Amounts) -> String {
     parts.join(", ")
 }
 
-pub(super) fn ordered(order: Order) -> &'static str {
+pub(super) fn ordered(order: PersonOrder) -> &'static str {
     match order {
-        Order::Pause => "paused it",
-        Order::Resume => "let it go on",
-        Order::Skip => "left the remedy out",
-        Order::Retry => "wants it tried again",
-        Order::Abort => "called it off",
-        Order::Escalate => "wants to be asked",
+        PersonOrder::Pause => "paused it",
+        PersonOrder::Resume => "let it go on",
+        PersonOrder::Skip => "left the remedy out",
+        PersonOrder::Retry => "wants it tried again",
+        PersonOrder::Abort => "called it off",
+        PersonOrder::Escalate => "wants to be asked",
     }
 }
 
@@ -279,14 +279,14 @@ fn doing(what: Effect) -> &'static str {
     }
 }
 
-fn reported(report: &Report) -> String {
+fn reported(report: &EffectReport) -> String {
     match report {
-        Report::Done => "done".into(),
-        Report::Failed { reason, .. } => format!("could not: {reason}"),
-        Report::TimedOut => "took too long and was stopped".into(),
-        Report::NoAgent => "no agent finished in time".into(),
-        Report::Measured(change) => format!("measured {}", size(*change)),
-        Report::Verified { proof, symptom } => {
+        EffectReport::Done => "done".into(),
+        EffectReport::Failed { reason, .. } => format!("could not: {reason}"),
+        EffectReport::TimedOut => "took too long and was stopped".into(),
+        EffectReport::NoAgent => "no agent finished in time".into(),
+        EffectReport::Measured(change) => format!("measured {}", size(*change)),
+        EffectReport::Verified { proof, symptom } => {
             let found = match proof {
                 Proof::Proven => "it is well, and the remedy did it",
                 Proof::Transient => "it is well, and would be without the remedy",
@@ -300,14 +300,16 @@ fn reported(report: &Report) -> String {
 }
 
 /// Returns how an incident ended, in words.
-pub fn ended(outcome: Outcome) -> &'static str {
+pub fn ended(outcome: IncidentOutcome) -> &'static str {
     match outcome {
-        Outcome::Recovered(Proof::Proven) => "recovered, proven",
-        Outcome::Recovered(Proof::Transient) => "recovered, as it would have by itself",
-        Outcome::Recovered(Proof::Flaky | Proof::Masked | Proof::Failed) => "recovered, unsurely",
-        Outcome::Resolved => "settled by a person",
-        Outcome::GivenUp => "given up by a person",
-        Outcome::Unhealed => "unhealed: nothing further was known to try",
-        Outcome::Aborted => "called off",
+        IncidentOutcome::Recovered(Proof::Proven) => "recovered, proven",
+        IncidentOutcome::Recovered(Proof::Transient) => "recovered, as it would have by itself",
+        IncidentOutcome::Recovered(Proof::Flaky | Proof::Masked | Proof::Failed) => {
+            "recovered, unsurely"
+        }
+        IncidentOutcome::Resolved => "settled by a person",
+        IncidentOutcome::GivenUp => "given up by a person",
+        IncidentOutcome::Unhealed => "unhealed: nothing further was known to try",
+        IncidentOutcome::Aborted => "called off",
     }
 }

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use super::Notice;
 use super::notice::notices;
 use crate::event::{
-    Actor, Change, Effect, Entry, Event, IncidentEvent, Mark, Mode, Report, Resource, Subject,
+    Actor, AgentMark, Change, Effect, EffectReport, Entry, Event, IncidentEvent, Mode, Resource,
+    Subject,
 };
 use crate::id::IncidentId;
 use crate::incident::{Ignored, Incident, NotOpened, RepairPhase};
@@ -42,7 +43,7 @@ pub struct Work {
     /// The agent's name, if one took part.
     pub agent: Option<Scrubbed>,
     /// How far it said it is.
-    pub mark: Option<Mark>,
+    pub mark: Option<AgentMark>,
     /// When it said so.
     pub at: Option<Timestamp>,
     /// What it said it changed.
@@ -125,11 +126,12 @@ impl<'e> Tale<'e> {
             Event::Incident(IncidentEvent::AgentLaunched { agent, .. }) => {
                 self.work_mut(attempt).agent = Some(agent.clone());
             }
-            Event::Incident(IncidentEvent::Finished { report: Report::NoAgent, .. }) => {
+            Event::Incident(IncidentEvent::Finished { report: EffectReport::NoAgent, .. }) => {
                 self.work_mut(attempt).overdue = true;
             }
             Event::Incident(IncidentEvent::Finished {
-                report: Report::Measured(change), ..
+                report: EffectReport::Measured(change),
+                ..
             }) => {
                 self.work_mut(attempt).measured = Some(*change);
             }
@@ -200,7 +202,7 @@ impl<'e> Tale<'e> {
             return false;
         };
         let ended =
-            Event::Incident(IncidentEvent::Finished { effect: verify, report: Report::Done });
+            Event::Incident(IncidentEvent::Finished { effect: verify, report: EffectReport::Done });
         self.lines.iter().rev().any(|line| line.entry.event == ended)
     }
 

@@ -9,15 +9,15 @@ use super::{Server, Tale, VERSION, ask, crash_log_name, crash_log_uri, incident_
 use crate::agent::Earlier;
 use crate::class::Class;
 use crate::event::{
-    Effect, Event, Exit, IncidentEvent, Mark, Mode, Outcome, RemedyKind, SubjectKind,
+    AgentMark, Effect, Event, Exit, IncidentEvent, IncidentOutcome, Mode, RemedyKind, SubjectKind,
 };
 use crate::id::{IncidentId, Signature};
-use crate::incident::{Fate, Incident, Phase, RepairPhase};
-use crate::playbook::Finding;
+use crate::incident::{Incident, Phase, RemedyFate, RepairPhase};
+use crate::playbook::PlaybookFinding;
 
 /// What an agent can do about an incident at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum TaskStanding {
     /// It is waited for.
     Awaited,
     /// Salve is choosing a remedy or keeping the files safe; an agent may be wanted next.
@@ -29,21 +29,21 @@ pub enum Standing {
     /// Nothing is tried for a while.
     CoolingDown,
     /// It is over, or all but.
-    Over(Outcome),
+    Over(IncidentOutcome),
     /// Repairs by agents are off.
     Off,
 }
 
 /// Returns what an agent can do about an incident.
-pub fn standing(incident: &Incident) -> Standing {
+pub fn standing(incident: &Incident) -> TaskStanding {
     let by_agent = incident.trial().is_some_and(|trial| trial.remedy.kind == RemedyKind::Agent);
     match incident.phase() {
-        Phase::Ending { outcome, .. } | Phase::Closed(outcome) => Standing::Over(outcome),
-        _ if incident.policy().mode == Mode::Legacy => Standing::Off,
-        Phase::Choosing => Standing::Preparing,
-        Phase::Doing { what: Effect::Apply { .. }, .. } if by_agent => Standing::Awaited,
+        Phase::Ending { outcome, .. } | Phase::Closed(outcome) => TaskStanding::Over(outcome),
+        _ if incident.policy().mode == Mode::Legacy => TaskStanding::Off,
+        Phase::Choosing => TaskStanding::Preparing,
+        Phase::Doing { what: Effect::Apply { .. }, .. } if by_agent => TaskStanding::Awaited,
         Phase::Due { what, .. } | Phase::Doing { what, .. } => match what {
-            Effect::Snapshot | Effect::Apply { .. } if by_agent => Standing::Preparing,
+            Effect::Snapshot | Effect::Apply { .. } if by_agent => TaskStanding::Preparing,
             Effect::Snapshot
             | Effect::Apply { .. }
             | Effect::Measure
@@ -51,10 +51,10 @@ pub fn standing(incident: &Incident) -> Standing {
             | Effect::RollBack(_)
             | Effect::Ask
             | Effect::Record
-            | Effect::Release => Standing::Busy,
+            | Effect::Release => TaskStanding::Busy,
         },
-        Phase::Asking { .. } => Standing::Person,
-        Phase::CoolingDown { .. } => Standing::CoolingDown,
+        Phase::Asking { .. } => TaskStanding::Person,
+        Phase::CoolingDown { .. } => TaskStanding::CoolingDown,
     }
 }
 
@@ -142,7 +142,7 @@ pub struct RepairTask {
     /// The line that names the failure.
     pub key_line: String,
     /// What Salve found out about the failure, and what it would advise a person.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<PlaybookFinding>,
     /// What was tried before and did not help.
     pub tried: Vec<String>,
     /// What each earlier attempt did and what was seen afterwards.
@@ -218,7 +218,7 @@ pub fn task(tales: &[Tale<'_>], scene: &Scene<'_>) -> Task {
     let mut waiting: Vec<_> = tales
         .iter()
         .filter(|tale| scene.wants(tale) && !scene.deserted.contains(&tale.id()))
-        .filter(|tale| standing(tale.incident()) == Standing::Awaited)
+        .filter(|tale| standing(tale.incident()) == TaskStanding::Awaited)
         .collect();
     waiting.sort_by_key(|tale| (taken_by(tale).is_some(), tale.opened_at()));
     match waiting.split_first() {
@@ -310,9 +310,9 @@ pub(super) fn tried(tale: &Tale<'_>) -> Vec<String> {
     };
     let told = tale.incident().tried().iter().filter_map(|tried| {
         let fate = match tried.fate {
-            Fate::Failed => "did not help",
-            Fate::Denied => "is not allowed",
-            Fate::Declined => "was declined",
+            RemedyFate::Failed => "did not help",
+            RemedyFate::Denied => "is not allowed",
+            RemedyFate::Declined => "was declined",
         };
         Some(format!("{} {fate}", text(tried.digest)?))
     });
@@ -323,7 +323,7 @@ pub(super) fn tried(tale: &Tale<'_>) -> Vec<String> {
 fn nothing(tales: &[Tale<'_>], scene: &Scene<'_>) -> NoTask {
     let mut about: Vec<_> = tales.iter().filter(|tale| scene.wants(tale)).collect();
     about.sort_by_key(|tale| {
-        let over = matches!(standing(tale.incident()), Standing::Over(_));
+        let over = matches!(standing(tale.incident()), TaskStanding::Over(_));
         (!over, tale.opened_at())
     });
     let Some(tale) = about.last() else {
@@ -335,7 +335,7 @@ fn nothing(tales: &[Tale<'_>], scene: &Scene<'_>) -> NoTask {
         };
     };
     if scene.deserted.contains(&tale.id())
-        && !matches!(standing(tale.incident()), Standing::Over(_))
+        && !matches!(standing(tale.incident()), TaskStanding::Over(_))
     {
         let next = "Ask the user to start `salve dev` again; it takes the repair up.";
         return NoTask::new("No `salve dev` runs here any more.", next).about(tale);
@@ -355,18 +355,18 @@ fn unknown_server(server: &str, scene: &Scene<'_>) -> NoTask {
 fn why_not(tale: &Tale<'_>) -> NoTask {
     let later = "Call canvas_get_repair_status to follow it, and this again if it needs you.";
     match standing(tale.incident()) {
-        Standing::Awaited | Standing::Preparing => {
+        TaskStanding::Awaited | TaskStanding::Preparing => {
             NoTask::new("A repair is being prepared.", "Call this again in a second.")
         }
-        Standing::Busy => match tale.work(tale.attempt()).and_then(|work| work.mark) {
-            Some(Mark::WroteFiles) => {
+        TaskStanding::Busy => match tale.work(tale.attempt()).and_then(|work| work.mark) {
+            Some(AgentMark::WroteFiles) => {
                 NoTask::new("The fix was written and is being verified.", later)
             }
-            Some(Mark::Started | Mark::ReadingLog | Mark::ApplyingFix) | None => {
+            Some(AgentMark::Started | AgentMark::ReadingLog | AgentMark::ApplyingFix) | None => {
                 NoTask::new("Salve is trying to heal the server itself.", later)
             }
         },
-        Standing::Person => {
+        TaskStanding::Person => {
             let why = ask(tale).map_or_else(String::new, |ask| ask.why);
             let next = format!(
                 "A person has to decide: ask the user to run `salve show {}`. Agents cannot answer.",
@@ -374,13 +374,13 @@ fn why_not(tale: &Tale<'_>) -> NoTask {
             );
             NoTask::new(why, next)
         }
-        Standing::CoolingDown => {
+        TaskStanding::CoolingDown => {
             let next = "Nothing is tried until the cooldown is over; the user may start the server \
                         by hand.";
             NoTask::new("All attempts are used up.", next)
         }
-        Standing::Over(outcome) => NoTask::new(over_text(outcome), "Nothing to do."),
-        Standing::Off => {
+        TaskStanding::Over(outcome) => NoTask::new(over_text(outcome), "Nothing to do."),
+        TaskStanding::Off => {
             let next = "Nothing to do. The user can let agents repair with AGENT_REPAIR=1 or \
                         `repair = true` under [agent] in salve.toml.";
             NoTask::new("Repairs by agents are off here; Salve restarts the server itself.", next)
@@ -389,12 +389,14 @@ fn why_not(tale: &Tale<'_>) -> NoTask {
 }
 
 /// Returns how a repair ended, in words.
-pub(super) fn over_text(outcome: Outcome) -> &'static str {
+pub(super) fn over_text(outcome: IncidentOutcome) -> &'static str {
     match outcome {
-        Outcome::Recovered(_) => "No repair is pending: the last one recovered the server.",
-        Outcome::Resolved => "No repair is pending: a person settled the last one.",
-        Outcome::GivenUp => "No repair is pending: a person gave the last one up.",
-        Outcome::Unhealed => "No repair is pending: the last one knew nothing further to try.",
-        Outcome::Aborted => "No repair is pending: the last one was skipped or called off.",
+        IncidentOutcome::Recovered(_) => "No repair is pending: the last one recovered the server.",
+        IncidentOutcome::Resolved => "No repair is pending: a person settled the last one.",
+        IncidentOutcome::GivenUp => "No repair is pending: a person gave the last one up.",
+        IncidentOutcome::Unhealed => {
+            "No repair is pending: the last one knew nothing further to try."
+        }
+        IncidentOutcome::Aborted => "No repair is pending: the last one was skipped or called off.",
     }
 }

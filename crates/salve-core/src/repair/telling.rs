@@ -3,8 +3,8 @@
 use super::notice::exit_text;
 use super::story::{cost, ordered, words};
 use crate::event::{
-    ConfigEvent, Event, JobEvent, JobTurn, LoopEvent, MemoryEvent, NoteEvent, Proof, RecoveryEvent,
-    RuleEvent, ServerEvent, ServerOrder, SessionEvent, TeamEvent, Turn,
+    ConfigEvent, Event, JobEvent, JobTurn, LoopEvent, LoopTurn, MemoryEvent, NoteEvent, Proof,
+    RecoveryEvent, RuleEvent, ServerEvent, ServerOrder, SessionEvent, TeamEvent,
 };
 use crate::scrub::Scrubbed;
 
@@ -86,22 +86,24 @@ fn of_server(event: &ServerEvent) -> String {
     }
 }
 
-fn of_turn(turn: &Turn) -> String {
+fn of_turn(turn: &LoopTurn) -> String {
     match turn {
-        Turn::Started { task, .. } => format!("the loop was started: {task}"),
-        Turn::Began { .. } => "began".to_owned(),
-        Turn::RoleBegan { role, attempt: 1 } => format!("{role} began"),
-        Turn::RoleBegan { role, attempt } => format!("{role} began, for the {attempt}. time"),
-        Turn::Charged { role, spent } => format!("{role} took {} so far", cost(*spent)),
-        Turn::RoleEnded { role, spent, .. } => format!("{role} is done; it took {}", cost(*spent)),
-        Turn::TestsRan { .. } => "ran the tests".to_owned(),
-        Turn::RecoveryBegan {} => "the tests cannot execute and are being recovered".to_owned(),
-        Turn::RecoveryEnded { took_ms, .. } => {
+        LoopTurn::Started { task, .. } => format!("the loop was started: {task}"),
+        LoopTurn::Began { .. } => "began".to_owned(),
+        LoopTurn::RoleBegan { role, attempt: 1 } => format!("{role} began"),
+        LoopTurn::RoleBegan { role, attempt } => format!("{role} began, for the {attempt}. time"),
+        LoopTurn::Charged { role, spent } => format!("{role} took {} so far", cost(*spent)),
+        LoopTurn::RoleEnded { role, spent, .. } => {
+            format!("{role} is done; it took {}", cost(*spent))
+        }
+        LoopTurn::TestsRan { .. } => "ran the tests".to_owned(),
+        LoopTurn::RecoveryBegan {} => "the tests cannot execute and are being recovered".to_owned(),
+        LoopTurn::RecoveryEnded { took_ms, .. } => {
             format!("the recovery is over after {} s", took_ms / 1000)
         }
-        Turn::Stopped {} => "stopped; it goes on when it is started again".to_owned(),
-        Turn::Ended { .. } => "the loop is over".to_owned(),
-        Turn::Ordered { order } => ordered(*order).to_owned(),
+        LoopTurn::Stopped {} => "stopped; it goes on when it is started again".to_owned(),
+        LoopTurn::Ended { .. } => "the loop is over".to_owned(),
+        LoopTurn::Ordered { order } => ordered(*order).to_owned(),
     }
 }
 

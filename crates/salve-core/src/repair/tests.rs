@@ -3,37 +3,38 @@ use serde_json::{Value, json};
 use super::task::Scene;
 use super::{Story as WholeStory, *};
 use crate::event::{
-    Actor, Change, Effect, Entry, Event, Exit, IncidentEvent, Limits, Mark, Mode, Order, Policy,
-    Proof, RemedyKind, Report, ServerEvent, Stage, Symptom, Verdict,
+    Actor, AgentMark, Change, Effect, EffectReport, Entry, Event, Exit, IncidentEvent,
+    IncidentPolicy, Limits, Mode, PersonOrder, Proof, RemedyKind, RemedyVerdict, ServerEvent,
+    Stage, Symptom,
 };
-use crate::incident::testing::{Story, agent, id, person, policy, process, symptom, time};
+use crate::incident::testing::{TestIncident, agent, id, person, policy, process, symptom, time};
 use crate::scrub::Scrubbed;
 
-fn agent_policy() -> Policy {
-    Policy { mode: Mode::Agent, ..policy() }
+fn agent_policy() -> IncidentPolicy {
+    IncidentPolicy { mode: Mode::Agent, ..policy() }
 }
 
 /// Opens an incident of a server that ended with exit code 1.
-fn crash(policy: Policy) -> Story {
+fn crash(policy: IncidentPolicy) -> TestIncident {
     let symptom = Symptom { exit: Some(Exit::Code(1)), ..symptom(1, "tree") };
-    Story::with(policy, symptom, crate::event::Repeat::Safe)
+    TestIncident::with(policy, symptom, crate::event::Repeat::Safe)
 }
 
 /// Opens an incident and lets it wait for an agent.
-fn awaiting(policy: Policy) -> Story {
+fn awaiting(policy: IncidentPolicy) -> TestIncident {
     let mut story = crash(policy);
     await_agent(&mut story);
     story
 }
 
-fn await_agent(story: &mut Story) {
-    story.judge(RemedyKind::Agent, "agent", Verdict::Allow);
-    story.finish(Effect::Snapshot, Report::Done);
+fn await_agent(story: &mut TestIncident) {
+    story.judge(RemedyKind::Agent, "agent", RemedyVerdict::Allow);
+    story.finish(Effect::Snapshot, EffectReport::Done);
     let run = story.run().unwrap();
     assert!(matches!(run.what, Effect::Apply { .. }), "{run:?}");
 }
 
-fn say(story: &mut Story, mark: Mark, reported: Change) {
+fn say(story: &mut TestIncident, mark: AgentMark, reported: Change) {
     let attempt = story.incident.attempt();
     let message = Some(Scrubbed::literal("fixed the import"));
     story
@@ -42,13 +43,13 @@ fn say(story: &mut Story, mark: Mark, reported: Change) {
 }
 
 /// Lets the agent's change be measured and the server fail again.
-fn fail(story: &mut Story) {
+fn fail(story: &mut TestIncident) {
     let small = Change { files: Some(1), lines: Some(3) };
-    story.finish(Effect::Measure, Report::Measured(small));
+    story.finish(Effect::Measure, EffectReport::Measured(small));
     let again = Symptom { exit: Some(Exit::Signal(9)), ..symptom(2, "other") };
-    let report = Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
+    let report = EffectReport::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
     story.finish(Effect::Verify, report);
-    story.finish(Effect::RollBack(crate::event::Scope::Attempt), Report::Done);
+    story.finish(Effect::RollBack(crate::event::Scope::Attempt), EffectReport::Done);
 }
 
 fn size(files: u32, lines: u32) -> Change {
@@ -129,7 +130,7 @@ fn a_server_without_a_known_address_has_a_null_health_url() {
 
 /// Compares what is said when nothing waits for an agent.
 #[track_caller]
-fn not_pending(story: &Story, scene: &Scene<'_>, message: &str, next: &str) {
+fn not_pending(story: &TestIncident, scene: &Scene<'_>, message: &str, next: &str) {
     let got = answer(&story.journal, scene);
     assert_eq!(got["pending"], false, "{got}");
     assert!(got["message"].as_str().unwrap().contains(message), "{message}: {got}");
@@ -145,19 +146,19 @@ fn when_nothing_waits_the_answer_says_why_and_what_to_do() {
     not_pending(&legacy, &here, "off here", "AGENT_REPAIR=1");
 
     let mut busy = crash(agent_policy());
-    busy.judge(RemedyKind::Retry, "again", Verdict::Allow);
+    busy.judge(RemedyKind::Retry, "again", RemedyVerdict::Allow);
     not_pending(&busy, &here, "itself", "canvas_get_repair_status");
 
     let mut wrote = awaiting(agent_policy());
-    say(&mut wrote, Mark::WroteFiles, size(1, 3));
+    say(&mut wrote, AgentMark::WroteFiles, size(1, 3));
     not_pending(&wrote, &here, "being verified", "canvas_get_repair_status");
 
     let mut asks = crash(agent_policy());
-    asks.judge(RemedyKind::Command, "rm -rf dist", Verdict::Ask);
+    asks.judge(RemedyKind::Command, "rm -rf dist", RemedyVerdict::Ask);
     not_pending(&asks, &here, "`rm -rf dist`", "salve show 00000000");
 
     let mut over = crash(agent_policy());
-    over.by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: Order::Abort }))
+    over.by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Abort }))
         .unwrap();
     not_pending(&over, &here, "called off", "Nothing");
 
@@ -177,7 +178,7 @@ fn when_nothing_waits_the_answer_says_why_and_what_to_do() {
 #[test]
 fn of_several_repairs_the_one_nobody_took_up_comes_first() {
     let mut taken = awaiting(agent_policy());
-    say(&mut taken, Mark::Started, Change::default());
+    say(&mut taken, AgentMark::Started, Change::default());
     let free = awaiting(agent_policy());
     let tales = [Tale::of(&taken.journal).unwrap(), Tale::of(&free.journal).unwrap()];
     let Task::Repair(task) = task(&tales, &Scene::default()) else { panic!() };
@@ -187,18 +188,18 @@ fn of_several_repairs_the_one_nobody_took_up_comes_first() {
 #[test]
 fn taking_up_a_task_is_said_once_per_attempt() {
     let mut story = awaiting(agent_policy());
-    let engage = |story: &Story| Tale::of(&story.journal).unwrap().engage();
+    let engage = |story: &TestIncident| Tale::of(&story.journal).unwrap().engage();
     let event = engage(&story).unwrap();
     assert!(
         matches!(
             event,
-            Event::Incident(IncidentEvent::Marked { attempt: 1, mark: Mark::Started, .. })
+            Event::Incident(IncidentEvent::Marked { attempt: 1, mark: AgentMark::Started, .. })
         ),
         "{event:?}"
     );
     story.by(agent(), event).unwrap();
     assert_eq!(engage(&story), None);
-    say(&mut story, Mark::WroteFiles, size(1, 3));
+    say(&mut story, AgentMark::WroteFiles, size(1, 3));
     fail(&mut story);
     assert_eq!(engage(&story), None, "nothing waits yet");
     await_agent(&mut story);
@@ -211,7 +212,7 @@ fn taking_up_a_task_is_said_once_per_attempt() {
 
 /// Judges a report and compares the phase that is taken or the refusal's text.
 #[track_caller]
-fn report(story: &Story, phase: &str, attempt: Option<u32>, want: Result<&str, &str>) {
+fn report(story: &TestIncident, phase: &str, attempt: Option<u32>, want: Result<&str, &str>) {
     let tale = Tale::of(&story.journal).unwrap();
     let reported = Reported { phase, attempt, change: Change::default(), message: None };
     let got = mark(&tale, reported).map(|step| step.phase).map_err(|refusal| {
@@ -233,10 +234,10 @@ fn reports_go_forward_and_not_back() {
     report(&story, "agent_started", None, Err("not a phase that an agent reports"));
     report(&story, "recovered", None, Err("not a phase that an agent reports"));
     report(&story, "agent_reading_log", Some(2), Err("has not begun"));
-    say(&mut story, Mark::ApplyingFix, Change::default());
+    say(&mut story, AgentMark::ApplyingFix, Change::default());
     report(&story, "agent_reading_log", None, Err("already at `agent_applying_fix`"));
     report(&story, "agent_applying_fix", None, Ok("agent_applying_fix"));
-    say(&mut story, Mark::WroteFiles, size(1, 3));
+    say(&mut story, AgentMark::WroteFiles, size(1, 3));
     report(&story, "agent_wrote_files", None, Err("already at `agent_wrote_files`"));
     fail(&mut story);
     report(&story, "agent_wrote_files", Some(1), Err("attempt 1 is over"));
@@ -253,11 +254,11 @@ fn a_report_that_nobody_waits_for_is_refused() {
     report(&early, "agent_wrote_files", None, Ok("agent_wrote_files"));
     report(&crash(policy()), "agent_wrote_files", None, Err("agents are off"));
     let mut busy = crash(agent_policy());
-    busy.judge(RemedyKind::Retry, "again", Verdict::Allow);
+    busy.judge(RemedyKind::Retry, "again", RemedyVerdict::Allow);
     report(&busy, "agent_wrote_files", None, Err("no agent is waited for"));
     let mut late = awaiting(agent_policy());
     let effect = 2;
-    late.salve(Event::Incident(IncidentEvent::Finished { effect, report: Report::NoAgent }))
+    late.salve(Event::Incident(IncidentEvent::Finished { effect, report: EffectReport::NoAgent }))
         .unwrap();
     report(&late, "agent_wrote_files", Some(1), Err("no agent is waited for"));
     late.by(person("ada"), Event::Incident(IncidentEvent::Resolved { note: None })).unwrap();
@@ -279,7 +280,7 @@ fn what_a_taken_report_leads_to_is_said() {
 }
 
 /// Returns every notice of a story as `phase: message`.
-fn told(story: &Story) -> Vec<String> {
+fn told(story: &TestIncident) -> Vec<String> {
     let tale = Tale::of(&story.journal).unwrap();
     tale.notices().map(|(_, notice)| format!("{}: {}", notice.phase, notice.message)).collect()
 }
@@ -287,17 +288,19 @@ fn told(story: &Story) -> Vec<String> {
 #[test]
 fn the_notices_of_an_agents_repair_have_the_specs_words() {
     let mut story = awaiting(agent_policy());
-    for mark in [Mark::Started, Mark::ReadingLog, Mark::ApplyingFix, Mark::WroteFiles] {
+    for mark in
+        [AgentMark::Started, AgentMark::ReadingLog, AgentMark::ApplyingFix, AgentMark::WroteFiles]
+    {
         say(&mut story, mark, size(1, 3));
     }
-    story.finish(Effect::Measure, Report::Measured(size(1, 3)));
+    story.finish(Effect::Measure, EffectReport::Measured(size(1, 3)));
     let run = story.run().unwrap();
     for stage in [Stage::HealthCheck, Stage::VerifyingFix] {
         story
             .salve(Event::Incident(IncidentEvent::Progressed { effect: run.effect, stage }))
             .unwrap();
     }
-    let report = Report::Verified { proof: Proof::Proven, symptom: None };
+    let report = EffectReport::Verified { proof: Proof::Proven, symptom: None };
     story.salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report })).unwrap();
     let want = [
         "crash_detected: Dev server crashed (exit 1)",
@@ -323,14 +326,15 @@ fn the_notices_of_a_hopeless_repair_have_the_specs_words() {
         await_agent(&mut story);
         let run = story.run().unwrap();
         assert_eq!(run.what, Effect::Measure, "the wait for an agent is over");
-        let report = Report::Measured(size(0, 0));
+        let report = EffectReport::Measured(size(0, 0));
         story
             .salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
             .unwrap();
         let again = Symptom { exit: Some(Exit::Code(1)), ..symptom(attempt, "tree") };
-        let report = Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
+        let report =
+            EffectReport::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
         story.finish(Effect::Verify, report);
-        story.finish(Effect::RollBack(crate::event::Scope::Attempt), Report::Done);
+        story.finish(Effect::RollBack(crate::event::Scope::Attempt), EffectReport::Done);
     }
     story.run();
     let told = told(&story);
@@ -353,15 +357,15 @@ fn the_notices_of_a_hopeless_repair_have_the_specs_words() {
 #[test]
 fn a_change_that_is_too_large_is_a_persons_matter_with_both_sizes_told() {
     let mut story = awaiting(agent_policy());
-    say(&mut story, Mark::WroteFiles, size(20, 500));
-    story.finish(Effect::Measure, Report::Measured(size(1, 1)));
+    say(&mut story, AgentMark::WroteFiles, size(20, 500));
+    story.finish(Effect::Measure, EffectReport::Measured(size(1, 1)));
     let told = told(&story);
     let last = told.last().unwrap();
     assert!(last.starts_with("failed_requires_human: Safety threshold"), "{last}");
     assert!(last.contains("20 files, 500 lines; at most 8 files and 300 lines"), "{last}");
     let tales = [Tale::of(&story.journal).unwrap()];
     let state = status(&tales, &Scene::default()).active_repairs.remove(0);
-    assert_eq!(state.state, State::NeedsHuman);
+    assert_eq!(state.state, RepairStanding::NeedsHuman);
     assert_eq!(state.agent[0].reported, size(20, 500).into());
     assert_eq!(state.agent[0].measured, size(1, 1).into());
     assert_eq!(state.question.unwrap().number, 1);
@@ -381,7 +385,7 @@ fn the_status_has_active_and_recent_repairs_and_the_servers() {
     assert_eq!(got["servers"][0]["exit"], "exit 1");
     let deserted = [id()];
     let left = Scene { deserted: &deserted, ..scene };
-    assert_eq!(status(&tales, &left).active_repairs[0].state, State::Deserted);
+    assert_eq!(status(&tales, &left).active_repairs[0].state, RepairStanding::Deserted);
     let other = Scene { server: Some("api"), ..scene };
     let none = status(&tales, &other);
     assert!(none.active_repairs.is_empty() && none.servers.is_empty() && !none.active);
@@ -390,19 +394,19 @@ fn the_status_has_active_and_recent_repairs_and_the_servers() {
     over.by(person("ada"), Event::Incident(IncidentEvent::Resolved { note: None })).unwrap();
     over.by(
         Actor::Salve(process(1)),
-        Event::Incident(IncidentEvent::Finished { effect: 2, report: Report::Done }),
+        Event::Incident(IncidentEvent::Finished { effect: 2, report: EffectReport::Done }),
     )
     .unwrap();
     let tales = [Tale::of(&over.journal).unwrap()];
     let got = status(&tales, &scene);
-    assert_eq!((got.active, got.recent_repairs[0].state), (false, State::Resolved));
+    assert_eq!((got.active, got.recent_repairs[0].state), (false, RepairStanding::Resolved));
 }
 
 #[test]
 fn errors_are_open_crashes_first_with_the_way_to_the_repair() {
     let story = awaiting(agent_policy());
     let mut over = crash(agent_policy());
-    over.by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: Order::Abort }))
+    over.by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Abort }))
         .unwrap();
     let tales = [Tale::of(&over.journal).unwrap(), Tale::of(&story.journal).unwrap()];
     let got = serde_json::to_value(errors(&tales, &Scene::default())).unwrap();
@@ -437,7 +441,7 @@ fn what_was_ignored_is_told_as_such_and_brings_about_no_phase() {
 #[test]
 fn a_refill_adds_to_the_attempts_there_may_be() {
     let limits = Limits { attempts: Some(1), ..Limits::default() };
-    let mut story = crash(Policy { limits, ..agent_policy() });
+    let mut story = crash(IncidentPolicy { limits, ..agent_policy() });
     assert_eq!(Tale::of(&story.journal).unwrap().max_attempts(), 1);
     let granted = crate::event::Amounts { attempts: 2, ..Default::default() };
     story.by(person("ada"), Event::Incident(IncidentEvent::Refilled { granted })).unwrap();
@@ -460,11 +464,11 @@ fn agents_are_called_by_their_names() {
 #[test]
 fn the_whole_story_tells_who_did_what_and_what_was_ignored() {
     let mut story = awaiting(agent_policy());
-    say(&mut story, Mark::WroteFiles, size(1, 3));
-    story.finish(Effect::Measure, Report::Measured(size(2, 4)));
+    say(&mut story, AgentMark::WroteFiles, size(1, 3));
+    story.finish(Effect::Measure, EffectReport::Measured(size(2, 4)));
     story.by(agent(), Event::Incident(IncidentEvent::Resolved { note: None })).unwrap_err();
     story
-        .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: Order::Pause }))
+        .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Pause }))
         .unwrap();
     let whole = WholeStory::of(&Tale::of(&story.journal).unwrap(), &Scene::default());
     let told: Vec<_> = whole.timeline.iter().map(|at| format!("{} {}", at.by, at.text)).collect();
@@ -490,19 +494,22 @@ fn the_whole_story_tells_who_did_what_and_what_was_ignored() {
 #[test]
 fn an_agent_that_salve_starts_is_told_what_failed_before() {
     let mut story = awaiting(agent_policy());
-    say(&mut story, Mark::WroteFiles, size(1, 3));
+    say(&mut story, AgentMark::WroteFiles, size(1, 3));
     fail(&mut story);
     await_agent(&mut story);
     story
-        .salve(Event::Incident(IncidentEvent::Finished { effect: 7, report: Report::NoAgent }))
+        .salve(Event::Incident(IncidentEvent::Finished {
+            effect: 7,
+            report: EffectReport::NoAgent,
+        }))
         .unwrap();
-    story.finish(Effect::Measure, Report::Measured(size(0, 0)));
-    let again = Report::Verified {
+    story.finish(Effect::Measure, EffectReport::Measured(size(0, 0)));
+    let again = EffectReport::Verified {
         proof: Proof::Failed,
         symptom: Some(Box::new(Symptom { exit: Some(Exit::Code(1)), ..symptom(1, "tree") })),
     };
     story.finish(Effect::Verify, again);
-    story.finish(Effect::RollBack(crate::event::Scope::Attempt), Report::Done);
+    story.finish(Effect::RollBack(crate::event::Scope::Attempt), EffectReport::Done);
     await_agent(&mut story);
     let tale = Tale::of(&story.journal).unwrap();
     let told = earlier(&tale).map(|one| (one.attempt, one.what.to_string()));
@@ -526,10 +533,13 @@ fn edits_without_a_word_are_an_agents_repair_too() {
         });
         story.salve(launched).unwrap();
         story
-            .salve(Event::Incident(IncidentEvent::Finished { effect: 2, report: Report::Done }))
+            .salve(Event::Incident(IncidentEvent::Finished {
+                effect: 2,
+                report: EffectReport::Done,
+            }))
             .unwrap();
-        story.finish(Effect::Measure, Report::Measured(size(files, files)));
-        let well = Report::Verified { proof: Proof::Proven, symptom: None };
+        story.finish(Effect::Measure, EffectReport::Measured(size(files, files)));
+        let well = EffectReport::Verified { proof: Proof::Proven, symptom: None };
         story.finish(Effect::Verify, well);
         let tale = Tale::of(&story.journal).unwrap();
         let (_, last) = tale.notices().next_back().unwrap();

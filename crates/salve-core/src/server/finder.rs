@@ -26,12 +26,12 @@ pub struct UrlFinder {
     /// The beginning of a line whose end has not come yet.
     line: Vec<u8>,
     seen: usize,
-    found: Found,
+    found: FoundUrl,
 }
 
 /// What is known so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Found {
+enum FoundUrl {
     #[default]
     Nothing,
     /// An address that nothing announced.
@@ -44,7 +44,7 @@ impl UrlFinder {
     /// Takes in the next piece of output.
     pub fn push(&mut self, mut bytes: &[u8]) {
         bytes = &bytes[..bytes.len().min(MOST_BYTES - self.seen)];
-        while !bytes.is_empty() && !matches!(self.found, Found::Announced(_)) {
+        while !bytes.is_empty() && !matches!(self.found, FoundUrl::Announced(_)) {
             let end = memchr::memchr2(b'\n', b'\r', bytes);
             let (line, rest) = match end {
                 Some(end) => (&bytes[..end], &bytes[end + 1..]),
@@ -71,14 +71,14 @@ impl UrlFinder {
 
     /// Returns whether further output changes nothing any more.
     pub fn is_done(&self) -> bool {
-        self.seen >= MOST_BYTES || matches!(self.found, Found::Announced(_))
+        self.seen >= MOST_BYTES || matches!(self.found, FoundUrl::Announced(_))
     }
 
     /// Returns the address, as far as it is known.
     pub fn url(&self) -> Option<&LocalUrl> {
         match &self.found {
-            Found::Nothing => None,
-            Found::Guess(url) | Found::Announced(url) => Some(url),
+            FoundUrl::Nothing => None,
+            FoundUrl::Guess(url) | FoundUrl::Announced(url) => Some(url),
         }
     }
 
@@ -104,10 +104,10 @@ impl UrlFinder {
         }
         let line = String::from_utf8_lossy(line);
         match (&self.found, look(&clean(&line))) {
-            (Found::Announced(_), _) | (_, Found::Nothing) => {}
-            (Found::Nothing, found) => self.found = found,
-            (Found::Guess(_), found @ Found::Announced(_)) => self.found = found,
-            (Found::Guess(_), Found::Guess(_)) => {}
+            (FoundUrl::Announced(_), _) | (_, FoundUrl::Nothing) => {}
+            (FoundUrl::Nothing, found) => self.found = found,
+            (FoundUrl::Guess(_), found @ FoundUrl::Announced(_)) => self.found = found,
+            (FoundUrl::Guess(_), FoundUrl::Guess(_)) => {}
         }
     }
 }
@@ -272,33 +272,36 @@ const ANNOUNCING_PORT: [&str; 10] = [
 const REQUESTS: [&str; 8] = ["get", "post", "put", "delete", "patch", "head", "options", "curl"];
 
 /// Looks at one line.
-fn look(line: &str) -> Found {
+fn look(line: &str) -> FoundUrl {
     let (url, rest) = split_urls(line);
     let lower = rest.to_lowercase();
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '➜');
     let words: Vec<&str> = lower.split(|c| !is_word(c)).filter(|word| !word.is_empty()).collect();
     let has = |known: &[&str]| words.iter().any(|word| known.contains(word));
     if has(&ELSEWHERE) || ELSEWHERE_PHRASES.iter().any(|phrase| lower.contains(phrase)) {
-        return Found::Nothing;
+        return FoundUrl::Nothing;
     }
     let Some((url, before)) = url else {
         let bare = has(&ANNOUNCING_PORT) && !has(&DOUBTFUL);
-        return bare.then(|| bare_port(&lower)).flatten().map_or(Found::Nothing, Found::Announced);
+        return bare
+            .then(|| bare_port(&lower))
+            .flatten()
+            .map_or(FoundUrl::Nothing, FoundUrl::Announced);
     };
     let before = before.trim_end();
     let asked = before.rsplit(|c| !is_word(c)).next().map(str::to_lowercase);
     let announced = has(&ANNOUNCING) && !has(&DOUBTFUL);
     if asked.is_some_and(|word| REQUESTS.contains(&&*word)) || (before.ends_with('=') && !announced)
     {
-        return Found::Nothing;
+        return FoundUrl::Nothing;
     }
     // A shell's or npm's echo of a command may name addresses of any kind.
     let echo = ["> ", "$ ", "+ "].iter().any(|mark| line.trim_start().starts_with(mark));
     let alone = words.len() <= 1 && !has(&DOUBTFUL);
     match announced || (alone && !echo) {
-        true => Found::Announced(url),
-        false if echo => Found::Nothing,
-        false => Found::Guess(url),
+        true => FoundUrl::Announced(url),
+        false if echo => FoundUrl::Nothing,
+        false => FoundUrl::Guess(url),
     }
 }
 

@@ -4,7 +4,8 @@ use crate::event::{Amounts, Entry, LoopEnd, Process, RoleEnd};
 use crate::scrub::Scrubbed;
 
 use super::{
-    EndRule, EntryTaken, NotTaken, ProgressMark, Standing, StepMachine, StepPlace, StepTerms, Wish,
+    EndRule, EntryTaken, NotTaken, ProgressMark, StepMachine, StepPlace, StepTerms, StepWish,
+    StepsStanding,
 };
 
 impl StepMachine {
@@ -32,7 +33,7 @@ impl StepMachine {
     pub(crate) fn settle_wishes(&mut self) {
         self.parks = 0;
         self.interrupted |= self.at_work.is_some();
-        if let (Some(Wish::Skip), &StepPlace::At { step, .. }) = (self.wish, &self.place) {
+        if let (Some(StepWish::Skip), &StepPlace::At { step, .. }) = (self.wish, &self.place) {
             self.settle();
             self.heed_wish(step);
         }
@@ -41,7 +42,7 @@ impl StepMachine {
 
     /// Goes on where it was left; what is over begins anew with the next pass.
     pub(crate) fn go_on(&mut self, entry: &Entry, terms: StepTerms) {
-        if let Standing::Ended(_) = self.standing {
+        if let StepsStanding::Ended(_) = self.standing {
             self.before = self.pass;
             self.run_since = entry.seq.saturating_sub(1);
             self.place = StepPlace::Between;
@@ -51,20 +52,20 @@ impl StepMachine {
             self.marks.clear();
         }
         self.terms = terms;
-        self.standing = Standing::Running;
+        self.standing = StepsStanding::Running;
     }
 
     /// Refuses what cannot be said of a list as it stands: nothing of one that is over, and no
     /// beginning of one that somebody has just stopped.
     pub(crate) fn admits(&self, beginning: Beginning) -> EntryTaken {
         match (&self.standing, beginning) {
-            (Standing::Ended(_), _) => Err(NotTaken::Unexpected),
+            (StepsStanding::Ended(_), _) => Err(NotTaken::Unexpected),
             // Whoever stopped it was faster.
-            (Standing::Stopped | Standing::Waits { .. }, Beginning::Yes) => {
+            (StepsStanding::Stopped | StepsStanding::Waits { .. }, Beginning::Yes) => {
                 Err(NotTaken::Unexpected)
             }
-            (Standing::Stopped | Standing::Waits { .. }, Beginning::No)
-            | (Standing::Running | Standing::Parked { .. }, _) => Ok(()),
+            (StepsStanding::Stopped | StepsStanding::Waits { .. }, Beginning::No)
+            | (StepsStanding::Running | StepsStanding::Parked { .. }, _) => Ok(()),
         }
     }
 
@@ -75,7 +76,7 @@ impl StepMachine {
         }
         self.pass = pass;
         self.terms = terms;
-        self.standing = Standing::Running;
+        self.standing = StepsStanding::Running;
         self.began = entry.at;
         self.advance(0);
         Ok(())
@@ -99,7 +100,7 @@ impl StepMachine {
         }
         // What an attempt that was cut off has cost stays.
         self.settle();
-        self.standing = Standing::Running;
+        self.standing = StepsStanding::Running;
         self.interrupted = false;
         self.at_work = Some(Amounts::default());
         Ok(())
@@ -128,11 +129,11 @@ impl StepMachine {
             }
             RoleEnd::Short { reason } => short.push(reason.clone()),
             // Whoever stopped it meanwhile wants it to stay so.
-            RoleEnd::Away { .. } | RoleEnd::Unable { .. } if self.standing == Standing::Stopped => {
-            }
+            RoleEnd::Away { .. } | RoleEnd::Unable { .. }
+                if self.standing == StepsStanding::Stopped => {}
             RoleEnd::Away { until, reason } => {
                 self.parks = self.parks.saturating_add(1);
-                self.standing = Standing::Parked { until: *until, reason: reason.clone() };
+                self.standing = StepsStanding::Parked { until: *until, reason: reason.clone() };
             }
             RoleEnd::Unable { reason } => self.wait_for_person(reason.clone()),
             RoleEnd::Stopped => self.interrupted = true,
@@ -142,8 +143,8 @@ impl StepMachine {
 
     /// Waits for a person, unless somebody stopped it, who wants it to stay so.
     pub(crate) fn wait_for_person(&mut self, reason: Scrubbed) {
-        if self.standing != Standing::Stopped {
-            self.standing = Standing::Waits { reason };
+        if self.standing != StepsStanding::Stopped {
+            self.standing = StepsStanding::Waits { reason };
         }
     }
 
@@ -161,12 +162,12 @@ impl StepMachine {
 
     /// Takes in that the user stopped it.
     pub(crate) fn stopped(&mut self) {
-        self.standing = Standing::Stopped;
+        self.standing = StepsStanding::Stopped;
     }
 
     /// Takes in that it is over.
     pub(crate) fn ended(&mut self, why: LoopEnd) {
-        self.standing = Standing::Ended(why);
+        self.standing = StepsStanding::Ended(why);
         self.settle();
     }
 
@@ -179,10 +180,10 @@ impl StepMachine {
         self.wish = None;
         self.parks = 0;
         match self.standing {
-            Standing::Ended(_) | Standing::Waits { .. } => self.try_afresh(),
-            Standing::Running | Standing::Parked { .. } | Standing::Stopped => {}
+            StepsStanding::Ended(_) | StepsStanding::Waits { .. } => self.try_afresh(),
+            StepsStanding::Running | StepsStanding::Parked { .. } | StepsStanding::Stopped => {}
         }
-        self.standing = Standing::Running;
+        self.standing = StepsStanding::Running;
         self.interrupted = was_cut_off;
         was_cut_off
     }
@@ -194,14 +195,14 @@ impl StepMachine {
         }
         self.marks.clear();
         self.parks = 0;
-        self.standing = Standing::Running;
+        self.standing = StepsStanding::Running;
     }
 
     /// Goes back to a step, in a pass of its own.
     pub(crate) fn branch(&mut self, step: usize) {
         self.pass = self.pass.saturating_add(1);
         self.interrupted = false;
-        self.standing = Standing::Running;
+        self.standing = StepsStanding::Running;
         self.advance(step);
     }
 

@@ -26,7 +26,7 @@ use crate::scrub::Scrubbed;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepMachine {
     terms: StepTerms,
-    standing: Standing,
+    standing: StepsStanding,
     /// The last pass over the list that began; 0 before the first.
     pass: u32,
     /// The last pass before this run of the list.
@@ -44,7 +44,7 @@ pub struct StepMachine {
     /// Who paused it.
     paused: Option<Scrubbed>,
     /// What was ordered about the step at work.
-    wish: Option<Wish>,
+    wish: Option<StepWish>,
     /// The process that drives it, or did.
     driver: Option<Process>,
     /// The last entry before this run of the list.
@@ -102,7 +102,7 @@ pub enum EndRule {
 
 /// How a list of steps stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum StepsStanding {
     /// It goes on.
     Running,
     /// It waits until a step can be worked on again.
@@ -143,7 +143,7 @@ enum StepPlace {
 
 /// What becomes of a step at work once it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum StepWish {
     /// It is left out.
     Skip,
     /// A person is needed.
@@ -204,7 +204,7 @@ impl StepMachine {
     pub(crate) fn start(terms: StepTerms, entry: &Entry) -> Self {
         Self {
             terms,
-            standing: Standing::Running,
+            standing: StepsStanding::Running,
             pass: 0,
             before: 0,
             place: StepPlace::Between,
@@ -227,13 +227,13 @@ impl StepMachine {
     /// Returns what is to be done next.
     pub fn next(&self, now: Timestamp) -> StepMove {
         match &self.standing {
-            Standing::Ended(_) | Standing::Stopped => return StepMove::Over,
-            Standing::Waits { reason } => return StepMove::Person(reason.clone()),
-            Standing::Parked { reason, .. } if self.parks > self.terms.parks => {
+            StepsStanding::Ended(_) | StepsStanding::Stopped => return StepMove::Over,
+            StepsStanding::Waits { reason } => return StepMove::Person(reason.clone()),
+            StepsStanding::Parked { reason, .. } if self.parks > self.terms.parks => {
                 return StepMove::End(LoopEnd::Failed { reason: reason.clone() });
             }
-            Standing::Parked { until, .. } if now < *until => return StepMove::Wait(*until),
-            Standing::Parked { .. } | Standing::Running => {}
+            StepsStanding::Parked { until, .. } if now < *until => return StepMove::Wait(*until),
+            StepsStanding::Parked { .. } | StepsStanding::Running => {}
         }
         let next = match &self.place {
             StepPlace::Kept => StepMove::End(LoopEnd::Completed),

@@ -4,16 +4,18 @@
 //! A pause lets what runs come to its end and begins nothing else. Everything else acts at once: a
 //! step at work is ended first, so that what it cost is counted.
 
-use super::{EntryTaken, NotTaken, Skipping, Standing, StepMachine, StepMove, StepPlace, Wish};
-use crate::event::{Actor, Order};
+use super::{
+    EntryTaken, NotTaken, Skipping, StepMachine, StepMove, StepPlace, StepWish, StepsStanding,
+};
+use crate::event::{Actor, PersonOrder};
 use crate::scrub::Scrubbed;
 
 /// Returns who gives an order, if they may: a person anything, Salve itself only a pause.
-pub(crate) fn orders_as(by: &Actor, order: Order) -> Result<Scrubbed, NotTaken> {
+pub(crate) fn orders_as(by: &Actor, order: PersonOrder) -> Result<Scrubbed, NotTaken> {
     match (by.person(), order) {
         (Some(name), _) => Ok(name.clone()),
         // Salve itself may hold everything; only a person lets it go on.
-        (None, Order::Pause) if by.process().is_some() => Ok(Scrubbed::literal("salve")),
+        (None, PersonOrder::Pause) if by.process().is_some() => Ok(Scrubbed::literal("salve")),
         (None, _) => Err(NotTaken::NotTheirs),
     }
 }
@@ -35,29 +37,29 @@ impl StepMachine {
     }
 
     /// Takes an order of somebody named.
-    pub(crate) fn ordered(&mut self, name: &Scrubbed, order: Order) -> EntryTaken {
-        if let Standing::Ended(_) = self.standing {
+    pub(crate) fn ordered(&mut self, name: &Scrubbed, order: PersonOrder) -> EntryTaken {
+        if let StepsStanding::Ended(_) = self.standing {
             return Err(NotTaken::Unexpected);
         }
         match order {
-            Order::Pause => self.paused = Some(name.clone()),
-            Order::Resume if self.paused.is_none() => return Err(NotTaken::Unexpected),
-            Order::Resume => self.paused = None,
-            Order::Abort => return self.abort(),
-            Order::Escalate => return self.escalate(),
-            Order::Skip => return self.skip(),
-            Order::Retry => return Err(NotTaken::Unexpected),
+            PersonOrder::Pause => self.paused = Some(name.clone()),
+            PersonOrder::Resume if self.paused.is_none() => return Err(NotTaken::Unexpected),
+            PersonOrder::Resume => self.paused = None,
+            PersonOrder::Abort => return self.abort(),
+            PersonOrder::Escalate => return self.escalate(),
+            PersonOrder::Skip => return self.skip(),
+            PersonOrder::Retry => return Err(NotTaken::Unexpected),
         }
         Ok(())
     }
 
     fn abort(&mut self) -> EntryTaken {
         match self.standing {
-            Standing::Running | Standing::Parked { .. } | Standing::Waits { .. } => {
-                self.standing = Standing::Stopped;
+            StepsStanding::Running | StepsStanding::Parked { .. } | StepsStanding::Waits { .. } => {
+                self.standing = StepsStanding::Stopped;
                 Ok(())
             }
-            Standing::Stopped | Standing::Ended(_) => Err(NotTaken::Unexpected),
+            StepsStanding::Stopped | StepsStanding::Ended(_) => Err(NotTaken::Unexpected),
         }
     }
 
@@ -67,7 +69,7 @@ impl StepMachine {
             return Err(NotTaken::Unexpected);
         }
         match self.at_work {
-            Some(_) => self.wish = Some(Wish::Ask),
+            Some(_) => self.wish = Some(StepWish::Ask),
             None => self.ask(),
         }
         Ok(())
@@ -76,14 +78,14 @@ impl StepMachine {
     /// Returns whether it goes on by itself, now or when there is quota.
     fn goes_on(&self) -> bool {
         match self.standing {
-            Standing::Running | Standing::Parked { .. } => true,
-            Standing::Waits { .. } | Standing::Stopped | Standing::Ended(_) => false,
+            StepsStanding::Running | StepsStanding::Parked { .. } => true,
+            StepsStanding::Waits { .. } | StepsStanding::Stopped | StepsStanding::Ended(_) => false,
         }
     }
 
     fn ask(&mut self) {
         let reason = Scrubbed::literal("a person wanted to be asked before it goes on");
-        self.standing = Standing::Waits { reason };
+        self.standing = StepsStanding::Waits { reason };
     }
 
     /// Leaves the step out that is due, if it may be.
@@ -94,14 +96,14 @@ impl StepMachine {
             return Err(NotTaken::Unexpected);
         }
         match self.at_work {
-            Some(_) => self.wish = Some(Wish::Skip),
+            Some(_) => self.wish = Some(StepWish::Skip),
             None => self.leave_out(step),
         }
         Ok(())
     }
 
     fn leave_out(&mut self, step: usize) {
-        self.standing = Standing::Running;
+        self.standing = StepsStanding::Running;
         self.interrupted = false;
         self.advance(step + 1);
     }
@@ -110,9 +112,9 @@ impl StepMachine {
     pub(super) fn heed_wish(&mut self, step: usize) {
         let is_there = self.at_step() == Some(step);
         match self.wish.take() {
-            Some(Wish::Skip) if is_there => self.leave_out(step),
-            Some(Wish::Ask) if self.standing != Standing::Stopped => self.ask(),
-            Some(Wish::Skip | Wish::Ask) | None => {}
+            Some(StepWish::Skip) if is_there => self.leave_out(step),
+            Some(StepWish::Ask) if self.standing != StepsStanding::Stopped => self.ask(),
+            Some(StepWish::Skip | StepWish::Ask) | None => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{ProgressMark, Standing, StepMachine, StepPlace, StepTerms};
+use super::{ProgressMark, StepMachine, StepPlace, StepTerms, StepsStanding};
 use crate::event::{Amounts, Process, Resource};
 use crate::scrub::Scrubbed;
 
@@ -13,7 +13,7 @@ impl StepMachine {
     }
 
     /// Returns how it stands.
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &StepsStanding {
         &self.standing
     }
 
@@ -127,8 +127,8 @@ impl StepMachine {
     /// Returns whether what runs for it now is to be ended: somebody ordered otherwise.
     pub fn is_called_off(&self) -> bool {
         match self.standing {
-            Standing::Stopped | Standing::Waits { .. } | Standing::Ended(_) => true,
-            Standing::Running | Standing::Parked { .. } => self.wish.is_some(),
+            StepsStanding::Stopped | StepsStanding::Waits { .. } | StepsStanding::Ended(_) => true,
+            StepsStanding::Running | StepsStanding::Parked { .. } => self.wish.is_some(),
         }
     }
 

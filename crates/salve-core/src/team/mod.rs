@@ -12,7 +12,7 @@ pub use accept::{RawFix, RawIssue, Refused};
 
 use jiff::Timestamp;
 
-use crate::event::{Actor, Entry, Event, Fix, FixKind, Settled, TeamEvent};
+use crate::event::{Actor, Entry, Event, Fix, FixKind, IssueSettled, TeamEvent};
 use crate::id::{IncidentId, IssueId};
 use crate::scrub::Scrubbed;
 
@@ -49,7 +49,7 @@ pub struct Issue {
     /// Whether Salve may act on it.
     pub auto_fix: bool,
     /// What settled it.
-    pub settled: Option<Settled>,
+    pub settled: Option<IssueSettled>,
 }
 
 impl Issue {
@@ -62,7 +62,7 @@ impl Issue {
 
 /// A fix that somebody proposed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proposal {
+pub struct TeamProposal {
     /// Its place in the journal.
     pub seq: u64,
     /// When it was made.
@@ -83,7 +83,7 @@ pub struct Team {
     /// The issues, oldest first.
     pub issues: Vec<Issue>,
     /// The proposals, oldest first.
-    pub proposals: Vec<Proposal>,
+    pub proposals: Vec<TeamProposal>,
     /// What proposals were wanted for, oldest first, with the entry's number.
     pub wanted: Vec<(u64, About)>,
 }
@@ -126,7 +126,14 @@ impl Team {
             Event::Team(TeamEvent::FixProposed { issue, fix, why }) => {
                 let Some(about) = about(*issue) else { return };
                 let (by, fix, why) = (entry.by.clone(), fix.clone(), why.clone());
-                self.proposals.push(Proposal { seq: entry.seq, at: entry.at, by, about, fix, why });
+                self.proposals.push(TeamProposal {
+                    seq: entry.seq,
+                    at: entry.at,
+                    by,
+                    about,
+                    fix,
+                    why,
+                });
             }
             _ => {}
         }
@@ -143,29 +150,29 @@ impl Team {
     }
 
     /// Returns the proposals about one thing.
-    pub fn about(&self, about: About) -> impl Iterator<Item = &Proposal> {
+    pub fn about(&self, about: About) -> impl Iterator<Item = &TeamProposal> {
         self.proposals.iter().filter(move |proposal| proposal.about == about)
     }
 
     /// Returns what is proposed for these incidents of a check, in the order in which it is tried.
-    pub fn ranked(&self, incidents: &[IncidentId], check: &str) -> Vec<&Proposal> {
+    pub fn ranked(&self, incidents: &[IncidentId], check: &str) -> Vec<&TeamProposal> {
         let issues: Vec<&Issue> = self.of_check(check).collect();
-        let is_meant = |proposal: &&Proposal| match proposal.about {
+        let is_meant = |proposal: &&TeamProposal| match proposal.about {
             About::Incident(id) => incidents.contains(&id),
             About::Issue(id) => issues.iter().any(|issue| issue.id == id),
         };
         let is_reporters = |by: &Actor| issues.iter().any(|issue| issue.by == *by);
-        let mut meant: Vec<&Proposal> = self.proposals.iter().filter(is_meant).collect();
+        let mut meant: Vec<&TeamProposal> = self.proposals.iter().filter(is_meant).collect();
         meant.sort_by_key(|one| (!is_reporters(&one.by), one.fix.kind, one.seq));
         meant
     }
 }
 
 /// Returns whether it is theirs to say that an issue is settled so.
-fn may_settle(by: &Actor, how: &Settled) -> bool {
+fn may_settle(by: &Actor, how: &IssueSettled) -> bool {
     match how {
-        Settled::Green { .. } => by.process().is_some(),
-        Settled::Said { .. } => by.person().is_some(),
+        IssueSettled::Green { .. } => by.process().is_some(),
+        IssueSettled::Said { .. } => by.person().is_some(),
     }
 }
 

@@ -151,7 +151,7 @@ impl Journal {
         self.say(by, incident, Event::Team(TeamEvent::FixProposed { issue, fix, why: None }));
     }
 
-    fn settle(&mut self, by: &Actor, id: u128, how: Settled) {
+    fn settle(&mut self, by: &Actor, id: u128, how: IssueSettled) {
         self.say(by, None, Event::Team(TeamEvent::IssueSettled { issue: issue_id(id), how }));
     }
 }
@@ -194,14 +194,14 @@ fn the_reporters_proposal_comes_first_then_the_cheapest_then_the_oldest() {
 
 #[test]
 fn salve_settles_by_a_green_check_and_a_person_by_a_word_and_nobody_else() {
-    let green = || Settled::Green { check: Scrubbed::literal("test"), incident: None };
+    let green = || IssueSettled::Green { check: Scrubbed::literal("test"), incident: None };
     for (by, how, is_settled) in [
         (salve(), green(), true),
-        (person(), Settled::Said { note: None }, true),
+        (person(), IssueSettled::Said { note: None }, true),
         (agent("kim"), green(), false),
-        (agent("kim"), Settled::Said { note: None }, false),
+        (agent("kim"), IssueSettled::Said { note: None }, false),
         (person(), green(), false),
-        (salve(), Settled::Said { note: None }, false),
+        (salve(), IssueSettled::Said { note: None }, false),
     ] {
         let mut journal = Journal::default();
         journal.issue(&agent("kim"), 1, Some("test"), true);

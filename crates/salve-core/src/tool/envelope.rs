@@ -51,7 +51,7 @@ pub enum Envelope {
         /// Whose answer it is.
         id: MessageId,
         /// Which of the two answers a protocol knows it is.
-        answer: Answer,
+        answer: RequestAnswer,
     },
     /// Several messages in one array.
     Batch,
@@ -70,7 +70,7 @@ pub enum Envelope {
 
 /// How a request was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum RequestAnswer {
     /// With a result.
     Result,
     /// With a protocol error.
@@ -88,7 +88,7 @@ impl Envelope {
 
 /// Where in a message the scanner is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ScanPlace {
     /// Before the first byte that is no white space.
     #[default]
     Before,
@@ -131,7 +131,7 @@ enum Member {
 
 /// In which string the scanner is, if in any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Text {
+enum StringPlace {
     #[default]
     None,
     /// A member's name.
@@ -145,15 +145,15 @@ enum Text {
 /// Reads a message that comes in pieces.
 #[derive(Clone, Debug, Default)]
 pub struct EnvelopeScanner {
-    place: Place,
-    text: Text,
+    place: ScanPlace,
+    text: StringPlace,
     is_escaped: bool,
     member: Member,
     /// What is being read: a name, an id or a method.
     read: Vec<u8>,
     id: Option<MessageId>,
     method: Option<String>,
-    answer: Option<Answer>,
+    answer: Option<RequestAnswer>,
 }
 
 impl EnvelopeScanner {
@@ -162,29 +162,31 @@ impl EnvelopeScanner {
         let mut at = 0;
         while at < bytes.len() {
             at = match (self.text, self.place) {
-                (Text::None, Place::Skipped(_)) => return,
-                (Text::None, Place::Inside(depth)) => self.skip(bytes, at, depth),
-                (Text::None, _) => {
+                (StringPlace::None, ScanPlace::Skipped(_)) => return,
+                (StringPlace::None, ScanPlace::Inside(depth)) => self.skip(bytes, at, depth),
+                (StringPlace::None, _) => {
                     self.byte(bytes[at]);
                     at + 1
                 }
-                (Text::Name | Text::Value | Text::Deep, _) => self.string(bytes, at),
+                (StringPlace::Name | StringPlace::Value | StringPlace::Deep, _) => {
+                    self.string(bytes, at)
+                }
             };
         }
     }
 
     /// Returns whether the line is no message, as far as its first bytes tell.
     pub fn is_text(&self) -> bool {
-        self.place == Place::Skipped(Skipped::Text)
+        self.place == ScanPlace::Skipped(Skipped::Text)
     }
 
     /// Returns what the line is, now that it is over.
     pub fn finish(self) -> Envelope {
         match self.place {
-            Place::Before => return Envelope::Blank,
-            Place::Skipped(Skipped::Batch) => return Envelope::Batch,
-            Place::Skipped(Skipped::Text) => return Envelope::Text,
-            Place::After if self.text == Text::None => {}
+            ScanPlace::Before => return Envelope::Blank,
+            ScanPlace::Skipped(Skipped::Batch) => return Envelope::Batch,
+            ScanPlace::Skipped(Skipped::Text) => return Envelope::Text,
+            ScanPlace::After if self.text == StringPlace::None => {}
             _ => return Envelope::Malformed { id: self.id },
         }
         match (self.id, self.method, self.answer) {
@@ -199,50 +201,50 @@ impl EnvelopeScanner {
     fn byte(&mut self, byte: u8) {
         let is_space = byte.is_ascii_whitespace();
         self.place = match (self.place, byte) {
-            (Place::Scalar, b',' | b'}') => {
+            (ScanPlace::Scalar, b',' | b'}') => {
                 self.value_ended();
-                if byte == b',' { Place::Name } else { Place::After }
+                if byte == b',' { ScanPlace::Name } else { ScanPlace::After }
             }
-            (Place::Scalar, _) if is_space => {
+            (ScanPlace::Scalar, _) if is_space => {
                 self.value_ended();
-                Place::Comma
+                ScanPlace::Comma
             }
-            (Place::Scalar, _) => {
+            (ScanPlace::Scalar, _) => {
                 self.take(&[byte]);
-                Place::Scalar
+                ScanPlace::Scalar
             }
             (place, _) if is_space => place,
-            (Place::Before, b'{') => Place::Name,
-            (Place::Before, b'[') => Place::Skipped(Skipped::Batch),
+            (ScanPlace::Before, b'{') => ScanPlace::Name,
+            (ScanPlace::Before, b'[') => ScanPlace::Skipped(Skipped::Batch),
             // Some servers begin their first line with the mark of UTF-8.
-            (Place::Before, 0xef | 0xbb | 0xbf) => Place::Before,
-            (Place::Before, _) => Place::Skipped(Skipped::Text),
-            (Place::Name, b'"') => {
-                self.begin(Text::Name);
-                Place::Name
+            (ScanPlace::Before, 0xef | 0xbb | 0xbf) => ScanPlace::Before,
+            (ScanPlace::Before, _) => ScanPlace::Skipped(Skipped::Text),
+            (ScanPlace::Name, b'"') => {
+                self.begin(StringPlace::Name);
+                ScanPlace::Name
             }
-            (Place::Name | Place::Comma, b'}') => Place::After,
-            (Place::Comma, b',') => Place::Name,
-            (Place::Colon, b':') => Place::Value,
-            (Place::Value, b'"') => {
-                self.begin(Text::Value);
+            (ScanPlace::Name | ScanPlace::Comma, b'}') => ScanPlace::After,
+            (ScanPlace::Comma, b',') => ScanPlace::Name,
+            (ScanPlace::Colon, b':') => ScanPlace::Value,
+            (ScanPlace::Value, b'"') => {
+                self.begin(StringPlace::Value);
                 self.take(b"\"");
-                Place::Comma
+                ScanPlace::Comma
             }
-            (Place::Value, b'{' | b'[') => {
+            (ScanPlace::Value, b'{' | b'[') => {
                 self.value_began();
-                Place::Inside(1)
+                ScanPlace::Inside(1)
             }
-            (Place::Value, b'}' | b']' | b',' | b':') => Place::Skipped(Skipped::Broken),
-            (Place::Value, _) => {
+            (ScanPlace::Value, b'}' | b']' | b',' | b':') => ScanPlace::Skipped(Skipped::Broken),
+            (ScanPlace::Value, _) => {
                 self.read.clear();
                 self.take(&[byte]);
-                Place::Scalar
+                ScanPlace::Scalar
             }
-            (Place::Name | Place::Colon | Place::Comma | Place::After, _) => {
-                Place::Skipped(Skipped::Broken)
+            (ScanPlace::Name | ScanPlace::Colon | ScanPlace::Comma | ScanPlace::After, _) => {
+                ScanPlace::Skipped(Skipped::Broken)
             }
-            (place @ (Place::Inside(_) | Place::Skipped(_)), _) => place,
+            (place @ (ScanPlace::Inside(_) | ScanPlace::Skipped(_)), _) => place,
         };
     }
 
@@ -251,8 +253,8 @@ impl EnvelopeScanner {
         for (at, byte) in bytes.iter().enumerate().skip(from) {
             match byte {
                 b'"' => {
-                    self.place = Place::Inside(depth);
-                    self.begin(Text::Deep);
+                    self.place = ScanPlace::Inside(depth);
+                    self.begin(StringPlace::Deep);
                     return at + 1;
                 }
                 b'{' | b'[' => depth = depth.saturating_add(1),
@@ -260,11 +262,11 @@ impl EnvelopeScanner {
                 _ => {}
             }
             if depth == 0 {
-                self.place = Place::Comma;
+                self.place = ScanPlace::Comma;
                 return at + 1;
             }
         }
-        self.place = Place::Inside(depth);
+        self.place = ScanPlace::Inside(depth);
         bytes.len()
     }
 
@@ -290,17 +292,17 @@ impl EnvelopeScanner {
         from + length + 1
     }
 
-    fn begin(&mut self, text: Text) {
+    fn begin(&mut self, text: StringPlace) {
         self.text = text;
         self.is_escaped = false;
-        if text != Text::Deep {
+        if text != StringPlace::Deep {
             self.read.clear();
         }
     }
 
     fn string_ended(&mut self) {
         match std::mem::take(&mut self.text) {
-            Text::Name => {
+            StringPlace::Name => {
                 self.member = match &*self.read {
                     b"id" => Member::Id,
                     b"method" => Member::Method,
@@ -309,21 +311,21 @@ impl EnvelopeScanner {
                     _ => Member::Other,
                 };
                 self.read.clear();
-                self.place = Place::Colon;
+                self.place = ScanPlace::Colon;
             }
-            Text::Value => {
+            StringPlace::Value => {
                 self.take(b"\"");
                 self.value_ended();
             }
-            Text::Deep | Text::None => {}
+            StringPlace::Deep | StringPlace::None => {}
         }
     }
 
     fn take_text(&mut self, bytes: &[u8]) {
         let is_read = match self.text {
-            Text::Name => true,
-            Text::Value => matches!(self.member, Member::Id | Member::Method),
-            Text::Deep | Text::None => false,
+            StringPlace::Name => true,
+            StringPlace::Value => matches!(self.member, Member::Id | Member::Method),
+            StringPlace::Deep | StringPlace::None => false,
         };
         if is_read {
             self.take(bytes);
@@ -340,8 +342,8 @@ impl EnvelopeScanner {
         match self.member {
             // A container can be neither.
             Member::Id | Member::Method | Member::Other => {}
-            Member::Result => self.answer = self.answer.or(Some(Answer::Result)),
-            Member::Error => self.answer = Some(Answer::Error),
+            Member::Result => self.answer = self.answer.or(Some(RequestAnswer::Result)),
+            Member::Error => self.answer = Some(RequestAnswer::Error),
         }
     }
 

@@ -116,7 +116,7 @@ impl FailedCall {
 }
 
 /// The spec's words and what other programs say instead.
-struct Words {
+struct FailureWords {
     /// It never got there.
     unreached: Regex,
     /// It may have got there.
@@ -126,10 +126,10 @@ struct Words {
     later: Regex,
 }
 
-static WORDS: LazyLock<Words> = LazyLock::new(words);
+static WORDS: LazyLock<FailureWords> = LazyLock::new(words);
 
 #[expect(clippy::expect_used, reason = "five constant expressions; tests run every one")]
-fn words() -> Words {
+fn words() -> FailureWords {
     let regex = |text: &str| Regex::new(text).expect("a constant expression");
     // A number is a status only in the company of a word that says so.
     let status = |codes: &str| {
@@ -137,7 +137,7 @@ fn words() -> Words {
             r"\b(?:https?(?:/[\d.]+)?|status|code|error|response|returned|got)\b[\s:=(\[]{{0,3}}(?:code|status|error)?[\s:=(\[]{{0,3}}(?:{codes})\b|^\W*(?:{codes})\b|\b(?:{codes})\W{{1,3}}(?:unauthori[sz]ed|forbidden|client error|too many)"
         )
     };
-    Words {
+    FailureWords {
         unreached: regex(
             r"(?i)\bno route to host\b|\bconnection refused\b|\bnetwork (?:is )?unreachable\b|\bdial tcp\b|\bECONNREFUSED\b|\bEHOSTUNREACH\b|\bENETUNREACH\b|\bENOTFOUND\b|\bno such host\b|could not resolve host|name or service not known|temporary failure in name resolution",
         ),
@@ -185,7 +185,7 @@ fn begins_like_a_failure(text: &[u8]) -> bool {
 /// Returns what a failed answer says; nothing if it did not fail.
 pub fn failure_in(line: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
-    struct Answered {
+    struct FailedAnswer {
         error: Option<ProtocolError>,
         result: Option<ToolResult>,
     }
@@ -203,7 +203,7 @@ pub fn failure_in(line: &[u8]) -> Option<String> {
     struct Content {
         text: Option<String>,
     }
-    let answered: Answered = serde_json::from_slice(line).ok()?;
+    let answered: FailedAnswer = serde_json::from_slice(line).ok()?;
     if let Some(error) = answered.error {
         return Some(error.message.unwrap_or_default());
     }

@@ -9,7 +9,7 @@ use super::cluster::TargetCluster;
 use super::failure::{CallReach, FailedCall, FailureCategory};
 use super::session::ToolHints;
 use crate::class::Class;
-use crate::gate::Pattern;
+use crate::gate::ApprovalPattern;
 
 /// The tools that the spec's own servers fix things with.
 const VPN_TOOL: &str = "vpn_connect";
@@ -28,12 +28,12 @@ pub struct HealRule {
 
 /// A pattern over names of tools or commands; `*` stands for any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolPattern(Pattern);
+pub struct ToolPattern(ApprovalPattern);
 
 impl ToolPattern {
     /// Reads a pattern.
     pub fn new(text: &str) -> Self {
-        Self(Pattern::new(text))
+        Self(ApprovalPattern::new(text))
     }
 
     /// Returns whether a tool or command is meant.

@@ -494,14 +494,14 @@ fn cancelled_id(line: &[u8]) -> Option<MessageId> {
 /// Returns which tool a `tools/call` calls.
 pub fn called_tool(line: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
-    struct Call {
+    struct CalledTool {
         params: Params,
     }
     #[derive(Deserialize)]
     struct Params {
         name: String,
     }
-    serde_json::from_slice::<Call>(line).ok().map(|call| call.params.name)
+    serde_json::from_slice::<CalledTool>(line).ok().map(|call| call.params.name)
 }
 
 #[cfg(test)]

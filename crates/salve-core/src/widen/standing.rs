@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Rules, strictest, widens};
+use super::{UnattendedRules, strictest, widens};
 use crate::event::{Actor, ConfigEvent, Digest, Entry, Event, Process};
 
 /// A running agent, for whose time the rules are held.
@@ -18,18 +18,18 @@ pub struct Waiting {
     /// The hash of exactly what waits.
     pub digest: Digest,
     /// The rules that hold once it is accepted.
-    pub rules: Rules,
+    pub rules: UnattendedRules,
 }
 
 /// Where the settings stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SettingsStanding {
     /// The number of the last entry that was taken in.
     seen: u64,
     /// What is in the files as far as the journal knows.
     applied: Option<Digest>,
     /// The widest rules allowed, while an agent runs or something waits.
-    held: Option<Rules>,
+    held: Option<UnattendedRules>,
     guards: BTreeMap<u64, Guard>,
     waiting: Option<Waiting>,
 }
@@ -40,10 +40,10 @@ pub enum Ruling {
     /// They hold as they are.
     Apply,
     /// They wait for a person; until then these rules hold.
-    Wait(Rules),
+    Wait(UnattendedRules),
 }
 
-impl Standing {
+impl SettingsStanding {
     /// Takes in the next entry of the journal.
     pub fn take(&mut self, entry: &Entry) {
         self.seen = self.seen.max(entry.seq);
@@ -77,7 +77,7 @@ impl Standing {
     }
 
     /// Returns what becomes of files with these rules.
-    pub fn rule(&self, rules: &Rules) -> Ruling {
+    pub fn rule(&self, rules: &UnattendedRules) -> Ruling {
         match &self.held {
             Some(held) if widens(held, rules) => Ruling::Wait(strictest(held, rules)),
             Some(_) | None => Ruling::Apply,
@@ -100,7 +100,7 @@ impl Standing {
     }
 
     /// Returns the widest rules allowed now, where they are limited.
-    pub fn held(&self) -> Option<&Rules> {
+    pub fn held(&self) -> Option<&UnattendedRules> {
         self.held.as_ref()
     }
 

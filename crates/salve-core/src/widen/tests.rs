@@ -2,25 +2,25 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::{Actor, ConfigEvent, Digest, Entry, Event, Process};
-use crate::gate::{self, Case, Place, Policy, Request, State, Verdict};
+use crate::gate::{self, CommandPlace, GateCase, GateCounters, GatePolicy, GateVerdict, Request};
 use crate::scrub::{Key, Scrubber};
 
 const WORDS: [&str; 4] = ["npm ci", "git push", "rm -rf *", "*"];
 
-fn list(items: &[&'static str]) -> Term {
-    Term::List(items.iter().map(|item| Scrubbed::literal(item)).collect())
+fn list(items: &[&'static str]) -> RuleValue {
+    RuleValue::List(items.iter().map(|item| Scrubbed::literal(item)).collect())
 }
 
-fn word(word: &'static str) -> Term {
-    Term::Word(Scrubbed::literal(word))
+fn word(word: &'static str) -> RuleValue {
+    RuleValue::Word(Scrubbed::literal(word))
 }
 
 /// Any value that a setting with this bearing may have.
-fn term(bearing: Bearing) -> BoxedStrategy<Term> {
+fn term(bearing: Bearing) -> BoxedStrategy<RuleValue> {
     match bearing {
-        Bearing::Off | Bearing::On => any::<bool>().prop_map(Term::Flag).boxed(),
+        Bearing::Off | Bearing::On => any::<bool>().prop_map(RuleValue::Flag).boxed(),
         Bearing::Lower | Bearing::Higher | Bearing::None => {
-            (0..4u64).prop_map(Term::Number).boxed()
+            (0..4u64).prop_map(RuleValue::Number).boxed()
         }
         Bearing::Fewer | Bearing::More => prop::sample::subsequence(&WORDS[..], 0..=WORDS.len())
             .prop_shuffle()
@@ -28,13 +28,13 @@ fn term(bearing: Bearing) -> BoxedStrategy<Term> {
             .boxed(),
         Bearing::Earlier(order) => prop::sample::select(order.to_vec()).prop_map(word).boxed(),
         Bearing::Unset => {
-            prop_oneof![Just(Term::Unset), prop::sample::select(WORDS.to_vec()).prop_map(word)]
+            prop_oneof![Just(RuleValue::Unset), prop::sample::select(WORDS.to_vec()).prop_map(word)]
                 .boxed()
         }
     }
 }
 
-fn rules() -> impl Strategy<Value = Rules> {
+fn rules() -> impl Strategy<Value = UnattendedRules> {
     let each: Vec<_> = BEARINGS.iter().map(|&(_, bearing)| term(bearing)).collect();
     each.prop_map(|terms| {
         BEARINGS.iter().zip(terms).map(|(&(name, _), term)| (name.to_owned(), term)).collect()
@@ -75,28 +75,28 @@ proptest! {
 }
 
 /// The recovery section that these rules stand for.
-fn policy(rules: &Rules) -> Policy {
+fn policy(rules: &UnattendedRules) -> GatePolicy {
     let section = BEARINGS.iter().filter_map(|(name, _)| {
         let value = match &rules[*name] {
-            Term::Unset => serde_json::Value::Null,
-            Term::Flag(flag) => (*flag).into(),
-            Term::Number(number) => (*number).into(),
-            Term::Word(word) => word.as_str().into(),
-            Term::List(entries) => entries.iter().map(Scrubbed::as_str).collect(),
+            RuleValue::Unset => serde_json::Value::Null,
+            RuleValue::Flag(flag) => (*flag).into(),
+            RuleValue::Number(number) => (*number).into(),
+            RuleValue::Word(word) => word.as_str().into(),
+            RuleValue::List(entries) => entries.iter().map(Scrubbed::as_str).collect(),
         };
         // How a command is held is not the gate's to judge.
         let name = name.strip_prefix("recovery.").filter(|name| !name.contains('.'))?;
         Some((name.to_owned(), value))
     });
-    Policy::read(&serde_json::Value::Object(section.collect())).unwrap()
+    GatePolicy::read(&serde_json::Value::Object(section.collect())).unwrap()
 }
 
-fn runs_unattended(rules: &Rules, command: &str, state: &State) -> bool {
+fn runs_unattended(rules: &UnattendedRules, command: &str, state: &GateCounters) -> bool {
     let scrubber = Scrubber::new(Key::new([1; 32]));
     let request = Request::new(command, ".", 60).unwrap();
     let policy = policy(rules);
-    let case = Case { policy: &policy, request: &request, place: &Place::Inside, state };
-    matches!(gate::decide(case, &scrubber), Verdict::Auto(_))
+    let case = GateCase { policy: &policy, request: &request, place: &CommandPlace::Inside, state };
+    matches!(gate::decide(case, &scrubber), GateVerdict::Auto(_))
 }
 
 proptest! {
@@ -110,7 +110,7 @@ proptest! {
         recoveries in 0..5u64,
         seconds in prop::option::of(0..5u32),
     ) {
-        let state = State {
+        let state = GateCounters {
             auto_recoveries_this_run: recoveries,
             seconds_since_last_auto: seconds.map(f64::from),
         };
@@ -131,7 +131,7 @@ proptest! {
             let name = BEARINGS[index.index(BEARINGS.len())].0;
             new.insert(name.to_owned(), other[name].clone());
         }
-        let state = State { auto_recoveries_this_run: 0, seconds_since_last_auto: None };
+        let state = GateCounters { auto_recoveries_this_run: 0, seconds_since_last_auto: None };
         if !widens(&old, &new) && runs_unattended(&new, command, &state) {
             prop_assert!(runs_unattended(&old, command, &state));
         }
@@ -141,35 +141,35 @@ proptest! {
 #[test]
 fn each_bearing_knows_its_wider_side() {
     #[track_caller]
-    fn check(name: &str, strict: Term, loose: Term) {
+    fn check(name: &str, strict: RuleValue, loose: RuleValue) {
         let bearing = bearing(name).unwrap();
         assert!(is_wider(bearing, &strict, &loose), "{name}: {strict:?} → {loose:?}");
         assert!(!is_wider(bearing, &loose, &strict), "{name}: {loose:?} → {strict:?}");
         assert_eq!(stricter(bearing, &strict, &loose), strict);
         assert_eq!(stricter(bearing, &loose, &strict), strict);
     }
-    check("recovery.enabled", Term::Flag(false), Term::Flag(true));
+    check("recovery.enabled", RuleValue::Flag(false), RuleValue::Flag(true));
     check("recovery.auto_approve", list(&[]), list(&["npm ci"]));
     check("recovery.require_human", list(&["*"]), list(&[]));
-    check("recovery.max_auto_recoveries_per_run", Term::Number(3), Term::Number(4));
-    check("recovery.cooldown_seconds", Term::Number(60), Term::Number(5));
+    check("recovery.max_auto_recoveries_per_run", RuleValue::Number(3), RuleValue::Number(4));
+    check("recovery.cooldown_seconds", RuleValue::Number(60), RuleValue::Number(5));
     check("recovery.on_unknown", word("deny"), word("escalate"));
     check("recovery.on_unknown", word("escalate"), word("allow"));
     check("playbook.auto", word("none"), word("safe"));
-    check("agent.repair", Term::Flag(false), Term::Flag(true));
-    check("repair.max_files", Term::Number(8), Term::Number(80));
-    check("repair.cooldown_ms", Term::Number(600_000), Term::Number(0));
-    check("agent.autostart", Term::Flag(false), Term::Flag(true));
-    check("server.liveness", Term::Flag(true), Term::Flag(false));
+    check("agent.repair", RuleValue::Flag(false), RuleValue::Flag(true));
+    check("repair.max_files", RuleValue::Number(8), RuleValue::Number(80));
+    check("repair.cooldown_ms", RuleValue::Number(600_000), RuleValue::Number(0));
+    check("agent.autostart", RuleValue::Flag(false), RuleValue::Flag(true));
+    check("server.liveness", RuleValue::Flag(true), RuleValue::Flag(false));
     check("servers", list(&["web = npm start"]), list(&["web = npm start", "api = x"]));
-    check("auto_heal.vpn_script", Term::Unset, word("./vpn"));
+    check("auto_heal.vpn_script", RuleValue::Unset, word("./vpn"));
 }
 
 #[test]
 fn an_exchanged_program_is_wider_both_ways_and_neither_runs_meanwhile() {
     let bearing = bearing("auto_heal.vpn_script").unwrap();
     assert!(is_wider(bearing, &word("./a"), &word("./b")));
-    assert_eq!(stricter(bearing, &word("./a"), &word("./b")), Term::Unset);
+    assert_eq!(stricter(bearing, &word("./a"), &word("./b")), RuleValue::Unset);
 }
 
 #[test]
@@ -177,12 +177,12 @@ fn the_names_are_sorted_and_unique() {
     assert!(BEARINGS.is_sorted_by(|a, b| a.0 < b.0));
 }
 
-fn of(pairs: &[(&str, Term)]) -> Rules {
+fn of(pairs: &[(&str, RuleValue)]) -> UnattendedRules {
     pairs.iter().map(|(name, term)| ((*name).to_owned(), term.clone())).collect()
 }
 
-fn cooldown(seconds: u64) -> Rules {
-    of(&[("recovery.cooldown_seconds", Term::Number(seconds))])
+fn cooldown(seconds: u64) -> UnattendedRules {
+    of(&[("recovery.cooldown_seconds", RuleValue::Number(seconds))])
 }
 
 fn salve() -> Actor {
@@ -198,8 +198,8 @@ fn agent() -> Actor {
 }
 
 /// Reads events in order, numbered from 1.
-fn standing(events: &[(Actor, Event)]) -> Standing {
-    let mut standing = Standing::default();
+fn standing(events: &[(Actor, Event)]) -> SettingsStanding {
+    let mut standing = SettingsStanding::default();
     for (seq, (by, event)) in (1..).zip(events) {
         let at = jiff::Timestamp::UNIX_EPOCH;
         let (by, event) = (by.clone(), event.clone());

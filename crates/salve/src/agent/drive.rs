@@ -6,13 +6,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use salve_core::agent::{Dialect, Sign, Stream, Trouble, Verdict};
+use salve_core::agent::{AgentVerdict, Dialect, Sign, Stream, Trouble};
 use salve_core::event::{Amounts, Exit, Resource};
 use salve_core::scrub::Scrubber;
 
 use super::host::{Family, Started};
 use super::vitals::Vitals;
-use super::{Activity, AgentEvent, Bounds, End, Ending, needs_result};
+use super::{Activity, AgentBounds, AgentEvent, End, Ending, needs_result};
 
 /// How many lines may wait to be read; an agent that prints faster has to wait.
 pub(super) const INBOX: usize = 64;
@@ -41,7 +41,7 @@ pub(super) enum Message {
 
 /// Whether more can be printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum OutputState {
     Open,
     Closed,
 }
@@ -50,7 +50,7 @@ enum Output {
 pub(super) struct Drive {
     stream: Stream,
     dialect: Dialect,
-    bounds: Bounds,
+    bounds: AgentBounds,
     scrubber: Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
     told: Option<Instant>,
@@ -59,14 +59,14 @@ pub(super) struct Drive {
     trouble: Option<(Trouble, String)>,
     /// The kind of trouble that was told last: one that goes on is told once.
     told_trouble: Option<Trouble>,
-    result: Option<(Verdict, String)>,
-    output: Output,
+    result: Option<(AgentVerdict, String)>,
+    output: OutputState,
 }
 
 impl Drive {
     pub(super) fn new(
         dialect: Dialect,
-        bounds: Bounds,
+        bounds: AgentBounds,
         scrubber: Scrubber,
         on: Box<dyn FnMut(AgentEvent) + Send>,
     ) -> Self {
@@ -82,7 +82,7 @@ impl Drive {
             trouble: None,
             told_trouble: None,
             result: None,
-            output: Output::Open,
+            output: OutputState::Open,
         }
     }
 
@@ -151,10 +151,10 @@ impl Drive {
                 next_look = now + look;
             }
             let pause = next_look.saturating_duration_since(now);
-            if self.output == Output::Closed && family.wait(pause).is_some() {
+            if self.output == OutputState::Closed && family.wait(pause).is_some() {
                 return None;
             }
-            let pause = if self.output == Output::Closed { Duration::ZERO } else { pause };
+            let pause = if self.output == OutputState::Closed { Duration::ZERO } else { pause };
             match inbox.recv_timeout(pause) {
                 Ok(Message::Line(line)) => {
                     vitals.heard(Instant::now());
@@ -164,7 +164,7 @@ impl Drive {
                 }
                 Ok(Message::Stop) => return Some(End::Stopped),
                 Ok(Message::Closed) | Err(RecvTimeoutError::Disconnected) => {
-                    self.output = Output::Closed;
+                    self.output = OutputState::Closed;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -174,11 +174,11 @@ impl Drive {
     /// Takes in what was printed before the end.
     fn drain(&mut self, inbox: &Receiver<Message>) {
         let until = Instant::now() + REST;
-        while self.output == Output::Open {
+        while self.output == OutputState::Open {
             match inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Message::Line(line)) => _ = self.take(line.as_deref()),
                 Ok(Message::Stop) => {}
-                Ok(Message::Closed) | Err(_) => self.output = Output::Closed,
+                Ok(Message::Closed) | Err(_) => self.output = OutputState::Closed,
             }
         }
     }
@@ -278,9 +278,9 @@ impl Drive {
             None => (End::Failed(Trouble::of(complaints)), said.clone()),
         };
         match (&self.result, exit) {
-            (Some((Verdict::Finished, _)), Exit::Code(0)) => (End::Finished, said),
-            (Some((Verdict::Finished, _)), _) => failed(),
-            (Some((Verdict::Failed, _)), _) => failed(),
+            (Some((AgentVerdict::Finished, _)), Exit::Code(0)) => (End::Finished, said),
+            (Some((AgentVerdict::Finished, _)), _) => failed(),
+            (Some((AgentVerdict::Failed, _)), _) => failed(),
             (None, Exit::Code(0)) if needs_result(self.dialect) => (End::NoResult, said),
             (None, Exit::Code(0)) => (End::Finished, said),
             (None, _) => failed(),

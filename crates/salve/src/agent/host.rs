@@ -10,7 +10,9 @@ use std::time::Duration;
 use rustix::pipe::PipeFlags;
 use salve_core::event::{Exit, Process};
 
-use crate::process::{Capture, Care, Input, Look, Outlet, Running, SpawnError, Spec, Terminal};
+use crate::process::{
+    Capture, Outlet, OutputStyle, ProcessInput, Running, SpawnError, Spec, Supervisor, Terminal,
+};
 
 /// The name that the agent's processes carry where servers carry theirs.
 const NAME: &str = "agent";
@@ -41,12 +43,12 @@ pub(super) struct Started {
 
 /// A process and all that comes from it.
 pub(super) struct Family {
-    care: Care,
+    care: Supervisor,
     running: Running,
 }
 
 /// Starts a process in a session of its own.
-pub(super) fn start(care: &Care, launch: Launch) -> Result<Started, SpawnError> {
+pub(super) fn start(care: &Supervisor, launch: Launch) -> Result<Started, SpawnError> {
     let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
     let no_pipe = |source| SpawnError::System { program: NAME.to_owned(), source };
     let (output, to_output) = pipe().map_err(no_pipe)?;
@@ -69,9 +71,9 @@ pub(super) fn start(care: &Care, launch: Launch) -> Result<Started, SpawnError> 
         server: NAME.to_owned(),
         terminal: Terminal::Pipes,
         // The stream is read as it comes; nothing of it is needed afterwards.
-        output: Arc::new(Capture::new(outlet, Look::Plain).with_lines(1)),
+        output: Arc::new(Capture::new(outlet, OutputStyle::Plain).with_lines(1)),
     };
-    let running = care.spawn_with(&spec, Input::Ended, Box::new(|_| {}))?;
+    let running = care.spawn_with(&spec, ProcessInput::Ended, Box::new(|_| {}))?;
     let family = Family { care: care.clone(), running };
     Ok(Started { family, output: output.into(), errors: errors.into() })
 }

@@ -31,7 +31,7 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 pub use home::Home;
 pub use profile::{Mcp, Profile, Runtime, own_mcp};
 
-use crate::process::{AGENT_MARK, Care, SpawnError};
+use crate::process::{AGENT_MARK, SpawnError, Supervisor};
 pub(crate) use vitals::Vitals;
 
 use drive::{Drive, Message};
@@ -53,9 +53,9 @@ pub struct Task {
     /// Further variables.
     pub env: Vec<(String, String)>,
     /// What it may edit.
-    pub reach: Reach,
+    pub reach: EditReach,
     /// How far it may go.
-    pub bounds: Bounds,
+    pub bounds: AgentBounds,
 }
 
 impl Task {
@@ -68,7 +68,7 @@ impl Task {
 
 /// What an agent may edit, as far as its own permissions can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum EditReach {
     /// The project's files.
     Project,
     /// Those, and the files that the roles of a loop hand to one another.
@@ -77,7 +77,7 @@ pub enum Reach {
 
 /// How far a run may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct AgentBounds {
     /// How long it may take.
     pub wall: Duration,
     /// How long it may show no sign of life.
@@ -154,7 +154,7 @@ pub enum End {
 
 /// A run under way.
 #[derive(Debug)]
-pub struct Agent {
+pub struct AgentRun {
     process: Process,
     messages: SyncSender<Message>,
     ending: Mutex<Receiver<Ending>>,
@@ -190,12 +190,12 @@ impl StartError {
 
 /// Starts an agent; `on` is told on another thread what it does, [`AgentEvent::Ended`] last.
 pub fn start(
-    care: &Care,
+    care: &Supervisor,
     profile: &Profile,
     task: &Task,
     scrubber: &Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
-) -> Result<Agent, StartError> {
+) -> Result<AgentRun, StartError> {
     let failed = |source| StartError { program: profile.program.clone(), source };
     let filled = profile.fill(task).map_err(|error| failed(error.into()))?;
     let mut env = filled.env;
@@ -219,10 +219,10 @@ pub fn start(
         .name("agent".into())
         .spawn(run)
         .map_err(|error| failed(error.into()))?;
-    Ok(Agent { process, messages, ending: Mutex::new(ending) })
+    Ok(AgentRun { process, messages, ending: Mutex::new(ending) })
 }
 
-impl Agent {
+impl AgentRun {
     /// Returns which process it is.
     pub fn process(&self) -> &Process {
         &self.process

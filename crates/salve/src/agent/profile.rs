@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::home::Home;
-use super::{Reach, Task};
+use super::{EditReach, Task};
 
 /// The profiles that ship with Salve.
 const SHIPPED: &str = include_str!("../../data/agents.toml");
@@ -66,13 +66,13 @@ struct OffLimits {
     r#loop: Vec<String>,
 }
 
-impl Reach {
+impl EditReach {
     /// Returns whether an agent with this reach has Salve's tools: they are for repairs, and what
     /// the roles of a loop have to say, they say by files.
     fn has_tools(self) -> bool {
         match self {
-            Reach::Project => true,
-            Reach::Loop => false,
+            EditReach::Project => true,
+            EditReach::Loop => false,
         }
     }
 
@@ -80,8 +80,8 @@ impl Reach {
     fn off_limits(self) -> io::Result<Vec<String>> {
         let Profiles { off_limits, .. } = toml::from_str(SHIPPED).map_err(io::Error::other)?;
         Ok(match self {
-            Reach::Project => off_limits.project,
-            Reach::Loop => off_limits.r#loop,
+            EditReach::Project => off_limits.project,
+            EditReach::Loop => off_limits.r#loop,
         })
     }
 }

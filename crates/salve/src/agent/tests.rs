@@ -13,8 +13,8 @@ use crate::process::tests::alone;
 /// Long enough for anything that ends by itself on a busy machine.
 const AMPLE: Duration = Duration::from_secs(60);
 
-const BOUNDS: Bounds =
-    Bounds { wall: AMPLE, idle: AMPLE, tokens: None, work: None, money_micros: None };
+const BOUNDS: AgentBounds =
+    AgentBounds { wall: AMPLE, idle: AMPLE, tokens: None, work: None, money_micros: None };
 
 /// A project and a directory of programs that comes first in `PATH`.
 struct Stage {
@@ -33,7 +33,7 @@ impl Stage {
         Self { dir }
     }
 
-    fn task(&self, bounds: Bounds) -> Task {
+    fn task(&self, bounds: AgentBounds) -> Task {
         let path = std::env::var("PATH").unwrap();
         let path = format!("{}:{path}", self.dir.path().join("bin").display());
         Task {
@@ -43,12 +43,16 @@ impl Stage {
             mcp: Mcp { command: "/opt/salve".into(), args: vec!["mcp".into()] },
             model: None,
             env: vec![("PATH".into(), path)],
-            reach: Reach::Project,
+            reach: EditReach::Project,
             bounds,
         }
     }
 
-    fn start(&self, profile: &Profile, bounds: Bounds) -> (Agent, Arc<Mutex<Vec<AgentEvent>>>) {
+    fn start(
+        &self,
+        profile: &Profile,
+        bounds: AgentBounds,
+    ) -> (AgentRun, Arc<Mutex<Vec<AgentEvent>>>) {
         let events = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&events);
         let on = Box::new(move |event| log.lock().unwrap().push(event));
@@ -63,7 +67,7 @@ impl Stage {
 }
 
 /// Runs a stand-in for a known agent to its end.
-fn run(runtime: Runtime, script: &str, bounds: Bounds) -> (Ending, Vec<AgentEvent>, Stage) {
+fn run(runtime: Runtime, script: &str, bounds: AgentBounds) -> (Ending, Vec<AgentEvent>, Stage) {
     let stage = Stage::new(runtime.name(), script);
     let (agent, events) = stage.start(&runtime.profile().unwrap(), bounds);
     let ending = agent.wait(AMPLE * 2).unwrap();
@@ -72,8 +76,8 @@ fn run(runtime: Runtime, script: &str, bounds: Bounds) -> (Ending, Vec<AgentEven
     (ending, events, stage)
 }
 
-fn care() -> Care {
-    Care::start(Uuid::new_v4()).unwrap()
+fn care() -> Supervisor {
+    Supervisor::start(Uuid::new_v4()).unwrap()
 }
 
 fn has_ended(pid: u32) -> bool {
@@ -164,7 +168,7 @@ fn a_role_of_a_loop_has_no_tools_of_repairs() {
         };
         let has_tools = |words: &str| words.contains("/opt/salve") || words.contains("HOME");
         assert!(has_tools(&words(&task)), "{}", words(&task));
-        task.reach = Reach::Loop;
+        task.reach = EditReach::Loop;
         assert!(!has_tools(&words(&task)), "{}", words(&task));
     }
 }
@@ -220,10 +224,10 @@ fn an_end_without_a_result_and_garbage_are_no_success() {
 #[test]
 fn silent_work_is_not_idle_but_silence_is() {
     let _alone = alone();
-    let bounds = Bounds { idle: Duration::from_millis(800), ..BOUNDS };
+    let bounds = AgentBounds { idle: Duration::from_millis(800), ..BOUNDS };
     let (ending, ..) = run(Runtime::Claude, "sleep 1000", bounds);
     assert_eq!(ending.end, End::Idle);
-    let bounds = Bounds { wall: Duration::from_secs(4), ..bounds };
+    let bounds = AgentBounds { wall: Duration::from_secs(4), ..bounds };
     let (ending, ..) = run(Runtime::Claude, "while :; do :; done", bounds);
     assert_eq!(ending.end, End::TimedOut);
     assert!(ending.took >= bounds.wall, "{:?}", ending.took);
@@ -238,7 +242,7 @@ echo '{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_toke
 echo '{"type":"assistant","message":{"id":"m2","content":[],"usage":{"input_tokens":600,"output_tokens":1}}}'
 wait
 "#;
-    let bounds = Bounds { tokens: Some(1000), ..BOUNDS };
+    let bounds = AgentBounds { tokens: Some(1000), ..BOUNDS };
     let (ending, events, stage) = run(Runtime::Claude, script, bounds);
     assert_eq!(ending.end, End::OverBudget(Resource::Tokens));
     assert_eq!(ending.spent.tokens, 1202);
@@ -246,7 +250,7 @@ wait
     assert!(has_ended(stage.written("child").trim().parse().unwrap()));
     let script = r#"echo '{"type":"spent","cost_usd":2}'; exec sleep 1000"#;
     let stage = Stage::new("fixer", script);
-    let bounds = Bounds { money_micros: Some(1_999_999), ..BOUNDS };
+    let bounds = AgentBounds { money_micros: Some(1_999_999), ..BOUNDS };
     let (agent, _) = stage.start(&Profile::command(&["fixer".into()]).unwrap(), bounds);
     assert_eq!(agent.wait(AMPLE).unwrap().end, End::OverBudget(Resource::MoneyMicros));
 }
@@ -265,11 +269,14 @@ done
 echo '{"type":"assistant","message":{"id":"m2","content":[],"usage":{"input_tokens":6,"cache_creation_input_tokens":700,"cache_read_input_tokens":18000,"output_tokens":200}}}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"Fixed.","usage":{"input_tokens":10,"cache_creation_input_tokens":18700,"cache_read_input_tokens":18000,"output_tokens":290}}'
 "#;
-    let bounds = Bounds { work: Some(1000), ..BOUNDS };
+    let bounds = AgentBounds { work: Some(1000), ..BOUNDS };
     let (ending, ..) = run(Runtime::Claude, &format!("{opening}{end}"), bounds);
     assert_eq!((ending.end, ending.spent.tokens), (End::Finished, 19_000), "all of it is charged");
-    let (ending, ..) =
-        run(Runtime::Claude, &format!("{opening}{end}"), Bounds { tokens: Some(15_000), ..bounds });
+    let (ending, ..) = run(
+        Runtime::Claude,
+        &format!("{opening}{end}"),
+        AgentBounds { tokens: Some(15_000), ..bounds },
+    );
     assert_eq!(ending.end, End::OverBudget(Resource::Tokens), "what is left in all holds too");
     let more = r#"
 echo '{"type":"assistant","message":{"id":"m2","content":[],"usage":{"input_tokens":6,"cache_creation_input_tokens":700,"output_tokens":300}}}'

@@ -58,18 +58,18 @@ impl Vitals {
 }
 
 /// One process as `/proc` tells it.
-struct Seen {
+struct ProcessSight {
     parent: u32,
     group: u32,
     ticks: u64,
 }
 
-fn seen(pid: u32) -> Option<Seen> {
+fn seen(pid: u32) -> Option<ProcessSight> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name may hold anything, so the fields count from the parenthesis after it.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    Some(Seen {
+    Some(ProcessSight {
         parent: u32::try_from(number(1)?).ok()?,
         group: u32::try_from(number(2)?).ok()?,
         // Its own time and that of children it has waited for, as user and in the system.
@@ -88,7 +88,7 @@ fn bytes(pid: u32) -> u64 {
 fn pulse(pid: u32) -> Pulse {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let all: HashMap<u32, Seen> = pids.filter_map(|pid| Some((pid, seen(pid)?))).collect();
+    let all: HashMap<u32, ProcessSight> = pids.filter_map(|pid| Some((pid, seen(pid)?))).collect();
     let belongs = |start: u32| {
         let mut at = start;
         // A chain longer than there are processes is a circle of reused numbers.

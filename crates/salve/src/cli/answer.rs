@@ -11,7 +11,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use anstyle::{AnsiColor, Style};
-use salve_core::event::{Actor, Amounts, Entry, Order, SubjectKind};
+use salve_core::event::{Actor, Amounts, Entry, PersonOrder, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Ignored, Incident, RepairPhase};
 use salve_core::repair::{self, Tale};
@@ -19,7 +19,7 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 use serde::Serialize;
 
 pub(super) use self::steer::{Steer, steer};
-use self::target::Target;
+use self::target::IncidentTarget;
 use super::{CliError, Exit, Output, events, project};
 use crate::heal::loop_files::LoopFiles;
 use crate::heal::people::{self, PersonError, PersonWord};
@@ -47,7 +47,7 @@ pub(super) struct To {
 
 /// A remark, which may stand by itself or behind its name.
 #[derive(Debug, clap::Args)]
-struct Note {
+struct RemarkArgs {
     /// A remark, kept with the answer
     #[arg(value_name = "NOTE")]
     bare: Option<String>,
@@ -58,12 +58,12 @@ struct Note {
 
 /// Arguments of `salve approve` and `salve reject`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Answer {
+pub(super) struct AnswerArgs {
     /// The incident's id; its first digits will do, with or without `heal-` [default: the one that
     /// asks]
     id: Option<String>,
     #[command(flatten)]
-    note: Note,
+    note: RemarkArgs,
     /// Answer only this question, as `salve show` gave its number [default: the open one]
     #[arg(long, value_name = "N")]
     question: Option<u32>,
@@ -73,9 +73,9 @@ pub(super) struct Answer {
 
 /// Arguments of `salve reject`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Reject {
+pub(super) struct RejectArgs {
     #[command(flatten)]
-    answer: Answer,
+    answer: AnswerArgs,
     /// Say no to everything that is asked
     #[arg(long, conflicts_with_all = ["id", "question"])]
     all: bool,
@@ -83,19 +83,19 @@ pub(super) struct Reject {
 
 /// Arguments of `salve resolve`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Resolve {
+pub(super) struct ResolveArgs {
     /// The incident's id; its first digits will do, with or without `heal-` [default: the one that
     /// asks]
     id: Option<String>,
     #[command(flatten)]
-    note: Note,
+    note: RemarkArgs,
     #[command(flatten)]
     by: By,
 }
 
 /// Arguments of `salve approve-recovery`, `reject-recovery` and `resolve-recovery`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Recovery {
+pub(super) struct RecoveryAnswerArgs {
     /// The loop's id
     #[arg(long = "loop", value_name = "ID")]
     of: String,
@@ -108,7 +108,7 @@ pub(super) struct Recovery {
 
 /// Arguments of `salve refill`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Refill {
+pub(super) struct RefillArgs {
     #[command(flatten)]
     to: To,
     /// Attempts to grant
@@ -135,7 +135,7 @@ struct Said {
 
 /// What a person may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum AnswerKind {
     /// Yes to the open question.
     Approve,
     /// No to it.
@@ -144,28 +144,28 @@ pub(super) enum Word {
     Resolve,
 }
 
-impl Word {
+impl AnswerKind {
     /// Returns the command by which it is said.
     fn as_str(self) -> &'static str {
         match self {
-            Word::Approve => "approve",
-            Word::Reject => "reject",
-            Word::Resolve => "resolve",
+            AnswerKind::Approve => "approve",
+            AnswerKind::Reject => "reject",
+            AnswerKind::Resolve => "resolve",
         }
     }
 }
 
 /// Answers the open question of an incident, or settles the incident.
-pub(super) fn answer(word: Word, args: &Answer, out: &Output) -> Result<Exit, CliError> {
-    let Answer { id, note, question, by } = args;
-    let target = id.as_deref().map_or(Target::OnlyOne, Target::Id);
+pub(super) fn answer(word: AnswerKind, args: &AnswerArgs, out: &Output) -> Result<Exit, CliError> {
+    let AnswerArgs { id, note, question, by } = args;
+    let target = id.as_deref().map_or(IncidentTarget::OnlyOne, IncidentTarget::Id);
     tell(&Telling { word, target, by, note: note.text(), question: *question }, out)
 }
 
 /// Says no to one question, or to every one that is open.
-pub(super) fn reject(args: &Reject, out: &Output) -> Result<Exit, CliError> {
+pub(super) fn reject(args: &RejectArgs, out: &Output) -> Result<Exit, CliError> {
     if !args.all {
-        return answer(Word::Reject, &args.answer, out);
+        return answer(AnswerKind::Reject, &args.answer, out);
     }
     let store = project::open_store(out)?;
     let asking = target::asking(store.journal())?;
@@ -173,27 +173,31 @@ pub(super) fn reject(args: &Reject, out: &Output) -> Result<Exit, CliError> {
     if asking.is_empty() {
         out.remark("no incident asks anything");
     }
-    let Answer { note, by, .. } = &args.answer;
+    let AnswerArgs { note, by, .. } = &args.answer;
     for id in asking {
         let id = id.to_string();
-        let target = Target::Id(&id);
-        let word = Word::Reject;
+        let target = IncidentTarget::Id(&id);
+        let word = AnswerKind::Reject;
         tell(&Telling { word, target, by, note: note.text(), question: None }, out)?;
     }
     Ok(Exit::Well)
 }
 
 /// Says that the matter is settled.
-pub(super) fn resolve(args: &Resolve, out: &Output) -> Result<Exit, CliError> {
-    let Resolve { id, note, by } = args;
-    let target = id.as_deref().map_or(Target::OnlyOne, Target::Id);
-    tell(&Telling { word: Word::Resolve, target, by, note: note.text(), question: None }, out)
+pub(super) fn resolve(args: &ResolveArgs, out: &Output) -> Result<Exit, CliError> {
+    let ResolveArgs { id, note, by } = args;
+    let target = id.as_deref().map_or(IncidentTarget::OnlyOne, IncidentTarget::Id);
+    tell(&Telling { word: AnswerKind::Resolve, target, by, note: note.text(), question: None }, out)
 }
 
 /// Answers what the recovery of a loop asks.
-pub(super) fn recovery(word: Word, args: &Recovery, out: &Output) -> Result<Exit, CliError> {
-    let Recovery { of, note, by } = args;
-    let target = Target::Loop(of);
+pub(super) fn recovery(
+    word: AnswerKind,
+    args: &RecoveryAnswerArgs,
+    out: &Output,
+) -> Result<Exit, CliError> {
+    let RecoveryAnswerArgs { of, note, by } = args;
+    let target = IncidentTarget::Loop(of);
     tell(&Telling { word, target, by, note: note.as_deref(), question: None }, out)
 }
 
@@ -206,7 +210,7 @@ impl To {
     }
 }
 
-impl Note {
+impl RemarkArgs {
     fn text(&self) -> Option<&str> {
         self.note.as_deref().or(self.bare.as_deref())
     }
@@ -214,8 +218,8 @@ impl Note {
 
 /// A word to an incident.
 struct Telling<'a> {
-    word: Word,
-    target: Target<'a>,
+    word: AnswerKind,
+    target: IncidentTarget<'a>,
     by: &'a By,
     note: Option<&'a str>,
     question: Option<u32>,
@@ -223,11 +227,11 @@ struct Telling<'a> {
 
 fn tell(telling: &Telling<'_>, out: &Output) -> Result<Exit, CliError> {
     let note = note(telling.note);
-    let answer = people::Answer { note: note.clone(), question: telling.question };
+    let answer = people::PersonAnswer { note: note.clone(), question: telling.question };
     let word = match telling.word {
-        Word::Approve => PersonWord::Approve(answer),
-        Word::Reject => PersonWord::Reject(answer),
-        Word::Resolve => PersonWord::Resolve(note),
+        AnswerKind::Approve => PersonWord::Approve(answer),
+        AnswerKind::Reject => PersonWord::Reject(answer),
+        AnswerKind::Resolve => PersonWord::Resolve(note),
     };
     let find = |journal: &dyn Journal| telling.target.find(journal, telling.word);
     say(find, telling.by, out, word)
@@ -262,13 +266,13 @@ pub(super) fn refused(id: IncidentId, error: PersonError) -> CliError {
 }
 
 /// Gives an order.
-pub(super) fn order(to: To, order: Order, out: &Output) -> Result<Exit, CliError> {
+pub(super) fn order(to: To, order: PersonOrder, out: &Output) -> Result<Exit, CliError> {
     let find = |journal: &dyn Journal| to.find(journal);
     say(find, &to.by, out, PersonWord::Order(order))
 }
 
 /// Grants more.
-pub(super) fn refill(args: Refill, out: &Output) -> Result<Exit, CliError> {
+pub(super) fn refill(args: RefillArgs, out: &Output) -> Result<Exit, CliError> {
     let granted = Amounts {
         attempts: args.attempts,
         tokens: args.tokens,

@@ -19,7 +19,7 @@ use self::input::CallInput;
 use super::project::kept;
 use super::{CliError, Exit, Output, foundation};
 use crate::agent::vitals::Vitals;
-use crate::process::{Capture, Care, Ended, Look, Outlet, Running, Spec, Terminal};
+use crate::process::{Capture, Ended, Outlet, OutputStyle, Running, Spec, Supervisor, Terminal};
 use crate::project::Project;
 use crate::tools::{HealMeans, Healed};
 
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
 
 /// Gathers the means to heal a failed call, with the settings that are in force; wrong ones are told,
 /// and then nothing is healed.
-pub(super) fn means(care: Care, out: &Output) -> Option<HealMeans> {
+pub(super) fn means(care: Supervisor, out: &Output) -> Option<HealMeans> {
     let dir = std::env::current_dir().unwrap_or_default();
     let project = Project::locate(out.global().project.as_deref()).ok();
     match super::config::in_force(out) {
@@ -75,7 +75,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     };
     loop {
         let began = Timestamp::now();
-        let capture = Arc::new(Capture::new(Arc::new(Outlet::standard()), Look::Plain));
+        let capture = Arc::new(Capture::new(Arc::new(Outlet::standard()), OutputStyle::Plain));
         let next = match run.attempt(&capture)? {
             CallEnd::Ended(ProcessExit::Code(0)) => return Ok(run.worked()),
             CallEnd::Ended(exit) => run.failed(&exit, &capture.tail(), began),
@@ -117,7 +117,7 @@ struct TriedFix {
 struct CallRun<'a> {
     args: &'a Args,
     out: &'a Output,
-    care: Care,
+    care: Supervisor,
     tool: String,
     input: CallInput,
     tried: Option<TriedFix>,

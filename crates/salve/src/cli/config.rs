@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::{CliError, Exit, Output};
-use crate::config::tree::{Node, Place};
-use crate::config::{self, Config, LiveError, LoadError, Problem, Sources};
+use crate::config::tree::{Node, TextPosition};
+use crate::config::{self, Config, ConfigProblem, LiveError, LoadError, Sources};
 use crate::project::{Project, ProjectError};
 use crate::store::Store;
 use crate::subjects::job::job_schema;
@@ -21,11 +21,11 @@ use crate::subjects::job::job_schema;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: ConfigCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum ConfigCommand {
     /// Show the settings in force and where each comes from
     Show {
         /// Show only this setting, or this section
@@ -49,11 +49,11 @@ enum Command {
 /// Runs the command.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     match args.command {
-        Command::Show { key } => show(key.as_deref(), out),
-        Command::Check { file } => check(file.as_deref(), out),
-        Command::Schema { job: true } => print_schema(&job_schema(), out),
-        Command::Schema { job: false } => schema(out),
-        Command::Accept(args) => accept::run(args, out),
+        ConfigCommand::Show { key } => show(key.as_deref(), out),
+        ConfigCommand::Check { file } => check(file.as_deref(), out),
+        ConfigCommand::Schema { job: true } => print_schema(&job_schema(), out),
+        ConfigCommand::Schema { job: false } => schema(out),
+        ConfigCommand::Accept(args) => accept::run(args, out),
     }
 }
 
@@ -154,7 +154,7 @@ fn show(key: Option<&str>, out: &Output) -> Result<Exit, CliError> {
 }
 
 fn setting<'a>(key: &'a str, node: Option<&Node>, scrubber: &Scrubber) -> Setting<'a> {
-    let place: Option<Place> = node.and_then(|node| node.origin.place());
+    let place: Option<TextPosition> = node.and_then(|node| node.origin.place());
     let default = node.is_some_and(|node| node.origin.layer() == "default");
     Setting {
         key,
@@ -210,7 +210,7 @@ fn as_toml(value: &Json) -> String {
 
 /// What `salve config check --json` prints.
 #[derive(Serialize)]
-struct Checked {
+struct CheckedConfig {
     version: u32,
     valid: bool,
     errors: Vec<Fault>,
@@ -227,8 +227,8 @@ struct Fault {
     message: String,
 }
 
-impl From<&Problem> for Fault {
-    fn from(problem: &Problem) -> Self {
+impl From<&ConfigProblem> for Fault {
+    fn from(problem: &ConfigProblem) -> Self {
         let place = problem.origin.as_ref().and_then(|origin| origin.place());
         Self {
             source: problem.origin.as_ref().map(|origin| origin.name().to_owned()),
@@ -248,7 +248,7 @@ fn check(file: Option<&Path>, out: &Output) -> Result<Exit, CliError> {
     if out.json() {
         let errors = loaded.as_ref().err().map(LoadError::problems).unwrap_or_default();
         let warnings = loaded.as_ref().map(|config| config.warnings()).unwrap_or_default();
-        out.fact(&Checked {
+        out.fact(&CheckedConfig {
             version: 1,
             valid: loaded.is_ok(),
             errors: errors.iter().map(Fault::from).collect(),
@@ -278,7 +278,7 @@ fn check_file(path: &Path) -> Result<Config, LoadError> {
     };
     match text {
         Some(text) => config::load_file(path, text),
-        None => Err(config::ReadError::Io {
+        None => Err(config::SettingsReadError::Io {
             path: path.to_owned(),
             source: std::io::ErrorKind::NotFound.into(),
         }
@@ -287,7 +287,7 @@ fn check_file(path: &Path) -> Result<Config, LoadError> {
 }
 
 /// Tells the warnings in passing.
-fn warn(warnings: &[Problem], out: &Output) {
+fn warn(warnings: &[ConfigProblem], out: &Output) {
     let yellow = Style::new().bold().fg_color(Some(AnsiColor::Yellow.into()));
     for warning in warnings {
         out.remark(format_args!("{yellow}warning:{yellow:#} {warning}"));

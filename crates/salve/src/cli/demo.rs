@@ -11,12 +11,12 @@ mod stage;
 use std::io::Write as _;
 use std::time::Duration;
 
-use salve_core::event::Outcome;
+use salve_core::event::IncidentOutcome;
 use salve_core::overview::IndexedIncident;
 use serde::Serialize;
 
 use self::scenes::{SCENES, Scene};
-use self::stage::{Pace, Stage};
+use self::stage::{DemoPace, Stage};
 use super::output::counted;
 use super::{CliError, Exit, Output, serve};
 
@@ -65,12 +65,12 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         return Ok(Exit::Well);
     }
     let chosen = choose(args.scene.as_deref())?;
-    let pace = if args.fast { Pace::Fast } else { Pace::Shown };
+    let pace = if args.fast { DemoPace::Fast } else { DemoPace::Shown };
     let stage = Stage::build(pace)?;
     out.remark(format_args!("Salve demo  in {}", stage.project().display()));
     let _page = match pace {
-        Pace::Fast => None,
-        Pace::Shown => {
+        DemoPace::Fast => None,
+        DemoPace::Shown => {
             let page = stage.serve_page()?;
             out.remark(format_args!("            watch it at {}", page.link));
             if !args.no_open && !serve::open_browser(&page.link) {
@@ -108,7 +108,7 @@ fn show(scene: &Scene, stage: &Stage) -> Result<SceneTold, CliError> {
 }
 
 fn is_healed(row: &IndexedIncident) -> bool {
-    row.ending.is_some_and(|ending| matches!(ending.outcome, Outcome::Recovered(_)))
+    row.ending.is_some_and(|ending| matches!(ending.outcome, IncidentOutcome::Recovered(_)))
 }
 
 /// Tells what came of it all, and what to type next.

@@ -25,7 +25,7 @@ use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::heal::inbox::InboxMessage;
 use crate::heal::right::NotGiven;
 use crate::heal::{Presence, RunBase};
-use crate::process::{Capture, Logs, Look, Terminal, strays};
+use crate::process::{Capture, Logs, OutputStyle, Terminal, strays};
 use crate::project::{Project, ProjectError};
 use crate::store::{Copying, Store, Stream};
 use crate::subjects::server::{ServerPlan, ServerTerms, Servers, ServersEnd, Timing};
@@ -150,8 +150,8 @@ fn captured(
             false => Style::new(),
         };
         let look = match several {
-            true => Look::Prefixed(format!("{style}{:<widest$} |{style:#} ", server.name)),
-            false => Look::Plain,
+            true => OutputStyle::Prefixed(format!("{style}{:<widest$} |{style:#} ", server.name)),
+            false => OutputStyle::Plain,
         };
         let capture = Capture::new(foundation.outlet.clone(), look).with_lines(lines);
         (server_plan(server, &foundation.project, config, &foundation.scrubber), Arc::new(capture))

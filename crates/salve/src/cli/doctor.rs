@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use super::{CliError, Exit, Output};
-use crate::doctor::{self, Finding, State};
+use crate::doctor::{self, Finding, FindingState};
 use crate::project::{Project, ProjectError};
 
 /// Arguments of `salve doctor`.
@@ -15,9 +15,9 @@ pub(super) struct Args {}
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Report<'a> {
+struct DoctorReport<'a> {
     version: u32,
-    state: State,
+    state: FindingState,
     findings: &'a [Finding],
 }
 
@@ -34,9 +34,9 @@ pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
         }
     };
     let findings = doctor::examine(project.as_ref());
-    let worst = findings.iter().map(|finding| finding.state).max().unwrap_or(State::Ok);
+    let worst = findings.iter().map(|finding| finding.state).max().unwrap_or(FindingState::Ok);
     if out.json() {
-        out.fact(&Report { version: 1, state: worst, findings: &findings })?;
+        out.fact(&DoctorReport { version: 1, state: worst, findings: &findings })?;
     } else {
         let mut to = out.stdout();
         for finding in &findings {
@@ -44,17 +44,17 @@ pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
         }
     }
     Ok(match worst {
-        State::Ok | State::Warn => Exit::Well,
-        State::Fail => Exit::Failed,
+        FindingState::Ok | FindingState::Warn => Exit::Well,
+        FindingState::Fail => Exit::Failed,
     })
 }
 
 /// Prints one finding: a mark, what was looked at, what was seen, and what to do.
 fn line(to: &mut impl Write, finding: &Finding) -> std::io::Result<()> {
     let (mark, colour) = match finding.state {
-        State::Ok => ("ok  ", AnsiColor::Green),
-        State::Warn => ("warn", AnsiColor::Yellow),
-        State::Fail => ("FAIL", AnsiColor::Red),
+        FindingState::Ok => ("ok  ", AnsiColor::Green),
+        FindingState::Warn => ("warn", AnsiColor::Yellow),
+        FindingState::Fail => ("FAIL", AnsiColor::Red),
     };
     let style = Style::new().bold().fg_color(Some(colour.into()));
     writeln!(to, "{style}{mark}{style:#}  {:<14} {}", finding.check, finding.detail)?;

@@ -27,7 +27,7 @@ const BATCH: usize = 1000;
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<EventsCommand>,
     #[command(flatten)]
     show: Show,
 }
@@ -52,7 +52,7 @@ struct Show {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum EventsCommand {
     /// Add a remark of yours to the journal
     Note {
         /// What to remark
@@ -66,7 +66,7 @@ enum Command {
 /// Runs the command.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     match args.command {
-        Some(Command::Note { text, incident }) => note(&text, incident.as_deref(), out),
+        Some(EventsCommand::Note { text, incident }) => note(&text, incident.as_deref(), out),
         None => show(&args.show, out),
     }
 }
@@ -104,7 +104,7 @@ fn show(args: &Show, out: &Output) -> Result<Exit, CliError> {
     let (after, since) = args.since.map_or((0, None), Since::parts);
     let incident = args.incident.as_deref().map(|prefix| find(journal, prefix)).transpose()?;
     let stream = incident.map_or(Stream::Project, Stream::Incident);
-    let wanted = Wanted { stream, kinds: &args.kind, since };
+    let wanted = EventFilter { stream, kinds: &args.kind, since };
     let limit = match (args.limit, &args.since) {
         (None, None) if args.follow => Some(RECENT),
         (limit, _) => limit,
@@ -121,14 +121,14 @@ fn show(args: &Show, out: &Output) -> Result<Exit, CliError> {
 }
 
 /// What a person wants to see.
-struct Wanted<'a> {
+struct EventFilter<'a> {
     stream: Stream,
     /// Only these kinds; none means any.
     kinds: &'a [String],
     since: Option<Timestamp>,
 }
 
-impl Wanted<'_> {
+impl EventFilter<'_> {
     /// Returns those of the entries that are wanted.
     fn of(&self, mut entries: Vec<Entry>) -> Vec<Entry> {
         entries.retain(|entry| {
@@ -164,7 +164,7 @@ impl Wanted<'_> {
 fn show_past(
     journal: &dyn Journal,
     (mut after, limit): (u64, Option<usize>),
-    wanted: &Wanted<'_>,
+    wanted: &EventFilter<'_>,
     out: &Output,
 ) -> Result<u64, CliError> {
     if let Some(limit) = limit {

@@ -25,7 +25,7 @@ pub(super) struct Args {
 
 /// What is known about an error, for `--json`.
 #[derive(Debug, Serialize)]
-struct Explanation {
+struct ErrorExplanation {
     version: u32,
     class: Class,
     error_type: String,
@@ -67,7 +67,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         None if print.class == Class::Unknown => "no rule knows it".to_owned(),
         None => format!("no rule names it; its words say `{}`", print.class),
     };
-    let explanation = Explanation {
+    let explanation = ErrorExplanation {
         version: 1,
         class: print.class,
         error_type: print.error_type,
@@ -86,8 +86,8 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Well)
 }
 
-fn show(explanation: &Explanation, out: &Output) -> Result<(), CliError> {
-    let Explanation { class, key_line, signature, why, .. } = explanation;
+fn show(explanation: &ErrorExplanation, out: &Output) -> Result<(), CliError> {
+    let ErrorExplanation { class, key_line, signature, why, .. } = explanation;
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let mut to = out.stdout();
     writeln!(to, "{bold}{class}{bold:#}  {}", visible(&explanation.error_type))?;

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read, Write};
 use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Style};
-use salve_core::fingerprint::{Fingerprint, Hints, Rules, Window};
+use salve_core::fingerprint::{Fingerprint, FingerprintRules, Hints, Window};
 use salve_core::scrub::Scrubber;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     let rules = config.fingerprint_rules();
     let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
         .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
-    let judge = Judge { rules, scrubber };
+    let judge = FailureReader { rules, scrubber };
     if args.jsonl {
         return answer_lines(input, &judge, out);
     }
@@ -71,12 +71,12 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 }
 
 /// What is needed to tell what a failure is.
-struct Judge<'c> {
-    rules: &'c Rules,
+struct FailureReader<'c> {
+    rules: &'c FingerprintRules,
     scrubber: Scrubber,
 }
 
-impl Judge<'_> {
+impl FailureReader<'_> {
     /// Scrubs a text and returns its fingerprint.
     fn fingerprint(&self, text: &str, hints: &Hints) -> Fingerprint {
         self.rules.fingerprint(self.scrubber.scrub(text).as_str(), hints)
@@ -105,7 +105,7 @@ fn show(print: &Fingerprint, out: &Output) -> Result<(), CliError> {
 
 /// One question of `--jsonl`.
 #[derive(Debug, Deserialize)]
-struct Question {
+struct FingerprintQuery {
     id: Value,
     text: String,
     #[serde(default)]
@@ -118,7 +118,7 @@ struct Question {
 
 /// One answer of `--jsonl`.
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct FingerprintAnswer<'a> {
     id: &'a Value,
     version: u32,
     signature: String,
@@ -131,14 +131,18 @@ struct Answer<'a> {
 
 /// What is said about a line that is no question.
 #[derive(Debug, Serialize)]
-struct Refusal {
+struct BadQueryAnswer {
     id: Value,
     line: usize,
     error: String,
 }
 
 /// Answers every line of `input`, and goes on after a malformed one.
-fn answer_lines(input: impl Read, judge: &Judge<'_>, out: &Output) -> Result<Exit, CliError> {
+fn answer_lines(
+    input: impl Read,
+    judge: &FailureReader<'_>,
+    out: &Output,
+) -> Result<Exit, CliError> {
     let mut input = io::BufReader::new(input);
     let mut stdout = io::BufWriter::new(out.stdout());
     let mut exit = Exit::Well;
@@ -170,8 +174,9 @@ fn answer_lines(input: impl Read, judge: &Judge<'_>, out: &Output) -> Result<Exi
 }
 
 /// Reads one question; a refusal carries the id if there is one.
-fn question(raw: &[u8], line: usize) -> Result<Question, Refusal> {
-    let refuse = |id, error: serde_json::Error| Refusal { id, line, error: error.to_string() };
+fn question(raw: &[u8], line: usize) -> Result<FingerprintQuery, BadQueryAnswer> {
+    let refuse =
+        |id, error: serde_json::Error| BadQueryAnswer { id, line, error: error.to_string() };
     let text = String::from_utf8_lossy(raw);
     let value: Value = serde_json::from_str(&text).map_err(|error| refuse(Value::Null, error))?;
     let id = value.get("id").cloned().unwrap_or(Value::Null);
@@ -179,10 +184,14 @@ fn question(raw: &[u8], line: usize) -> Result<Question, Refusal> {
 }
 
 /// Writes the answer to one question.
-fn answer(question: Question, judge: &Judge<'_>, stdout: &mut impl Write) -> Result<(), CliError> {
-    let Question { id, text, exit_code, signal, tool } = question;
+fn answer(
+    question: FingerprintQuery,
+    judge: &FailureReader<'_>,
+    stdout: &mut impl Write,
+) -> Result<(), CliError> {
+    let FingerprintQuery { id, text, exit_code, signal, tool } = question;
     let print = judge.fingerprint(&text, &Hints { exit_code, signal, tool });
-    let answer = Answer {
+    let answer = FingerprintAnswer {
         id: &id,
         version: print.version,
         signature: print.signature.to_string(),

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use salve_core::earned::Terms;
+use salve_core::earned::EarningTerms;
 use salve_core::event::{Actor, Mode};
 use salve_core::scrub::Scrubber;
 use uuid::Uuid;
@@ -17,16 +17,16 @@ use uuid::Uuid;
 use super::dev::agents;
 use super::listen::{Heard, listen};
 use super::project::{presence, rekey_memory, speaker, tell_mended, user_name};
-use super::voice::Voice;
+use super::terminal_reporter::TerminalReporter;
 use super::{CliError, Output};
 use crate::config::Config;
 use crate::dirs;
 use crate::heal::inbox::{Inbox, InboxMessage};
 use crate::heal::remedies::Remedies;
-use crate::heal::right::{Right, RunLock};
+use crate::heal::right::{RunLock, RunRight};
 use crate::heal::{IncidentWriter, RepairTerms, RunBase, control};
-use crate::notify::{Notifier, Plan};
-use crate::process::{Care, Outlet, strays};
+use crate::notify::{NoticePlan, Notifier};
+use crate::process::{Outlet, Supervisor, strays};
 use crate::project::Project;
 use crate::sandbox::Sandbox;
 use crate::store::Store;
@@ -72,7 +72,7 @@ impl<'o> Foundation<'o> {
         let store = Store::open(&project)?;
         tell_mended(&store, out);
         rekey_memory(&store, config, &scrubber, out);
-        let notices = Notifier::start(&project, Plan::new(&config.settings), &scrubber)?;
+        let notices = Notifier::start(&project, NoticePlan::new(&config.settings), &scrubber)?;
         let notices = RefCell::new(notices);
         let (run, outlet) = (Uuid::new_v4(), outlet(out));
         Ok(Self { project, store, scrubber, outlet, run, notices, out })
@@ -81,7 +81,7 @@ impl<'o> Foundation<'o> {
     /// Takes the right to heal checks, and clears away what a run that was killed left.
     pub(super) fn take_right(&self) -> Result<RunLock, CliError> {
         let me = crate::process::this(&self.scrubber);
-        let right = RunLock::take_for(&self.project, Right::Checks, &me, self.run);
+        let right = RunLock::take_for(&self.project, RunRight::Checks, &me, self.run);
         let right = right.map_err(|error| {
             CliError::failed("the checks of this project are being healed")
                 .because(error)
@@ -99,13 +99,13 @@ impl<'o> Foundation<'o> {
     }
 
     /// Returns who shows what happens.
-    pub(super) fn voice(&self, config: &Config) -> Voice<'_> {
-        Voice {
+    pub(super) fn voice(&self, config: &Config) -> TerminalReporter<'_> {
+        TerminalReporter {
             outlet: self.outlet.clone(),
             out: self.out,
             store: &self.store,
             several: false,
-            terms: Terms::from(&config.settings.earned),
+            terms: EarningTerms::from(&config.settings.earned),
             tales: HashMap::new(),
             checked: HashMap::new(),
         }
@@ -116,7 +116,7 @@ impl<'o> Foundation<'o> {
         &'a self,
         config: &'a Config,
         purpose: Purpose,
-        voice: &'a mut Voice<'a>,
+        voice: &'a mut TerminalReporter<'a>,
     ) -> Result<RunBase<'a>, CliError> {
         let place = (&self.project, &self.store);
         let agents = match purpose {
@@ -226,17 +226,18 @@ pub(super) fn remedies_of_own(project: &Project, config: &Config) -> Remedies<'s
 fn remedies<'p>(
     project: &Project,
     config: &Config,
-    policy: Cow<'p, salve_core::gate::Policy>,
+    policy: Cow<'p, salve_core::gate::GatePolicy>,
 ) -> Remedies<'p> {
     let (root, auto) = (project.root().to_path_buf(), config.settings.playbook.auto);
     let user = dirs::data().filter(|_| config.settings.memory.user);
     let sandbox = Sandbox::new(&config.settings.recovery.sandbox);
     let mut remedies = Remedies::new(root, policy, auto, sandbox, user);
-    remedies.terms = Terms::from(&config.settings.earned);
+    remedies.terms = EarningTerms::from(&config.settings.earned);
     remedies
 }
 
 /// Starts to care for the processes of a run.
-pub(super) fn care(run: Uuid) -> Result<Care, CliError> {
-    Care::start(run).map_err(|error| CliError::failed("cannot care for processes").because(error))
+pub(super) fn care(run: Uuid) -> Result<Supervisor, CliError> {
+    Supervisor::start(run)
+        .map_err(|error| CliError::failed("cannot care for processes").because(error))
 }

@@ -4,8 +4,8 @@ use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 
 use salve_core::gate::{
-    DEFAULT_TIMEOUT_SECONDS, Finding, Policy, Proposal, Request, Rule, State, Verdict, Which,
-    findings, strict,
+    DEFAULT_TIMEOUT_SECONDS, GateCounters, GatePolicy, GateRule, GateVerdict, PolicyFinding,
+    RecoveryProposal, Request, Which, findings, strict,
 };
 use salve_core::scrub::Scrubber;
 use serde::Serialize;
@@ -73,9 +73,9 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     let verdict = judge_arguments(&args, policy, out, &scrubber)?;
     answer(&verdict, out, &scrubber)?;
     Ok(match verdict {
-        Verdict::Auto(_) => Exit::Well,
-        Verdict::Human { .. } => Exit::NeedsPerson,
-        Verdict::Deny { .. } => Exit::Failed,
+        GateVerdict::Auto(_) => Exit::Well,
+        GateVerdict::Human { .. } => Exit::NeedsPerson,
+        GateVerdict::Deny { .. } => Exit::Failed,
     })
 }
 
@@ -88,10 +88,10 @@ fn read_config(path: &Path) -> Result<String, CliError> {
 
 fn judge_arguments(
     args: &Args,
-    policy: Result<Policy, Verdict>,
+    policy: Result<GatePolicy, GateVerdict>,
     out: &Output,
     scrubber: &Scrubber,
-) -> Result<Verdict, CliError> {
+) -> Result<GateVerdict, CliError> {
     if args.proposal.is_none() && args.command.is_none() {
         return Err(CliError::usage("there is nothing to judge")
             .hint("add --proposal FILE or --command COMMAND, or ask for --explain"));
@@ -106,17 +106,18 @@ fn judge_arguments(
     Ok(judged.unwrap_or_else(|refusal| refusal))
 }
 
-fn read_state(path: Option<&Path>) -> Result<State, Verdict> {
-    let Some(path) = path else { return Ok(State::default()) };
-    let bad = |why: String| Verdict::deny(Rule::State, format!("the state {why}"));
+fn read_state(path: Option<&Path>) -> Result<GateCounters, GateVerdict> {
+    let Some(path) = path else { return Ok(GateCounters::default()) };
+    let bad = |why: String| GateVerdict::deny(GateRule::State, format!("the state {why}"));
     let text =
         read_text_where(path, FileKind::Proposal, Links::Follow).map_err(|e| bad(e.to_string()))?;
     let value = strict::parse(&text).map_err(|error| bad(format!("is {error}")))?;
-    State::read(&value).map_err(|error| Verdict::deny(Rule::State, error.to_string()))
+    GateCounters::read(&value)
+        .map_err(|error| GateVerdict::deny(GateRule::State, error.to_string()))
 }
 
-fn read_request(args: &Args) -> Result<Request, Verdict> {
-    let bad = |why: String| Verdict::deny(Rule::Proposal, why);
+fn read_request(args: &Args) -> Result<Request, GateVerdict> {
+    let bad = |why: String| GateVerdict::deny(GateRule::Proposal, why);
     if let Some(command) = &args.command {
         let dir = args.working_dir.as_deref().unwrap_or(".");
         return Request::new(command, dir, DEFAULT_TIMEOUT_SECONDS).map_err(|e| bad(e.to_string()));
@@ -125,13 +126,13 @@ fn read_request(args: &Args) -> Result<Request, Verdict> {
     let text = read_text(path, FileKind::Proposal)
         .map_err(|error| bad(format!("the proposal {error}")))?;
     let which = if args.fallback { Which::Fallback } else { Which::Recovery };
-    let proposal = Proposal::parse(&text).map_err(|error| bad(error.to_string()))?;
+    let proposal = RecoveryProposal::parse(&text).map_err(|error| bad(error.to_string()))?;
     proposal.request(which).cloned().map_err(|error| bad(error.to_string()))
 }
 
 /// One answer, as scripts read it.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct GateAnswer<'a> {
     version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a Value>,
@@ -142,8 +143,8 @@ struct Answer<'a> {
     command: Option<&'a str>,
 }
 
-impl<'a> Answer<'a> {
-    fn new(id: Option<&'a Value>, verdict: &'a Verdict, scrubber: &Scrubber) -> Self {
+impl<'a> GateAnswer<'a> {
+    fn new(id: Option<&'a Value>, verdict: &'a GateVerdict, scrubber: &Scrubber) -> Self {
         Self {
             version: 1,
             id,
@@ -151,24 +152,24 @@ impl<'a> Answer<'a> {
             rule: verdict.rule().to_string(),
             reason: scrubber.scrub(verdict.reason()).into_string(),
             command: match verdict {
-                Verdict::Auto(approval) => Some(approval.command()),
-                Verdict::Human { .. } | Verdict::Deny { .. } => None,
+                GateVerdict::Auto(approval) => Some(approval.command()),
+                GateVerdict::Human { .. } | GateVerdict::Deny { .. } => None,
             },
         }
     }
 }
 
-fn answer(verdict: &Verdict, out: &Output, scrubber: &Scrubber) -> Result<(), CliError> {
-    let answer = Answer::new(None, verdict, scrubber);
+fn answer(verdict: &GateVerdict, out: &Output, scrubber: &Scrubber) -> Result<(), CliError> {
+    let answer = GateAnswer::new(None, verdict, scrubber);
     if out.json() {
         return out.fact(&answer);
     }
     let (says, next) = match verdict {
-        Verdict::Auto(_) => ("auto: it may run unattended", None),
-        Verdict::Human { .. } => {
+        GateVerdict::Auto(_) => ("auto: it may run unattended", None),
+        GateVerdict::Human { .. } => {
             ("human: a person has to approve it", Some("approve or reject it"))
         }
-        Verdict::Deny { .. } => ("deny: it must not run", None),
+        GateVerdict::Deny { .. } => ("deny: it must not run", None),
     };
     let mut stdout = out.stdout();
     writeln!(stdout, "{says}")?;
@@ -207,15 +208,15 @@ fn answer_lines(
             Ok(text) if text.len() <= MAX_LINE => judge_line(text, scrubber),
             Ok(text) => {
                 let id = strict::salvage_id(text).unwrap_or(Value::Null);
-                (id, Verdict::deny(Rule::Proposal, "the case is too long"))
+                (id, GateVerdict::deny(GateRule::Proposal, "the case is too long"))
             }
             Err(error) => {
                 let start = String::from_utf8_lossy(&line[..error.valid_up_to()]);
                 let id = strict::salvage_id(&start).unwrap_or(Value::Null);
-                (id, Verdict::deny(Rule::Proposal, "the case is not UTF-8 text"))
+                (id, GateVerdict::deny(GateRule::Proposal, "the case is not UTF-8 text"))
             }
         };
-        let answer = Answer::new(Some(&id), &verdict, scrubber);
+        let answer = GateAnswer::new(Some(&id), &verdict, scrubber);
         serde_json::to_writer(&mut stdout, &answer).map_err(io::Error::from)?;
         stdout.write_all(b"\n")?;
         // Whoever feeds us line by line waits for each answer.
@@ -229,15 +230,15 @@ fn answer_lines(
 
 /// One remark about the policy, as scripts read it.
 #[derive(Serialize)]
-struct Remark<'a> {
+struct PolicyRemark<'a> {
     kind: &'static str,
     rule: String,
     other: Option<String>,
     message: &'a str,
 }
 
-impl<'a> From<&'a Finding> for Remark<'a> {
-    fn from(finding: &'a Finding) -> Self {
+impl<'a> From<&'a PolicyFinding> for PolicyRemark<'a> {
+    fn from(finding: &'a PolicyFinding) -> Self {
         Self {
             kind: finding.kind.name(),
             rule: finding.rule.to_string(),
@@ -248,13 +249,13 @@ impl<'a> From<&'a Finding> for Remark<'a> {
 }
 
 #[derive(Serialize)]
-struct Explanation<'a> {
+struct PolicyExplanation<'a> {
     version: u32,
-    findings: Vec<Remark<'a>>,
+    findings: Vec<PolicyRemark<'a>>,
 }
 
 fn explain(
-    policy: &Result<Policy, Verdict>,
+    policy: &Result<GatePolicy, GateVerdict>,
     out: &Output,
     scrubber: &Scrubber,
 ) -> Result<Exit, CliError> {
@@ -263,10 +264,10 @@ fn explain(
             .because(scrubber.scrub(refusal.reason()).into_string())
     })?;
     let found = findings(policy, scrubber);
-    let remarks: Vec<Remark<'_>> = found.iter().map(Remark::from).collect();
+    let remarks: Vec<PolicyRemark<'_>> = found.iter().map(PolicyRemark::from).collect();
     let exit = if remarks.is_empty() { Exit::Well } else { Exit::Failed };
     if out.json() {
-        out.fact(&Explanation { version: 1, findings: remarks })?;
+        out.fact(&PolicyExplanation { version: 1, findings: remarks })?;
         return Ok(exit);
     }
     let mut stdout = out.stdout();

@@ -20,7 +20,7 @@ use crate::heal::RunBase;
 use crate::heal::inbox::InboxMessage;
 use crate::heal::records::Records;
 use crate::heal::run::CommandPlan;
-use crate::process::{Capture, Look};
+use crate::process::{Capture, OutputStyle};
 use crate::project::Project;
 use crate::store::Store;
 use crate::subjects::check::{CheckEnd, CheckSubject, CheckTerms};
@@ -74,7 +74,7 @@ fn tell_waiting(project: &Project, out: &Output) -> Result<(), CliError> {
 }
 
 /// A check as it is asked for.
-pub(super) struct Wanted {
+pub(super) struct RequestedCheck {
     pub(super) kind: SubjectKind,
     pub(super) name: String,
     pub(super) entry: CheckEntry,
@@ -85,7 +85,7 @@ pub(super) struct Wanted {
 pub(super) fn care(
     project: Project,
     config: &Config,
-    wanted: &[Wanted],
+    wanted: &[RequestedCheck],
     out: &Output,
 ) -> Result<ExitCode, CliError> {
     let foundation = Foundation::lay(project, config, out)?;
@@ -119,7 +119,7 @@ pub(super) fn care(
 /// Returns what takes the output of a check.
 pub(super) fn capture(foundation: &Foundation<'_>, config: &Config) -> Capture {
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX).max(2_000);
-    Capture::new(foundation.outlet.clone(), Look::Plain).with_lines(lines)
+    Capture::new(foundation.outlet.clone(), OutputStyle::Plain).with_lines(lines)
 }
 
 /// Returns what keeps the records of heals.
@@ -165,14 +165,14 @@ fn found(project: &Project) -> BTreeMap<String, CheckEntry> {
 }
 
 /// Returns the checks that are to run.
-fn plans(args: &Args, config: &Config) -> Result<Vec<Wanted>, CliError> {
-    let check = |name: &String, entry: &CheckEntry| Wanted {
+fn plans(args: &Args, config: &Config) -> Result<Vec<RequestedCheck>, CliError> {
+    let check = |name: &String, entry: &CheckEntry| RequestedCheck {
         kind: SubjectKind::Check,
         name: name.clone(),
         entry: entry.clone(),
     };
     if !args.command.is_empty() {
-        return Ok(vec![Wanted::command(SubjectKind::Check, &args.command)]);
+        return Ok(vec![RequestedCheck::command(SubjectKind::Check, &args.command)]);
     }
     let checks = &config.settings.checks;
     if checks.is_empty() {
@@ -193,7 +193,7 @@ fn plans(args: &Args, config: &Config) -> Result<Vec<Wanted>, CliError> {
     named.collect()
 }
 
-impl Wanted {
+impl RequestedCheck {
     /// Returns a check that is known by its command.
     pub(super) fn command(kind: SubjectKind, words: &[OsString]) -> Self {
         let words: Vec<String> =
@@ -205,9 +205,13 @@ impl Wanted {
 }
 
 /// Returns the command of a check, with where and how long it runs.
-pub(super) fn plan(wanted: &Wanted, foundation: &Foundation<'_>, config: &Config) -> CommandPlan {
+pub(super) fn plan(
+    wanted: &RequestedCheck,
+    foundation: &Foundation<'_>,
+    config: &Config,
+) -> CommandPlan {
     let (project, scrubber) = (&foundation.project, &foundation.scrubber);
-    let Wanted { kind, name, entry } = wanted;
+    let RequestedCheck { kind, name, entry } = wanted;
     let command = entry.command.clone().unwrap_or_default();
     let mut env: Vec<(OsString, OsString)> =
         entry.env.iter().map(|(name, value)| (name.into(), value.into())).collect();

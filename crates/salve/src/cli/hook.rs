@@ -13,7 +13,7 @@ use salve_core::tool::session::ToolHints;
 use uuid::Uuid;
 
 use super::{CliError, Exit, Output, foundation};
-use crate::learned::{Fix, Learned};
+use crate::learned::{Learned, ToolFixItem};
 use crate::process::tree;
 use crate::project::Project;
 use crate::store::Store;
@@ -133,7 +133,8 @@ fn known_fix(means: &HealMeans, tool: &str, text: &str) -> Option<String> {
     let scrubber = super::project::scrubber();
     let learned = Learned::new(&store, &scrubber, means.fingerprint_rules());
     let fixes = learned.fixes().ok()?;
-    let fits = |fix: &&Fix| fix_matches(&fix.tool_name, &fix.error_pattern, Some(tool), text);
+    let fits =
+        |fix: &&ToolFixItem| fix_matches(&fix.tool_name, &fix.error_pattern, Some(tool), text);
     let fix = fixes.iter().find(fits)?;
     let cause =
         if fix.root_cause.is_empty() { String::new() } else { format!(" ({})", fix.root_cause) };

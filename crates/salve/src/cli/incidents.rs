@@ -6,7 +6,7 @@ use anstyle::Style;
 use jiff::Timestamp;
 use salve_core::event::{Amounts, Proof, SubjectKind};
 use salve_core::id::{IncidentId, Signature};
-use salve_core::repair::{RepairState, Scene, State, Tale};
+use salve_core::repair::{RepairStanding, RepairState, Scene, Tale};
 use salve_core::scrub::Scrubber;
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ pub(super) struct Args {
     subject: Option<String>,
     /// Only those that stand so
     #[arg(long, value_enum)]
-    state: Option<Wanted>,
+    state: Option<StandingFilter>,
     /// How many to show at most, the newest first
     #[arg(long, short = 'n', value_name = "N", default_value_t = SHOWN)]
     limit: usize,
@@ -36,7 +36,7 @@ pub(super) struct Args {
 
 /// How incidents that are shown stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Wanted {
+enum StandingFilter {
     /// Not over
     Open,
     /// Over, however they ended
@@ -49,44 +49,47 @@ enum Wanted {
     Unhealed,
 }
 
-impl Wanted {
-    fn is(self, state: State) -> bool {
+impl StandingFilter {
+    fn is(self, state: RepairStanding) -> bool {
         let (over, healed) = match state {
-            State::Healing
-            | State::AwaitingAgent
-            | State::NeedsHuman
-            | State::Cooldown
-            | State::Deserted => (false, false),
-            State::Recovered => (true, true),
-            State::Resolved | State::GivenUp | State::Unhealed | State::Aborted => (true, false),
+            RepairStanding::Healing
+            | RepairStanding::AwaitingAgent
+            | RepairStanding::NeedsHuman
+            | RepairStanding::Cooldown
+            | RepairStanding::Deserted => (false, false),
+            RepairStanding::Recovered => (true, true),
+            RepairStanding::Resolved
+            | RepairStanding::GivenUp
+            | RepairStanding::Unhealed
+            | RepairStanding::Aborted => (true, false),
         };
         match self {
-            Wanted::Open => !over,
-            Wanted::Over => over,
-            Wanted::NeedsYou => state == State::NeedsHuman,
-            Wanted::Recovered => healed,
-            Wanted::Unhealed => over && !healed,
+            StandingFilter::Open => !over,
+            StandingFilter::Over => over,
+            StandingFilter::NeedsYou => state == RepairStanding::NeedsHuman,
+            StandingFilter::Recovered => healed,
+            StandingFilter::Unhealed => over && !healed,
         }
     }
 }
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Report {
+struct IncidentList {
     version: u32,
-    incidents: Vec<Row>,
+    incidents: Vec<IncidentListRow>,
 }
 
 /// One incident in a line.
 #[derive(Serialize)]
-struct Row {
+struct IncidentListRow {
     id: IncidentId,
     subject: SubjectKind,
     name: String,
     class: String,
     signature: Signature,
     key_line: String,
-    state: State,
+    state: RepairStanding,
     proof: Option<Proof>,
     opened: Timestamp,
     updated: Timestamp,
@@ -104,9 +107,9 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         }
         None => Vec::new(),
     };
-    let needed = rows.iter().any(|row| row.state == State::NeedsHuman);
+    let needed = rows.iter().any(|row| row.state == RepairStanding::NeedsHuman);
     if out.json() {
-        out.fact(&Report { version: 1, incidents: rows })?;
+        out.fact(&IncidentList { version: 1, incidents: rows })?;
     } else if rows.is_empty() {
         out.remark("no incidents");
     } else {
@@ -115,7 +118,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     Ok(if needed { Exit::NeedsPerson } else { Exit::Well })
 }
 
-fn rows(store: &Store, args: &Args, scrubber: &Scrubber) -> Result<Vec<Row>, CliError> {
+fn rows(store: &Store, args: &Args, scrubber: &Scrubber) -> Result<Vec<IncidentListRow>, CliError> {
     let journal = store.journal();
     let mut rows = Vec::new();
     for opened in journal.tail(&Stream::Incidents, usize::MAX)?.iter().rev() {
@@ -137,14 +140,14 @@ fn rows(store: &Store, args: &Args, scrubber: &Scrubber) -> Result<Vec<Row>, Cli
     Ok(rows)
 }
 
-fn row(tale: &Tale<'_>, scrubber: &Scrubber) -> Row {
+fn row(tale: &Tale<'_>, scrubber: &Scrubber) -> IncidentListRow {
     let incident = tale.incident();
     let deserted = incident.owner().filter(|owner| process::is_gone(owner, scrubber));
     let deserted = deserted.map(|_| tale.id());
     let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
     let repair = RepairState::of(tale, &scene);
     let Amounts { attempts, tokens, money_micros, .. } = incident.ledger().spent();
-    Row {
+    IncidentListRow {
         id: tale.id(),
         subject: tale.subject().kind,
         name: tale.subject().name.to_string(),
@@ -171,7 +174,7 @@ fn kind(kind: SubjectKind) -> &'static str {
     }
 }
 
-fn print(to: &mut impl Write, rows: &[Row]) -> io::Result<()> {
+fn print(to: &mut impl Write, rows: &[IncidentListRow]) -> io::Result<()> {
     let shown = |text: &str, most: usize| visible(text).chars().take(most).collect::<String>();
     let names: Vec<String> =
         rows.iter().map(|row| shown(&format!("{} {}", kind(row.subject), row.name), 32)).collect();
@@ -196,7 +199,7 @@ fn print(to: &mut impl Write, rows: &[Row]) -> io::Result<()> {
 }
 
 /// Says what an incident cost, if anything.
-fn cost(row: &Row) -> String {
+fn cost(row: &IncidentListRow) -> String {
     let mut text = match row.attempts {
         0 => String::new(),
         1 => ", 1 attempt".to_owned(),
@@ -217,13 +220,13 @@ mod tests {
 
     #[test]
     fn each_state_is_wanted_by_what_it_means() {
-        use State as S;
+        use RepairStanding as S;
         let all = [S::Healing, S::NeedsHuman, S::Recovered, S::Resolved, S::Unhealed, S::Aborted];
-        let of = |wanted: Wanted| all.map(|state| u8::from(wanted.is(state)));
-        assert_eq!(of(Wanted::Open), [1, 1, 0, 0, 0, 0]);
-        assert_eq!(of(Wanted::Over), [0, 0, 1, 1, 1, 1]);
-        assert_eq!(of(Wanted::NeedsYou), [0, 1, 0, 0, 0, 0]);
-        assert_eq!(of(Wanted::Recovered), [0, 0, 1, 0, 0, 0]);
-        assert_eq!(of(Wanted::Unhealed), [0, 0, 0, 1, 1, 1]);
+        let of = |wanted: StandingFilter| all.map(|state| u8::from(wanted.is(state)));
+        assert_eq!(of(StandingFilter::Open), [1, 1, 0, 0, 0, 0]);
+        assert_eq!(of(StandingFilter::Over), [0, 0, 1, 1, 1, 1]);
+        assert_eq!(of(StandingFilter::NeedsYou), [0, 1, 0, 0, 0, 0]);
+        assert_eq!(of(StandingFilter::Recovered), [0, 0, 1, 0, 0, 0]);
+        assert_eq!(of(StandingFilter::Unhealed), [0, 0, 0, 1, 1, 1]);
     }
 }

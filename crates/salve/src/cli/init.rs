@@ -9,7 +9,10 @@ use crate::atomic::{self, Made};
 use crate::detect::{self, Findings};
 use crate::dirs;
 use crate::project::Project;
-use crate::register::{self, Client, ClientHomes, Done, Places, Plan, RegisterError, Scope, Wish};
+use crate::register::{
+    self, Client, ClientHomes, Places, RegisterError, RegistrationDone, RegistrationPlan,
+    RegistrationScope, Wish,
+};
 
 use super::{CliError, Exit, Output};
 
@@ -27,7 +30,7 @@ pub(super) struct Args {
     agent: Vec<Client>,
     /// Whose settings file that is
     #[arg(long, default_value = "project", requires = "agent")]
-    scope: Scope,
+    scope: RegistrationScope,
 }
 
 /// Runs the command.
@@ -80,7 +83,7 @@ fn program() -> String {
 /// Shows a change of a client's file and makes it.
 pub(super) fn carry_out(
     client: Client,
-    plan: &Plan,
+    plan: &RegistrationPlan,
     mode: Mode,
     out: &Output,
 ) -> Result<(), CliError> {
@@ -92,9 +95,9 @@ pub(super) fn carry_out(
     let (word, copy) = match (&done, plan.is_done()) {
         (_, true) => ("right already", None),
         (None, false) => ("would change", None),
-        (Some(Done::Nothing | Done::Made), false) => ("made", None),
-        (Some(Done::Changed(copy)), false) => ("changed", copy.as_ref()),
-        (Some(Done::Removed(copy)), false) => ("removed", copy.as_ref()),
+        (Some(RegistrationDone::Nothing | RegistrationDone::Made), false) => ("made", None),
+        (Some(RegistrationDone::Changed(copy)), false) => ("changed", copy.as_ref()),
+        (Some(RegistrationDone::Removed(copy)), false) => ("removed", copy.as_ref()),
     };
     if out.json() {
         #[derive(Serialize)]

@@ -17,7 +17,7 @@ use std::time::Duration;
 use salve_core::event::SubjectKind;
 
 use super::dev::locate;
-use super::heal::{Wanted, care, use_agent};
+use super::heal::{RequestedCheck, care, use_agent};
 use super::project::kept;
 use super::{CliError, Output};
 use crate::config::Settings;
@@ -27,7 +27,7 @@ use crate::config::Settings;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct Args {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<LoopCommand>,
     /// Agent that takes the turns: a command that gets the task on stdin, or claude, codex or
     /// gemini [default: that of agent.runtime]
     #[arg(long, value_name = "AGENT")]
@@ -45,7 +45,7 @@ pub(super) struct Args {
 
 /// What is wanted of a loop.
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum LoopCommand {
     /// Let planner, implementer, tester and reviewer work on a task until it is done
     Run(run::Args),
     /// Show how loops stand
@@ -59,10 +59,10 @@ enum What {
 /// Does what is wanted, in two processes: one that works and one that keeps.
 pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     match &args.what {
-        Some(What::Run(args)) => kept(|| run::run(args, out)),
-        Some(What::Status(args)) => status::run(args, out).map(Into::into),
-        Some(What::Attach(args)) => kept(|| attach::run(args, out)),
-        Some(What::Stats(args)) => stats::run(args, out).map(Into::into),
+        Some(LoopCommand::Run(args)) => kept(|| run::run(args, out)),
+        Some(LoopCommand::Status(args)) => status::run(args, out).map(Into::into),
+        Some(LoopCommand::Attach(args)) => kept(|| attach::run(args, out)),
+        Some(LoopCommand::Stats(args)) => stats::run(args, out).map(Into::into),
         None => kept(|| turns(args, out)),
     }
 }
@@ -97,6 +97,6 @@ fn turns(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         settings.agent.wall_limit = Duration::from_secs(seconds.max(1));
     }
     spend_as_a_loop(settings);
-    let wanted = Wanted::command(SubjectKind::Iteration, &args.command);
+    let wanted = RequestedCheck::command(SubjectKind::Iteration, &args.command);
     care(project, &config, &[wanted], out)
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::config::{ServerSettings, Sources};
-use crate::mcp::{HttpError, Place, Ready, serve_http, serve_stdio};
+use crate::mcp::{HttpError, Ready, RepairToolsPlace, serve_http, serve_stdio};
 use crate::project::{Project, ProjectError};
 use crate::register::Wrapping;
 
@@ -18,7 +18,7 @@ use super::{CliError, Exit, Output, config, project};
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<McpCommand>,
     /// Serve over HTTP on this loopback address, such as 127.0.0.1:7718, instead of stdin and stdout
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
@@ -26,7 +26,7 @@ pub(super) struct Args {
 
 /// What else there is to do.
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum McpCommand {
     /// Tell agents and editors about this server, in their own settings files
     Install(install::Args),
     /// Put the servers that agents and editors have behind `salve proxy`, in their own settings files
@@ -40,10 +40,10 @@ enum Command {
 /// Serves until the client leaves or the process is told to end.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     match &args.command {
-        Some(Command::Install(args)) => return install::run(args, out),
-        Some(Command::Wrap(args)) => return wrap::run(args, Wrapping::Wrap, out),
-        Some(Command::Unwrap(args)) => return wrap::run(args, Wrapping::Unwrap, out),
-        Some(Command::Status(args)) => return wrap::status(args, out),
+        Some(McpCommand::Install(args)) => return install::run(args, out),
+        Some(McpCommand::Wrap(args)) => return wrap::run(args, Wrapping::Wrap, out),
+        Some(McpCommand::Unwrap(args)) => return wrap::run(args, Wrapping::Unwrap, out),
+        Some(McpCommand::Status(args)) => return wrap::status(args, out),
         None => {}
     }
     let project = match Project::locate(out.global().project.as_deref()) {
@@ -62,13 +62,13 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 
 /// Returns what the settings say to a server of tools; a mistake in them costs only what is
 /// the user's own.
-fn place(project: Project, out: &Output) -> Place {
+fn place(project: Project, out: &Output) -> RepairToolsPlace {
     let settings = config::load(out).map(|config| config.settings).ok();
     let own = settings.as_ref().and_then(|own| crate::scrub::scrubber_with(&own.scrub).ok());
     let servers = settings.map(|settings| settings.servers_in_order()).unwrap_or_default();
     let url = |server: ServerSettings| Some((server.name, server.url?.to_string()));
     let sources = Sources::of_process(Some(&project), &out.global().set);
-    Place {
+    RepairToolsPlace {
         sources,
         project,
         scrubber: own.unwrap_or_else(project::scrubber),

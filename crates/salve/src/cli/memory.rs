@@ -8,13 +8,13 @@ mod stats;
 
 use std::io::{self, IsTerminal, Read};
 
-use salve_core::fingerprint::{Fingerprint, Hints, Rules, Window};
+use salve_core::fingerprint::{Fingerprint, FingerprintRules, Hints, Window};
 use salve_core::scrub::Scrubber;
 
 use super::{CliError, Exit, Output, config, project};
 use crate::config::Config;
 use crate::dirs;
-use crate::learned::{Learned, LearnedError, Report};
+use crate::learned::{Learned, LearnedError, SyncReport};
 use crate::project::{Project, ProjectError};
 use crate::store::Store;
 
@@ -22,11 +22,11 @@ use crate::store::Store;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: MemoryCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum MemoryCommand {
     /// Say what is known about a failure: remedies, failed approaches, near matches
     Check(check::Args),
     /// Teach a remedy for a failure, or a fix for a tool's error
@@ -47,16 +47,16 @@ enum Command {
 
 /// Runs the command.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
-    let desk = Desk::new(out)?;
+    let desk = MemoryCommandContext::new(out)?;
     match args.command {
-        Command::Check(args) => check::run(args, &desk),
-        Command::Learn(args) => learn::run(args, &desk),
-        Command::List(args) => list::list(&args, &desk),
-        Command::Show(args) => list::show(&args, &desk),
-        Command::Forget(args) => list::forget(&args, &desk),
-        Command::Stats(_) => stats::run(&desk),
-        Command::Export(args) => share::export(&args, &desk),
-        Command::Import(args) => share::import(&args, &desk),
+        MemoryCommand::Check(args) => check::run(args, &desk),
+        MemoryCommand::Learn(args) => learn::run(args, &desk),
+        MemoryCommand::List(args) => list::list(&args, &desk),
+        MemoryCommand::Show(args) => list::show(&args, &desk),
+        MemoryCommand::Forget(args) => list::forget(&args, &desk),
+        MemoryCommand::Stats(_) => stats::run(&desk),
+        MemoryCommand::Export(args) => share::export(&args, &desk),
+        MemoryCommand::Import(args) => share::import(&args, &desk),
     }
 }
 
@@ -69,13 +69,13 @@ struct Whose {
 }
 
 /// What every part of the command needs.
-struct Desk<'a> {
+struct MemoryCommandContext<'a> {
     out: &'a Output,
     scrubber: Scrubber,
     config: Config,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> MemoryCommandContext<'a> {
     fn new(out: &'a Output) -> Result<Self, CliError> {
         let config = config::load(out)?;
         let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
@@ -84,7 +84,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Returns the rules that tell failures apart, the user's own included.
-    fn rules(&self) -> &Rules {
+    fn rules(&self) -> &FingerprintRules {
         self.config.fingerprint_rules()
     }
 
@@ -157,7 +157,7 @@ impl<'a> Desk<'a> {
         Ok(())
     }
 
-    fn tell(&self, report: &Report) {
+    fn tell(&self, report: &SyncReport) {
         for malformed in &report.malformed {
             self.out.remark(format_args!("left alone until it is mended: {malformed}"));
         }

@@ -41,8 +41,8 @@ mod servers;
 mod show;
 mod startable;
 mod status;
+mod terminal_reporter;
 mod undo;
-mod voice;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -52,12 +52,12 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
-use salve_core::event::{Order, ServerOrder};
+use salve_core::event::{PersonOrder, ServerOrder};
 
 pub use error::{CliError, Exit};
 pub use output::Output;
 
-use self::answer::Word;
+use self::answer::AnswerKind;
 use crate::doctor::find_program;
 use crate::process::keeper;
 use crate::sandbox;
@@ -149,20 +149,20 @@ enum Command {
     /// Show one incident's story and what to do next, or one run of a job
     Show(show::Args),
     /// Say yes to what an incident asks
-    Approve(answer::Answer),
+    Approve(answer::AnswerArgs),
     /// Say no to what an incident asks
-    Reject(answer::Reject),
+    Reject(answer::RejectArgs),
     /// Say that an incident is settled
-    Resolve(answer::Resolve),
+    Resolve(answer::ResolveArgs),
     /// Say yes to what the recovery of a loop asks
     #[command(hide = true)]
-    ApproveRecovery(answer::Recovery),
+    ApproveRecovery(answer::RecoveryAnswerArgs),
     /// Say no to what the recovery of a loop asks
     #[command(hide = true)]
-    RejectRecovery(answer::Recovery),
+    RejectRecovery(answer::RecoveryAnswerArgs),
     /// Say that what a loop had to recover from is settled
     #[command(hide = true)]
-    ResolveRecovery(answer::Recovery),
+    ResolveRecovery(answer::RecoveryAnswerArgs),
     /// Try an incident again, within its budget
     Retry(answer::To),
     /// Let an incident or a loop start nothing new until resumed
@@ -172,7 +172,7 @@ enum Command {
     /// Call an incident off and undo what is unproven, or stop a loop
     Abort(answer::Steer),
     /// Grant an incident more attempts, tokens or time
-    Refill(answer::Refill),
+    Refill(answer::RefillArgs),
     /// List what may run unattended and what asks, and accept what commands earned
     Rules(rules::Args),
     /// Try the ways in which Salve tells others what happens
@@ -290,19 +290,19 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Ps(args) => ps::run(&args, out)?,
         Command::Incidents(args) => incidents::run(&args, out)?,
         Command::Show(args) => show::run(args, out)?,
-        Command::Approve(args) => answer::answer(Word::Approve, &args, out)?,
+        Command::Approve(args) => answer::answer(AnswerKind::Approve, &args, out)?,
         Command::Reject(args) => answer::reject(&args, out)?,
         Command::Resolve(args) => answer::resolve(&args, out)?,
-        Command::ApproveRecovery(args) => answer::recovery(Word::Approve, &args, out)?,
-        Command::RejectRecovery(args) => answer::recovery(Word::Reject, &args, out)?,
-        Command::ResolveRecovery(args) => answer::recovery(Word::Resolve, &args, out)?,
-        Command::Retry(to) => answer::order(to, Order::Retry, out)?,
-        Command::Pause(args) => answer::steer(&args, Order::Pause, out)?,
+        Command::ApproveRecovery(args) => answer::recovery(AnswerKind::Approve, &args, out)?,
+        Command::RejectRecovery(args) => answer::recovery(AnswerKind::Reject, &args, out)?,
+        Command::ResolveRecovery(args) => answer::recovery(AnswerKind::Resolve, &args, out)?,
+        Command::Retry(to) => answer::order(to, PersonOrder::Retry, out)?,
+        Command::Pause(args) => answer::steer(&args, PersonOrder::Pause, out)?,
         Command::Resume(args) => match job::run::meant(args.id(), out)? {
             Some(run) => return job::run::resume(&run, out),
-            None => answer::steer(&args, Order::Resume, out)?,
+            None => answer::steer(&args, PersonOrder::Resume, out)?,
         },
-        Command::Abort(args) => answer::steer(&args, Order::Abort, out)?,
+        Command::Abort(args) => answer::steer(&args, PersonOrder::Abort, out)?,
         Command::Refill(args) => answer::refill(args, out)?,
         Command::Rules(args) => rules::run(args, out)?,
         Command::Notify(args) => notify::run(&args, out)?,

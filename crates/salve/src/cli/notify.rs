@@ -8,30 +8,30 @@ use serde::Serialize;
 
 use super::events::visible;
 use super::{CliError, Exit, Output, project};
-use crate::notify::{self, Plan, Tried};
+use crate::notify::{self, DeliveryAttempt, NoticePlan};
 
 /// Arguments of `salve notify`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: NotifyCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum NotifyCommand {
     /// Send a test to every webhook and to the desktop, once
     Test,
 }
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Report<'a> {
+struct NotifyReport<'a> {
     version: u32,
-    channels: Vec<Row<'a>>,
+    channels: Vec<NotifyTargetRow<'a>>,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct NotifyTargetRow<'a> {
     channel: Channel,
     setting: &'a str,
     delivered: bool,
@@ -42,17 +42,17 @@ struct Row<'a> {
 /// Runs the command; exit code 1 if somebody could not be told.
 pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     match args.command {
-        Command::Test => test(out),
+        NotifyCommand::Test => test(out),
     }
 }
 
 fn test(out: &Output) -> Result<Exit, CliError> {
     let project = project::locate(out)?;
     let config = super::config::in_force(out)?;
-    let tried = notify::test(&Plan::new(&config.settings), &project);
+    let tried = notify::test(&NoticePlan::new(&config.settings), &project);
     let failed = tried.iter().any(|one| one.failed.is_some());
     if out.json() {
-        out.fact(&Report { version: 1, channels: tried.iter().map(row).collect() })?;
+        out.fact(&NotifyReport { version: 1, channels: tried.iter().map(row).collect() })?;
     } else if tried.is_empty() {
         out.remark("nobody is told: there is no webhook in the settings, and no desktop");
     } else {
@@ -61,12 +61,12 @@ fn test(out: &Output) -> Result<Exit, CliError> {
     Ok(if failed { Exit::Failed } else { Exit::Well })
 }
 
-fn row(one: &Tried) -> Row<'_> {
+fn row(one: &DeliveryAttempt) -> NotifyTargetRow<'_> {
     let reason = one.failed.as_deref();
-    Row { channel: one.via, setting: &one.setting, delivered: reason.is_none(), reason }
+    NotifyTargetRow { channel: one.via, setting: &one.setting, delivered: reason.is_none(), reason }
 }
 
-fn print(to: &mut impl Write, tried: &[Tried]) -> std::io::Result<()> {
+fn print(to: &mut impl Write, tried: &[DeliveryAttempt]) -> std::io::Result<()> {
     for one in tried {
         let (mark, colour, text) = match &one.failed {
             None => ("●", AnsiColor::Green, "delivered".to_owned()),

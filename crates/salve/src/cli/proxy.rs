@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::project::kept;
 use super::{CliError, Output, foundation};
 use crate::config::{self, Settings, Sources};
-use crate::process::Care;
-use crate::proxy::{self, OnFailure, OnNeed, ProxyError, ProxyPlan, ProxyTiming};
+use crate::process::Supervisor;
+use crate::proxy::{self, FailureMeans, OnNeed, ProxyError, ProxyPlan, ProxyTiming};
 
 /// Arguments of `salve proxy`.
 #[derive(Debug, clap::Args)]
@@ -65,7 +65,7 @@ fn on_need(out: &Output) -> OnNeed {
 }
 
 /// Returns what gathers the means to heal, with the settings as they are in force by then.
-fn on_failure(care: Care, out: &Output) -> OnFailure {
+fn on_failure(care: Supervisor, out: &Output) -> FailureMeans {
     let global = out.global().clone();
     Box::new(move || super::call::means(care.clone(), &Output::new(&global)))
 }

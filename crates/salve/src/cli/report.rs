@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::events::visible;
 use super::{CliError, Exit, Output, config, project};
 use crate::store::Store;
-use crate::team::{self, Open, TeamError};
+use crate::team::{self, OpenTeamWork, TeamError};
 
 /// Arguments of `salve report`.
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub(super) struct Args {
 /// What `--json` prints of an issue.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct ReportedIssue {
     version: u32,
     issue_id: IssueId,
     standing: &'static str,
@@ -59,7 +59,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 
 fn tell(issue_id: IssueId, standing: &'static str, out: &Output) -> Result<Exit, CliError> {
     if out.json() {
-        out.fact(&Told { version: 1, issue_id, standing })?;
+        out.fact(&ReportedIssue { version: 1, issue_id, standing })?;
         return Ok(Exit::Well);
     }
     let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
@@ -71,7 +71,7 @@ fn list(out: &Output) -> Result<Exit, CliError> {
     let store = Store::open_existing(&project::locate(out)?)?;
     let open = match &store {
         Some(store) => team::open(store)?,
-        None => Open { version: 1, ..Open::default() },
+        None => OpenTeamWork { version: 1, ..OpenTeamWork::default() },
     };
     if out.json() {
         out.fact(&open)?;

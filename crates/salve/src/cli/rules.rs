@@ -5,7 +5,7 @@ mod list;
 use std::io::Write;
 
 use jiff::Timestamp;
-use salve_core::earned::{Earned, Rule, Standing, Terms};
+use salve_core::earned::{Earned, EarnedRule, EarningTerms, RuleStanding};
 use salve_core::event::{Actor, Draft, Event, RuleEvent};
 
 use super::answer::{refuse_agents, speaker};
@@ -18,22 +18,22 @@ use crate::store::Store;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<RulesCommand>,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum RulesCommand {
     /// List every rule [default]
     List,
     /// Let a command that has proven itself run unattended from now on
-    Accept(Which),
+    Accept(RuleChoice),
     /// Let a command that was accepted ask again
-    Withdraw(Which),
+    Withdraw(RuleChoice),
 }
 
 /// Which rule is meant, and by whom.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct RuleChoice {
     /// The rule's id, as `salve rules` shows it; its first digits will do
     id: String,
     /// Who speaks [default: git's user.name, or the login]
@@ -44,24 +44,24 @@ struct Which {
 /// Lists the rules, or changes an earned one.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     match args.command {
-        None | Some(Command::List) => list::run(out),
-        Some(Command::Accept(which)) => accept(&which, out),
-        Some(Command::Withdraw(which)) => withdraw(&which, out),
+        None | Some(RulesCommand::List) => list::run(out),
+        Some(RulesCommand::Accept(which)) => accept(&which, out),
+        Some(RulesCommand::Withdraw(which)) => withdraw(&which, out),
     }
 }
 
-fn accept(which: &Which, out: &Output) -> Result<Exit, CliError> {
+fn accept(which: &RuleChoice, out: &Output) -> Result<Exit, CliError> {
     refuse_agents("accept a rule")?;
     let (store, terms) = (project::open_store(out)?, terms(out)?);
     let earned = earned::load(store.journal())?;
     let rule = find(&earned, &which.id)?;
     let (id, now) = (rule.key.short(), Timestamp::now());
     match rule.standing(terms, now) {
-        Standing::Proposed => {}
-        Standing::Allowed { .. } => {
+        RuleStanding::Proposed => {}
+        RuleStanding::Allowed { .. } => {
             return Err(CliError::failed(format!("rule {id} is accepted already")));
         }
-        Standing::Gathering | Standing::Lost | Standing::Expired => {
+        RuleStanding::Gathering | RuleStanding::Lost | RuleStanding::Expired => {
             let why = format!("it was proven {} of {} times", rule.streak(), terms.after);
             return Err(CliError::failed(format!("rule {id} has not earned it"))
                 .because(why)
@@ -79,7 +79,7 @@ fn accept(which: &Which, out: &Output) -> Result<Exit, CliError> {
     )
 }
 
-fn withdraw(which: &Which, out: &Output) -> Result<Exit, CliError> {
+fn withdraw(which: &RuleChoice, out: &Output) -> Result<Exit, CliError> {
     refuse_agents("withdraw a rule")?;
     let store = project::open_store(out)?;
     let earned = earned::load(store.journal())?;
@@ -93,7 +93,7 @@ fn withdraw(which: &Which, out: &Output) -> Result<Exit, CliError> {
 }
 
 /// Writes what a person said about a rule.
-fn say(which: &Which, store: &Store, event: Event) -> Result<(), CliError> {
+fn say(which: &RuleChoice, store: &Store, event: Event) -> Result<(), CliError> {
     let scrubber = project::scrubber();
     let by = Actor::Person { name: speaker(which.name.as_deref(), store, &scrubber) };
     let draft = Draft { at: Timestamp::now(), by, incident: None, event };
@@ -101,14 +101,14 @@ fn say(which: &Which, store: &Store, event: Event) -> Result<(), CliError> {
     Ok(())
 }
 
-fn told(rule: &Rule, out: &Output, text: String) -> Result<Exit, CliError> {
+fn told(rule: &EarnedRule, out: &Output, text: String) -> Result<Exit, CliError> {
     match out.json() {
         true => {
             let terms = terms(out)?;
             let store = project::open_store(out)?;
             let now = earned::load(store.journal())?;
             let rule = now.rule(rule.key).unwrap_or(rule);
-            out.fact(&list::Row::of_earned(rule, terms, Timestamp::now()))?;
+            out.fact(&list::RuleListRow::of_earned(rule, terms, Timestamp::now()))?;
         }
         false => writeln!(out.stdout(), "{}  {text}", rule.key)?,
     }
@@ -116,12 +116,12 @@ fn told(rule: &Rule, out: &Output, text: String) -> Result<Exit, CliError> {
 }
 
 /// Returns the terms that hold here.
-pub(super) fn terms(out: &Output) -> Result<Terms, CliError> {
-    Ok(Terms::from(&super::config::in_force(out)?.settings.earned))
+pub(super) fn terms(out: &Output) -> Result<EarningTerms, CliError> {
+    Ok(EarningTerms::from(&super::config::in_force(out)?.settings.earned))
 }
 
 /// Finds the rule whose id begins so.
-fn find<'e>(earned: &'e Earned, id: &str) -> Result<&'e Rule, CliError> {
+fn find<'e>(earned: &'e Earned, id: &str) -> Result<&'e EarnedRule, CliError> {
     let digits = id.trim();
     let digits = digits.strip_prefix("earned.").unwrap_or(digits).to_ascii_lowercase();
     let mut found = earned.rules().filter(|rule| rule.key.short().starts_with(&digits));
@@ -137,7 +137,7 @@ fn find<'e>(earned: &'e Earned, id: &str) -> Result<&'e Rule, CliError> {
 }
 
 /// Shows what speaks for a rule.
-pub(super) fn evidence(to: &mut impl Write, rule: &Rule) -> std::io::Result<()> {
+pub(super) fn evidence(to: &mut impl Write, rule: &EarnedRule) -> std::io::Result<()> {
     writeln!(to, "{}  `{}`", rule.key, visible(rule.command.as_str()))?;
     writeln!(
         to,

@@ -16,8 +16,8 @@ use crate::config::{self, ServerSettings, Sources};
 use crate::project::Project;
 use crate::store::Store;
 use crate::web::{
-    self, AccessError, AccessFile, PageAddress, Right, ServeOptions, TokenRecord, WatchedProject,
-    WebError, WhenTaken,
+    self, AccessError, AccessFile, AccessRight, PageAddress, ServeOptions, TokenRecord,
+    WatchedProject, WebError, WhenTaken,
 };
 
 /// Arguments of `salve serve`.
@@ -52,7 +52,7 @@ enum Token {
     /// Make a token and print it; it is shown this once
     New {
         /// What it allows
-        right: Right,
+        right: AccessRight,
         /// The name under which whoever shows it speaks
         name: String,
         /// After how many days it stops being good

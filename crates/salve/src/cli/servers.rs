@@ -27,7 +27,7 @@ pub(super) struct Args {
 
 /// What came of it, for `--json`.
 #[derive(Debug, Serialize)]
-struct Done<'a> {
+struct ServerCommandDone<'a> {
     version: u32,
     server: &'a str,
     done: &'static str,
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args, order: ServerOrder, out: &Output) -> Result<Exit,
 
 fn done(server: &str, done: &'static str, out: &Output) -> Result<Exit, CliError> {
     if out.json() {
-        out.fact(&Done { version: 1, server, done })?;
+        out.fact(&ServerCommandDone { version: 1, server, done })?;
     } else {
         out.remark(format!("{server} {done}"));
     }

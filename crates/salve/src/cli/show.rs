@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use salve_core::event::SubjectKind;
 use salve_core::id::IncidentId;
 use salve_core::repair::{
-    AgentPart, Ask, Moment, RepairState, Scene, Size, State, Story, Tale, incident_uri,
+    AgentPart, Ask, Moment, RepairStanding, RepairState, Scene, Size, Story, Tale, incident_uri,
 };
 
 use super::events::{find, visible};
@@ -60,7 +60,11 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     if args.diff && !out.json() {
         print_diffs(&mut out.stdout(), &store, id)?;
     }
-    Ok(if story.repair.state == State::NeedsHuman { Exit::NeedsPerson } else { Exit::Well })
+    Ok(if story.repair.state == RepairStanding::NeedsHuman {
+        Exit::NeedsPerson
+    } else {
+        Exit::Well
+    })
 }
 
 fn print(to: &mut impl Write, story: &Story, zone: &TimeZone) -> io::Result<()> {
@@ -103,18 +107,18 @@ fn print(to: &mut impl Write, story: &Story, zone: &TimeZone) -> io::Result<()> 
     print_next(to, story.subject, repair, short)
 }
 
-pub(super) fn state(state: State) -> (&'static str, AnsiColor) {
+pub(super) fn state(state: RepairStanding) -> (&'static str, AnsiColor) {
     match state {
-        State::Healing => ("healing", AnsiColor::Yellow),
-        State::AwaitingAgent => ("waits for an agent", AnsiColor::Yellow),
-        State::NeedsHuman => ("needs you", AnsiColor::Red),
-        State::Cooldown => ("cooling down", AnsiColor::Yellow),
-        State::Deserted => ("left alone", AnsiColor::Red),
-        State::Recovered => ("recovered", AnsiColor::Green),
-        State::Resolved => ("settled", AnsiColor::Green),
-        State::GivenUp => ("given up", AnsiColor::Red),
-        State::Unhealed => ("unhealed", AnsiColor::Red),
-        State::Aborted => ("called off", AnsiColor::Yellow),
+        RepairStanding::Healing => ("healing", AnsiColor::Yellow),
+        RepairStanding::AwaitingAgent => ("waits for an agent", AnsiColor::Yellow),
+        RepairStanding::NeedsHuman => ("needs you", AnsiColor::Red),
+        RepairStanding::Cooldown => ("cooling down", AnsiColor::Yellow),
+        RepairStanding::Deserted => ("left alone", AnsiColor::Red),
+        RepairStanding::Recovered => ("recovered", AnsiColor::Green),
+        RepairStanding::Resolved => ("settled", AnsiColor::Green),
+        RepairStanding::GivenUp => ("given up", AnsiColor::Red),
+        RepairStanding::Unhealed => ("unhealed", AnsiColor::Red),
+        RepairStanding::Aborted => ("called off", AnsiColor::Yellow),
     }
 }
 
@@ -187,7 +191,7 @@ fn print_next(
         return print_question(to, ask, id);
     }
     match repair.state {
-        State::Deserted => {
+        RepairStanding::Deserted => {
             let command = match subject {
                 SubjectKind::Server => "salve dev",
                 SubjectKind::Check => "salve heal",
@@ -197,16 +201,16 @@ fn print_next(
             };
             writeln!(to, "  next       {command}    takes it up again")
         }
-        State::Cooldown => writeln!(to, "  next       salve refill {id} --attempts 1"),
-        State::Healing | State::AwaitingAgent => {
+        RepairStanding::Cooldown => writeln!(to, "  next       salve refill {id} --attempts 1"),
+        RepairStanding::Healing | RepairStanding::AwaitingAgent => {
             writeln!(to, "  next       salve pause {id}    salve abort {id}")
         }
-        State::NeedsHuman
-        | State::Recovered
-        | State::Resolved
-        | State::GivenUp
-        | State::Unhealed
-        | State::Aborted => Ok(()),
+        RepairStanding::NeedsHuman
+        | RepairStanding::Recovered
+        | RepairStanding::Resolved
+        | RepairStanding::GivenUp
+        | RepairStanding::Unhealed
+        | RepairStanding::Aborted => Ok(()),
     }
 }
 

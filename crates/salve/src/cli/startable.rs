@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use salve_core::event::Exit as ProcessExit;
-use salve_core::fingerprint::{Hints, Rules};
-use salve_core::playbook::Seen;
+use salve_core::fingerprint::{FingerprintRules, Hints};
+use salve_core::playbook::ObservedFailure;
 
 use super::CliError;
 use crate::config::Config;
@@ -45,9 +45,9 @@ pub(super) fn check(words: &[OsString], root: &Path, config: &Config) -> Result<
     let texts: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let (command, output) = (texts.join(" "), format!("`{program}` was not found"));
     let hints = Hints { exit_code: Some(127), ..Hints::default() };
-    let fingerprint = Rules::built_in().fingerprint(&output, &hints);
+    let fingerprint = FingerprintRules::built_in().fingerprint(&output, &hints);
     let exit = ProcessExit::Code(127);
-    let seen = Seen { fingerprint: &fingerprint, exit: &exit, output: &output };
+    let seen = ObservedFailure { fingerprint: &fingerprint, exit: &exit, output: &output };
     let sandbox = Sandbox::new(&config.settings.recovery.sandbox);
     let ask = Ask { root, dir: root, command: &command, env: &[], run: None, sandbox: &sandbox };
     let found = diagnose(&ask, &seen, &super::project::scrubber());

@@ -4,10 +4,10 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
 use jiff::{SignedDuration, Timestamp};
-use salve_core::earned::{Rule, Standing, Terms};
+use salve_core::earned::{EarnedRule, EarningTerms, RuleStanding};
 use salve_core::event::SubjectKind;
 use salve_core::incident::{Incident, Phase};
-use salve_core::iteration::Standing as LoopStanding;
+use salve_core::iteration::StepsStanding as LoopStanding;
 use salve_core::repair::who;
 use serde::Serialize;
 
@@ -36,10 +36,10 @@ pub(super) struct Args {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Report {
+struct StatusReport {
     version: u32,
     project: String,
-    config: Settings,
+    config: SettingsSummary,
     events: u64,
     last_event: Option<Timestamp>,
     memory: Counts,
@@ -47,7 +47,7 @@ struct Report {
     paused_by: Option<String>,
     servers: Vec<ServerLine>,
     loops: Vec<LoopLine>,
-    incidents: Vec<Line>,
+    incidents: Vec<IncidentLine>,
     /// Commands that have earned to be accepted by a person.
     proposed: Vec<String>,
 }
@@ -61,7 +61,7 @@ struct LoopLine {
 
 /// The settings in a few words.
 #[derive(Serialize)]
-struct Settings {
+struct SettingsSummary {
     valid: bool,
     warnings: usize,
     error: Option<String>,
@@ -69,9 +69,9 @@ struct Settings {
 
 /// One incident in a few words.
 #[derive(Serialize)]
-struct Line {
+struct IncidentLine {
     id: String,
-    state: State,
+    state: IncidentStanding,
     subject: SubjectKind,
     name: String,
     class: String,
@@ -82,7 +82,7 @@ struct Line {
 /// How an incident stands, in one word.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum IncidentStanding {
     NeedsYou,
     Paused,
     Healing,
@@ -102,7 +102,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 
 fn show(project: &Project, out: &Output) -> Result<Exit, CliError> {
     let report = look(project, out)?;
-    let needed = report.incidents.iter().any(|line| line.state == State::NeedsYou);
+    let needed = report.incidents.iter().any(|line| line.state == IncidentStanding::NeedsYou);
     if out.json() {
         out.fact(&report)?;
     } else {
@@ -112,17 +112,17 @@ fn show(project: &Project, out: &Output) -> Result<Exit, CliError> {
 }
 
 /// Gathers the facts; a project without `.salve` stays without it.
-fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
+fn look(project: &Project, out: &Output) -> Result<StatusReport, CliError> {
     let sources = Sources::of_process(Some(project), &out.global().set);
-    let mut terms = Terms { after: 0, days: 0 };
+    let mut terms = EarningTerms { after: 0, days: 0 };
     let config = match config::load(&sources) {
         Ok(config) => {
-            terms = Terms::from(&config.settings.earned);
-            Settings { valid: true, warnings: config.warnings().len(), error: None }
+            terms = EarningTerms::from(&config.settings.earned);
+            SettingsSummary { valid: true, warnings: config.warnings().len(), error: None }
         }
-        Err(error) => Settings { valid: false, warnings: 0, error: Some(error.to_string()) },
+        Err(error) => SettingsSummary { valid: false, warnings: 0, error: Some(error.to_string()) },
     };
-    let mut report = Report {
+    let mut report = StatusReport {
         version: 1,
         project: project.root().display().to_string(),
         config,
@@ -151,10 +151,10 @@ fn look(project: &Project, out: &Output) -> Result<Report, CliError> {
 }
 
 /// Returns the commands whose approval is proposed, each with how to accept it.
-fn proposed(store: &Store, terms: Terms) -> Result<Vec<String>, CliError> {
+fn proposed(store: &Store, terms: EarningTerms) -> Result<Vec<String>, CliError> {
     let (earned, now) = (earned::load(store.journal())?, Timestamp::now());
-    let rules = earned.rules().filter(|rule| rule.standing(terms, now) == Standing::Proposed);
-    let line = |rule: &Rule| {
+    let rules = earned.rules().filter(|rule| rule.standing(terms, now) == RuleStanding::Proposed);
+    let line = |rule: &EarnedRule| {
         let (command, times) = (visible(rule.command.as_str()), rule.streak());
         format!("`{command}` helped {times} times: salve rules accept {}", rule.key.short())
     };
@@ -181,7 +181,7 @@ fn loops(store: &Store) -> Result<Vec<LoopLine>, CliError> {
 }
 
 /// Returns the latest incidents: those that need somebody first, then by time.
-fn incidents(store: &Store) -> Result<Vec<Line>, CliError> {
+fn incidents(store: &Store) -> Result<Vec<IncidentLine>, CliError> {
     let journal = store.journal();
     let mut lines = Vec::new();
     for opened in journal.tail(&Stream::Incidents, RECENT)?.iter().rev() {
@@ -192,23 +192,24 @@ fn incidents(store: &Store) -> Result<Vec<Line>, CliError> {
         lines.push(line(&incident, opened.at));
     }
     lines.sort_by_key(|line| line.state as u8);
-    let over = lines.iter().position(|line| line.state == State::Over).unwrap_or(lines.len());
+    let over =
+        lines.iter().position(|line| line.state == IncidentStanding::Over).unwrap_or(lines.len());
     lines.truncate(over + SHOWN);
     Ok(lines)
 }
 
-fn line(incident: &Incident, since: Timestamp) -> Line {
+fn line(incident: &Incident, since: Timestamp) -> IncidentLine {
     let state = match incident.phase() {
-        Phase::Asking { .. } => State::NeedsYou,
-        _ if incident.paused_by().is_some() => State::Paused,
+        Phase::Asking { .. } => IncidentStanding::NeedsYou,
+        _ if incident.paused_by().is_some() => IncidentStanding::Paused,
         Phase::Choosing | Phase::Due { .. } | Phase::Doing { .. } | Phase::Ending { .. } => {
-            State::Healing
+            IncidentStanding::Healing
         }
-        Phase::CoolingDown { .. } => State::CoolingDown,
-        Phase::Closed(_) => State::Over,
+        Phase::CoolingDown { .. } => IncidentStanding::CoolingDown,
+        Phase::Closed(_) => IncidentStanding::Over,
     };
     let subject = incident.subject();
-    Line {
+    IncidentLine {
         id: incident.id().short(),
         state,
         subject: subject.kind,
@@ -219,13 +220,13 @@ fn line(incident: &Incident, since: Timestamp) -> Line {
     }
 }
 
-fn print(to: &mut impl Write, report: &Report) -> std::io::Result<()> {
+fn print(to: &mut impl Write, report: &StatusReport) -> std::io::Result<()> {
     let bold = Style::new().bold();
     writeln!(to, "{bold}Salve{bold:#}  {}", report.project)?;
     let config = match &report.config {
-        Settings { valid: false, .. } => "wrong; `salve config check` says where".to_owned(),
-        Settings { warnings: 0, .. } => "valid".to_owned(),
-        Settings { warnings, .. } => {
+        SettingsSummary { valid: false, .. } => "wrong; `salve config check` says where".to_owned(),
+        SettingsSummary { warnings: 0, .. } => "valid".to_owned(),
+        SettingsSummary { warnings, .. } => {
             let warnings = counted(*warnings as u64, "warning", "warnings");
             format!("valid, {warnings}: `salve config check`")
         }
@@ -272,13 +273,13 @@ fn print(to: &mut impl Write, report: &Report) -> std::io::Result<()> {
     Ok(())
 }
 
-fn print_line(to: &mut impl Write, line: &Line) -> std::io::Result<()> {
+fn print_line(to: &mut impl Write, line: &IncidentLine) -> std::io::Result<()> {
     let (word, colour) = match line.state {
-        State::NeedsYou => ("needs you", AnsiColor::Red),
-        State::Paused => ("paused", AnsiColor::Yellow),
-        State::Healing => ("healing", AnsiColor::Yellow),
-        State::CoolingDown => ("cooling", AnsiColor::Yellow),
-        State::Over => ("over", AnsiColor::Green),
+        IncidentStanding::NeedsYou => ("needs you", AnsiColor::Red),
+        IncidentStanding::Paused => ("paused", AnsiColor::Yellow),
+        IncidentStanding::Healing => ("healing", AnsiColor::Yellow),
+        IncidentStanding::CoolingDown => ("cooling", AnsiColor::Yellow),
+        IncidentStanding::Over => ("over", AnsiColor::Green),
     };
     let style = Style::new().fg_color(Some(colour.into()));
     let text: String = line.key_line.chars().take(60).collect();
@@ -306,11 +307,11 @@ mod tests {
     use jiff::ToSpan;
     use salve_core::class::Class;
     use salve_core::event::{
-        Acted, Actor, AtALoss, Draft, Event, IncidentEvent, Limits, Mode, OnFailure, Policy,
-        Process, Repeat, Subject, Symptom,
+        Acted, Actor, AtALoss, Draft, Event, IncidentEvent, IncidentPolicy, Limits, Mode,
+        OnFailure, Process, Repeat, Subject, Symptom,
     };
     use salve_core::id::{IncidentId, Signature};
-    use salve_core::incident::{Awaited, Move};
+    use salve_core::incident::{Awaited, IncidentMove};
     use salve_core::scrub::Scrubbed;
     use uuid::Uuid;
 
@@ -322,7 +323,7 @@ mod tests {
             name: Scrubbed::literal("web"),
             repeat: Repeat::Safe,
         };
-        let policy = Policy {
+        let policy = IncidentPolicy {
             person: Scrubbed::literal("kim"),
             mode: Mode::Legacy,
             limits: Limits { attempts: Some(3), ..Limits::default() },
@@ -367,15 +368,15 @@ mod tests {
         loop {
             let entries = store.journal().read(0, &Stream::Incident(id), usize::MAX).unwrap();
             match Incident::replay(&entries).unwrap().next(&me, at + 1.hour()) {
-                Move::Write(event) => write(event),
-                Move::Choose => write(Event::Incident(IncidentEvent::NothingLeft {})),
-                Move::Wait { on: Awaited::Effect(effect), .. } => {
+                IncidentMove::Write(event) => write(event),
+                IncidentMove::Choose => write(Event::Incident(IncidentEvent::NothingLeft {})),
+                IncidentMove::Wait { on: Awaited::Effect(effect), .. } => {
                     write(Event::Incident(IncidentEvent::Finished {
                         effect,
-                        report: salve_core::event::Report::Done,
+                        report: salve_core::event::EffectReport::Done,
                     }));
                 }
-                Move::Wait { on: Awaited::Person(_), .. } => return id,
+                IncidentMove::Wait { on: Awaited::Person(_), .. } => return id,
                 other => panic!("{other:?}"),
             }
         }
@@ -390,7 +391,7 @@ mod tests {
         let lines = incidents(&store).unwrap();
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0].id, id.short());
-        assert!(lines[0].state == State::NeedsYou);
+        assert!(lines[0].state == IncidentStanding::NeedsYou);
         let mut text = Vec::new();
         print_line(&mut text, &lines[0]).unwrap();
         let text = anstream::adapter::strip_str(std::str::from_utf8(&text).unwrap()).to_string();

@@ -12,7 +12,9 @@ use super::{CliError, Exit, Output};
 use crate::process;
 use crate::store::{Store, Stream};
 use crate::undo::{UndoDirection, UndoError, UndoRequest, undo_repair};
-use crate::workspace::{Again, Moment, Name, RestoreError, Restored, Workspace, WorkspaceError};
+use crate::workspace::{
+    Again, Moment, Name, RestoreError, RestoreSummary, Workspace, WorkspaceError,
+};
 
 /// Arguments of `salve undo`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +34,7 @@ pub(super) struct Args {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Report<'a> {
+struct UndoReport<'a> {
     version: u32,
     incident: IncidentId,
     files: &'a [String],
@@ -94,10 +96,10 @@ fn only_repaired(store: &Store, workspace: &Workspace) -> Result<IncidentId, Cli
     }
 }
 
-fn tell(id: IncidentId, args: &Args, done: &Restored, out: &Output) -> Result<(), CliError> {
+fn tell(id: IncidentId, args: &Args, done: &RestoreSummary, out: &Output) -> Result<(), CliError> {
     if out.json() {
         let kept = done.kept.map(Name::to_ref);
-        return out.fact(&Report {
+        return out.fact(&UndoReport {
             version: 1,
             incident: id,
             files: &done.files,

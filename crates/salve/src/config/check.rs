@@ -3,26 +3,26 @@
 use serde_json::Value as Json;
 
 use super::parse::MOST_PROBLEMS;
-use super::problem::{Problem, nearest, shown};
-use super::tree::{Node, Origin, Value};
+use super::problem::{ConfigProblem, nearest, shown};
+use super::tree::{Node, Value, ValueOrigin};
 
 /// Returns what is wrong with `node`, which stands at `path`, by `schema`.
-pub(super) fn check(schema: &Json, node: &Node, path: &str) -> Vec<Problem> {
+pub(super) fn check(schema: &Json, node: &Node, path: &str) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     walk(schema, node, path, &mut problems);
     problems.truncate(MOST_PROBLEMS);
-    problems.sort_by_key(|problem| problem.origin.as_ref().and_then(Origin::place));
+    problems.sort_by_key(|problem| problem.origin.as_ref().and_then(ValueOrigin::place));
     problems
 }
 
-fn walk(schema: &Json, node: &Node, path: &str, problems: &mut Vec<Problem>) {
+fn walk(schema: &Json, node: &Node, path: &str, problems: &mut Vec<ConfigProblem>) {
     // A hostile file may have a million mistakes; nobody reads more than the first few.
     if problems.len() >= MOST_PROBLEMS {
         return;
     }
     if !fits(schema, &node.value) {
         let message = format!("expected {}, found {}", expected(schema), node.value.kind());
-        problems.push(Problem::at(&node.origin, path, message));
+        problems.push(ConfigProblem::at(&node.origin, path, message));
         return;
     }
     match &node.value {
@@ -37,7 +37,7 @@ fn walk(schema: &Json, node: &Node, path: &str, problems: &mut Vec<Problem>) {
             let high = schema.get("maximum").and_then(Json::as_i64).unwrap_or(i64::MAX);
             if !(low..=high).contains(number) {
                 let message = format!("expected {}", expected(schema));
-                problems.push(Problem::at(&node.origin, path, message));
+                problems.push(ConfigProblem::at(&node.origin, path, message));
             }
         }
         Value::Text(text) => check_text(schema, text, &node.origin, path, problems),
@@ -45,7 +45,7 @@ fn walk(schema: &Json, node: &Node, path: &str, problems: &mut Vec<Problem>) {
     }
 }
 
-fn walk_table(schema: &Json, node: &Node, path: &str, problems: &mut Vec<Problem>) {
+fn walk_table(schema: &Json, node: &Node, path: &str, problems: &mut Vec<ConfigProblem>) {
     let Value::Table(table) = &node.value else { return };
     let known = schema.get("properties").and_then(Json::as_object);
     for (name, entry) in table {
@@ -57,7 +57,7 @@ fn walk_table(schema: &Json, node: &Node, path: &str, problems: &mut Vec<Problem
         } else {
             let names = known.into_iter().flatten().map(|(name, _)| name.as_str());
             let message = unknown(name, path, names);
-            problems.push(Problem::at(&entry.key, "", message));
+            problems.push(ConfigProblem::at(&entry.key, "", message));
         }
         if problems.len() >= MOST_PROBLEMS {
             return;
@@ -67,7 +67,7 @@ fn walk_table(schema: &Json, node: &Node, path: &str, problems: &mut Vec<Problem
         let name = name.as_str().unwrap_or_default();
         if !table.contains_key(name) {
             let message = format!("`{name}` is missing");
-            problems.push(Problem::at(&node.origin, path, message));
+            problems.push(ConfigProblem::at(&node.origin, path, message));
         }
     }
 }
@@ -92,7 +92,13 @@ fn unknown<'a>(name: &str, path: &str, names: impl Iterator<Item = &'a str> + Cl
     }
 }
 
-fn check_text(schema: &Json, text: &str, origin: &Origin, path: &str, problems: &mut Vec<Problem>) {
+fn check_text(
+    schema: &Json,
+    text: &str,
+    origin: &ValueOrigin,
+    path: &str,
+    problems: &mut Vec<ConfigProblem>,
+) {
     let Some(choices) = schema.get("enum").and_then(Json::as_array) else { return };
     let choices = || choices.iter().filter_map(Json::as_str);
     if !choices().any(|choice| choice == text) {
@@ -100,7 +106,7 @@ fn check_text(schema: &Json, text: &str, origin: &Origin, path: &str, problems: 
         if let Some(near) = nearest(text, choices()) {
             message.push_str(&format!("; did you mean `{near}`?"));
         }
-        problems.push(Problem::at(origin, path, message));
+        problems.push(ConfigProblem::at(origin, path, message));
     }
 }
 

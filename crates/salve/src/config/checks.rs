@@ -127,7 +127,7 @@ pub struct CheckEntry {
 /// An agent for certain kinds of failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Specialist {
+pub struct SpecialistEntry {
     /// Which agent it is, if not `agent.runtime`
     pub runtime: Option<AgentRuntime>,
     /// Command of the agent, for the runtime "command"

@@ -13,10 +13,10 @@ use std::fmt;
 use jiff::Timestamp;
 use salve_core::event::{Actor, ConfigEvent, Digest, Draft, Event, Process};
 use salve_core::scrub::{Scrubbed, Scrubber};
-use salve_core::widen::{Ruling, Standing};
+use salve_core::widen::{Ruling, SettingsStanding};
 
 use super::load::{Config, LoadError, Sources, finish, load};
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 use super::rules;
 use crate::process;
 use crate::store::{Appended, Journal, StoreError, Stream, StreamPosition};
@@ -26,12 +26,12 @@ const BATCH: usize = 256;
 
 /// Settings, and their standing in the journal.
 #[derive(Debug)]
-pub struct Live<'s> {
+pub struct LiveSettings<'s> {
     journal: &'s dyn Journal,
     sources: Sources,
     scrubber: Scrubber,
     process: Process,
-    standing: Standing,
+    standing: SettingsStanding,
     current: Config,
     /// Guards whose agents have ended; they are let go once the files can be judged.
     ended: Vec<u64>,
@@ -42,7 +42,7 @@ pub struct Live<'s> {
 }
 
 /// Says what is wrong with settings.
-type Wrong<'s> = dyn Fn(&Config) -> Vec<Problem> + 's;
+type Wrong<'s> = dyn Fn(&Config) -> Vec<ConfigProblem> + 's;
 
 /// What settings must fit beside being right by themselves.
 #[derive(Default)]
@@ -116,7 +116,7 @@ pub enum LiveError {
     NothingWaits,
 }
 
-impl<'s> Live<'s> {
+impl<'s> LiveSettings<'s> {
     /// Loads the settings and takes their standing from the journal.
     ///
     /// What a Salve that was killed left behind is taken over: the changes its agent made are
@@ -127,7 +127,7 @@ impl<'s> Live<'s> {
         scrubber: Scrubber,
         at: Timestamp,
     ) -> Result<Self, LiveError> {
-        let (process, standing) = (process::this(&scrubber), Standing::default());
+        let (process, standing) = (process::this(&scrubber), SettingsStanding::default());
         let current = load(&sources)?;
         let (ended, refused, demand) = (Vec::new(), None, Demand::default());
         let mut live =
@@ -144,7 +144,7 @@ impl<'s> Live<'s> {
 
     /// Refuses from now on, as a whole, settings with which `wrong` finds something wrong: what is
     /// under way could not go on with them.
-    pub fn demand(&mut self, wrong: impl Fn(&Config) -> Vec<Problem> + 's) {
+    pub fn demand(&mut self, wrong: impl Fn(&Config) -> Vec<ConfigProblem> + 's) {
         self.demand = Demand(Some(Box::new(wrong)));
     }
 
@@ -161,7 +161,7 @@ impl<'s> Live<'s> {
     }
 
     /// Returns where the settings stand.
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &SettingsStanding {
         &self.standing
     }
 
@@ -338,7 +338,7 @@ pub fn in_force(
     sources: &Sources,
     scrubber: &Scrubber,
 ) -> Result<(Config, Option<Digest>), LiveError> {
-    let mut standing = Standing::default();
+    let mut standing = SettingsStanding::default();
     catch_up(&mut standing, journal)?;
     let config = load(sources)?;
     match standing.rule(&rules::rules(&config.files, scrubber)) {
@@ -351,7 +351,7 @@ pub fn in_force(
     }
 }
 
-fn catch_up(standing: &mut Standing, journal: &dyn Journal) -> Result<(), StoreError> {
+fn catch_up(standing: &mut SettingsStanding, journal: &dyn Journal) -> Result<(), StoreError> {
     loop {
         let entries = journal.read(standing.seen(), &Stream::Settings, BATCH)?;
         entries.iter().for_each(|entry| standing.take(entry));

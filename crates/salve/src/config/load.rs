@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use salve_core::event::Digest;
-use salve_core::fingerprint::Rules;
-use salve_core::gate::Policy;
+use salve_core::fingerprint::FingerprintRules;
+use salve_core::gate::GatePolicy;
 use salve_core::scrub::{Key, Scrubber};
 
 use super::check::check;
 use super::parse;
-use super::problem::Problem;
-use super::read::{self, ReadError};
+use super::problem::ConfigProblem;
+use super::read::{self, SettingsReadError};
 use super::schema::schema;
 use super::settings::Settings;
-use super::tree::{File, Layer, Node};
+use super::tree::{Layer, Node, SettingsText};
 use super::valid::{self, Valid};
 use super::words::{self, Environment};
 use crate::dirs;
@@ -23,8 +23,8 @@ use crate::project::Project;
 /// The shipped file that holds every default.
 pub const DEFAULTS: &str = include_str!("../../data/defaults.toml");
 
-static DEFAULT_TREE: LazyLock<Result<Node, Vec<Problem>>> =
-    LazyLock::new(|| parse::toml(&File::new(Layer::Default, "default", DEFAULTS)));
+static DEFAULT_TREE: LazyLock<Result<Node, Vec<ConfigProblem>>> =
+    LazyLock::new(|| parse::toml(&SettingsText::new(Layer::Default, "default", DEFAULTS)));
 
 /// Returns the defaults.
 pub fn defaults() -> Result<Node, LoadError> {
@@ -66,7 +66,7 @@ fn user_file() -> Option<PathBuf> {
 pub enum LoadError {
     /// A file could not be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] SettingsReadError),
     /// There are two files where one is meant.
     #[error("both salve.toml and salve.json are in {}", dir.display())]
     Both {
@@ -75,16 +75,16 @@ pub enum LoadError {
     },
     /// Settings are wrong; all that was found is listed.
     #[error("{}", list(.0))]
-    Invalid(Vec<Problem>),
+    Invalid(Vec<ConfigProblem>),
 }
 
 impl LoadError {
     /// Returns what is wrong, one by one.
-    pub fn problems(&self) -> Vec<Problem> {
+    pub fn problems(&self) -> Vec<ConfigProblem> {
         match self {
             LoadError::Invalid(problems) => problems.clone(),
             LoadError::Read(_) | LoadError::Both { .. } => {
-                vec![Problem { origin: None, key: None, message: self.to_string() }]
+                vec![ConfigProblem { origin: None, key: None, message: self.to_string() }]
             }
         }
     }
@@ -92,7 +92,7 @@ impl LoadError {
     /// Returns what the user can do about it.
     pub fn advice(&self) -> &'static str {
         match self {
-            LoadError::Read(ReadError::Outside { .. }) => {
+            LoadError::Read(SettingsReadError::Outside { .. }) => {
                 "put a copy of it here, or what you share between projects into the user's settings"
             }
             LoadError::Read(_) => "look at the file, or move it away",
@@ -102,7 +102,7 @@ impl LoadError {
     }
 }
 
-fn list(problems: &[Problem]) -> String {
+fn list(problems: &[ConfigProblem]) -> String {
     match problems {
         [one] => one.to_string(),
         several => {
@@ -124,11 +124,11 @@ pub struct Config {
     /// The hash of the files' exact contents.
     pub content: Digest,
     /// What the gate goes by, made from the recovery section.
-    pub policy: Policy,
+    pub policy: GatePolicy,
     /// Variables that look misspelt.
-    odd: Vec<Problem>,
+    odd: Vec<ConfigProblem>,
     /// The fingerprint rules, if the user has any of their own.
-    fingerprints: Option<Arc<Rules>>,
+    fingerprints: Option<Arc<FingerprintRules>>,
 }
 
 impl Config {
@@ -136,7 +136,7 @@ impl Config {
     /// the gate that cannot match or that contradict each other.
     ///
     /// Comparing rules takes longer than loading them, so it is done when someone wants to know.
-    pub fn warnings(&self) -> Vec<Problem> {
+    pub fn warnings(&self) -> Vec<ConfigProblem> {
         // These marks are shown and never kept or compared, so any key serves.
         let scrubber = Scrubber::new(Key::new([0; 32]));
         let remarks = valid::remarks(&self.policy, &self.tree, &scrubber);
@@ -144,8 +144,8 @@ impl Config {
     }
 
     /// Returns the rules by which failures are recognised: the user's own and the built-in ones.
-    pub fn fingerprint_rules(&self) -> &Rules {
-        self.fingerprints.as_deref().unwrap_or_else(|| Rules::built_in())
+    pub fn fingerprint_rules(&self) -> &FingerprintRules {
+        self.fingerprints.as_deref().unwrap_or_else(|| FingerprintRules::built_in())
     }
 }
 
@@ -178,7 +178,7 @@ struct Text {
 }
 
 fn project_text(dir: &Path) -> Result<Option<Text>, LoadError> {
-    let one = |name: &str| -> Result<Option<Text>, ReadError> {
+    let one = |name: &str| -> Result<Option<Text>, SettingsReadError> {
         let path = dir.join(name);
         let text = read::read(&path, Some(dir))?;
         let shown = name.to_owned();
@@ -239,8 +239,8 @@ impl Text {
         self.path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("json"))
     }
 
-    fn parse(&self) -> Result<Node, Vec<Problem>> {
-        let file = File::new(self.layer, &self.shown, &self.text);
+    fn parse(&self) -> Result<Node, Vec<ConfigProblem>> {
+        let file = SettingsText::new(self.layer, &self.shown, &self.text);
         let mut node = if self.is_json() { parse::json(&file)? } else { parse::toml(&file)? };
         let problems = check(schema(), &node, "");
         node.remove("$schema");
@@ -248,7 +248,7 @@ impl Text {
     }
 }
 
-fn checked(layer: Node) -> Result<Node, Vec<Problem>> {
+fn checked(layer: Node) -> Result<Node, Vec<ConfigProblem>> {
     let problems = check(schema(), &layer, "");
     if problems.is_empty() { Ok(layer) } else { Err(problems) }
 }

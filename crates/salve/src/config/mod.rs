@@ -34,35 +34,35 @@ mod valid_servers;
 mod valid_tools;
 mod words;
 
-pub use checks::{Breakers, CheckEntry, Heal, Specialist, TierTerms, Tiers};
+pub use checks::{Breakers, CheckEntry, Heal, SpecialistEntry, TierTerms, Tiers};
 pub use command::CommandLine;
 pub use jobs::{JobSettings, TelemetrySettings};
-pub use live::{Live, LiveError, Reload, in_force};
+pub use live::{LiveError, LiveSettings, Reload, in_force};
 pub use load::{Config, DEFAULTS, LoadError, Sources, defaults, load, load_file};
 pub use loops::{Loop, RECOVERY, RoleEntry, TESTS, WeakenedTests, shipped_prompt};
-pub use problem::Problem;
+pub use problem::ConfigProblem;
 pub use procfile::{PROCFILES, ProcfileError, is_name as is_server_name, procfile};
 pub use proxy::ProxySettings;
-pub use read::{ReadError, read, read_from};
+pub use read::{SettingsReadError, read, read_from};
 pub use sandbox::{Network, SandboxMode, SandboxSettings};
 pub use schema::{Key, keys, with_defaults};
-pub use servers::{Health, HealthEntry, Server, ServerEntry, ServerSettings};
+pub use servers::{HealthEntry, HealthSettings, ServerDefaults, ServerEntry, ServerSettings};
 pub use settings::*;
 pub use tools::{CallEntry, HealRuleEntry, ToolEntry, WaitFor};
 pub use words::{Environment, unknown_key};
 
-use tree::{File, Layer};
+use tree::{Layer, SettingsText};
 
 /// Reads TOML as a project's settings file; made for fuzzing, it must never panic.
-pub fn parse_toml(text: &str) -> Result<tree::Node, Vec<Problem>> {
-    let node = parse::toml(&File::new(Layer::Project, "salve.toml", text))?;
+pub fn parse_toml(text: &str) -> Result<tree::Node, Vec<ConfigProblem>> {
+    let node = parse::toml(&SettingsText::new(Layer::Project, "salve.toml", text))?;
     let problems = check::check(schema::schema(), &node, "");
     if problems.is_empty() { Ok(node) } else { Err(problems) }
 }
 
 /// Reads JSON as a project's settings file; made for fuzzing, it must never panic.
-pub fn parse_json(text: &str) -> Result<tree::Node, Vec<Problem>> {
-    let node = parse::json(&File::new(Layer::Project, "salve.json", text))?;
+pub fn parse_json(text: &str) -> Result<tree::Node, Vec<ConfigProblem>> {
+    let node = parse::json(&SettingsText::new(Layer::Project, "salve.json", text))?;
     let problems = check::check(schema::schema(), &node, "");
     if problems.is_empty() { Ok(node) } else { Err(problems) }
 }

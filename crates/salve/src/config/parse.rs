@@ -10,29 +10,29 @@ use jsonc_parser::ast;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Problem, shown};
-use super::tree::{Entry, File, Node, Origin, Table, Value};
+use super::problem::{ConfigProblem, shown};
+use super::tree::{Entry, Node, SettingsTable, SettingsText, Value, ValueOrigin};
 
 /// The most problems reported at once.
 pub(super) const MOST_PROBLEMS: usize = 20;
 
 /// Reads a file as TOML.
-pub(super) fn toml(file: &Arc<File>) -> Result<Node, Vec<Problem>> {
-    Reader { file, problems: Vec::new() }.toml()
+pub(super) fn toml(file: &Arc<SettingsText>) -> Result<Node, Vec<ConfigProblem>> {
+    SettingsReader { file, problems: Vec::new() }.toml()
 }
 
 /// Reads a file as JSON.
-pub(super) fn json(file: &Arc<File>) -> Result<Node, Vec<Problem>> {
-    Reader { file, problems: Vec::new() }.json()
+pub(super) fn json(file: &Arc<SettingsText>) -> Result<Node, Vec<ConfigProblem>> {
+    SettingsReader { file, problems: Vec::new() }.json()
 }
 
-struct Reader<'a> {
-    file: &'a Arc<File>,
-    problems: Vec<Problem>,
+struct SettingsReader<'a> {
+    file: &'a Arc<SettingsText>,
+    problems: Vec<ConfigProblem>,
 }
 
-impl Reader<'_> {
-    fn toml(mut self) -> Result<Node, Vec<Problem>> {
+impl SettingsReader<'_> {
+    fn toml(mut self) -> Result<Node, Vec<ConfigProblem>> {
         let (table, errors) = DeTable::parse_recoverable(self.file.text());
         for error in errors.iter().take(MOST_PROBLEMS) {
             self.complain(error.span().map_or(0, |span| span.start), error.message());
@@ -45,7 +45,7 @@ impl Reader<'_> {
         self.finish(Node { value, origin })
     }
 
-    fn json(mut self) -> Result<Node, Vec<Problem>> {
+    fn json(mut self) -> Result<Node, Vec<ConfigProblem>> {
         let strict = jsonc_parser::ParseOptions {
             allow_comments: false,
             allow_loose_object_property_names: false,
@@ -69,12 +69,12 @@ impl Reader<'_> {
         };
         if !matches!(node.value, Value::Table(_)) {
             let message = format!("expected a JSON object, found {}", node.value.kind());
-            self.problems.push(Problem::at(&node.origin, "", message));
+            self.problems.push(ConfigProblem::at(&node.origin, "", message));
         }
         self.finish(node)
     }
 
-    fn finish(mut self, node: Node) -> Result<Node, Vec<Problem>> {
+    fn finish(mut self, node: Node) -> Result<Node, Vec<ConfigProblem>> {
         self.problems.truncate(MOST_PROBLEMS);
         if self.problems.is_empty() { Ok(node) } else { Err(self.problems) }
     }
@@ -133,14 +133,14 @@ impl Reader<'_> {
     }
 
     fn json_table(&mut self, object: &ast::Object<'_>) -> Value {
-        let mut table = Table::new();
+        let mut table = SettingsTable::new();
         for property in &object.properties {
             let name = property.name.as_str();
             let key = self.origin_of(property.range.start);
             let node = self.json_value(&property.value);
             if table.contains_key(name) {
                 let message = format!("duplicate key `{}`", shown(name));
-                self.problems.push(Problem::at(&key, "", message));
+                self.problems.push(ConfigProblem::at(&key, "", message));
             }
             table.insert(name.to_owned(), Entry { key, node });
         }
@@ -159,10 +159,10 @@ impl Reader<'_> {
         let mut letters = message.trim().chars();
         let first = letters.next().into_iter().flat_map(char::to_lowercase);
         let message = first.chain(letters).collect::<String>().replace('\n', "; ");
-        self.problems.push(Problem::at(&self.origin_of(offset), "", message));
+        self.problems.push(ConfigProblem::at(&self.origin_of(offset), "", message));
     }
 
-    fn origin_of(&self, offset: usize) -> Origin {
-        Origin::File(Arc::clone(self.file), offset)
+    fn origin_of(&self, offset: usize) -> ValueOrigin {
+        ValueOrigin::File(Arc::clone(self.file), offset)
     }
 }

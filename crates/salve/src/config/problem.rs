@@ -2,28 +2,28 @@
 
 use std::fmt;
 
-use super::tree::Origin;
+use super::tree::ValueOrigin;
 
 /// One thing wrong with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// Where it was written, if it was written at all.
-    pub origin: Option<Origin>,
+    pub origin: Option<ValueOrigin>,
     /// The setting's dotted name, if it is about one.
     pub key: Option<String>,
     /// What is wrong and what was expected; never the value itself, which may be a secret.
     pub message: String,
 }
 
-impl Problem {
+impl ConfigProblem {
     /// Makes a problem with a setting written at `origin`.
-    pub fn at(origin: &Origin, key: &str, message: impl Into<String>) -> Self {
+    pub fn at(origin: &ValueOrigin, key: &str, message: impl Into<String>) -> Self {
         let key = (!key.is_empty()).then(|| key.to_owned());
         Self { origin: Some(origin.clone()), key, message: message.into() }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(origin) = &self.origin {
             write!(f, "{origin}: ")?;

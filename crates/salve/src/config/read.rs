@@ -10,7 +10,7 @@ pub(super) const MOST_BYTES: u64 = FileKind::Settings.limit();
 
 /// Why a settings file could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum SettingsReadError {
     /// It is something that one does not read settings from.
     #[error("{} is {kind}, not a file", path.display())]
     NotAFile {
@@ -54,31 +54,31 @@ pub enum ReadError {
 ///
 /// With `root`, a link that leads out of that directory is refused: settings that decide what
 /// runs in a project are those that its own history shows.
-pub fn read(path: &Path, root: Option<&Path>) -> Result<Option<String>, ReadError> {
+pub fn read(path: &Path, root: Option<&Path>) -> Result<Option<String>, SettingsReadError> {
     let links = root.map_or(Links::Follow, Links::Inside);
     let path = path.to_owned();
     match files::read_text_where(&path, FileKind::Settings, links) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.is_absent() => Ok(None),
-        Err(FileError::NotRegular(kind)) => Err(ReadError::NotAFile { path, kind }),
-        Err(FileError::Outside) => Err(ReadError::Outside { path }),
-        Err(FileError::TooLarge(_)) => Err(ReadError::TooLarge { path }),
-        Err(FileError::NotText(line)) => Err(ReadError::NotText { path, line }),
-        Err(FileError::Io(source)) => Err(ReadError::Io { path, source }),
+        Err(FileError::NotRegular(kind)) => Err(SettingsReadError::NotAFile { path, kind }),
+        Err(FileError::Outside) => Err(SettingsReadError::Outside { path }),
+        Err(FileError::TooLarge(_)) => Err(SettingsReadError::TooLarge { path }),
+        Err(FileError::NotText(line)) => Err(SettingsReadError::NotText { path, line }),
+        Err(FileError::Io(source)) => Err(SettingsReadError::Io { path, source }),
     }
 }
 
 /// Returns the text that `from` holds; `path` is its name in errors.
-pub fn read_from(from: impl Read, path: &Path) -> Result<String, ReadError> {
+pub fn read_from(from: impl Read, path: &Path) -> Result<String, SettingsReadError> {
     let mut bytes = Vec::new();
     let read = from.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    read.map_err(|source| SettingsReadError::Io { path: path.to_owned(), source })?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(ReadError::TooLarge { path: path.to_owned() });
+        return Err(SettingsReadError::TooLarge { path: path.to_owned() });
     }
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + memchr::memchr_iter(b'\n', good).count();
-        ReadError::NotText { path: path.to_owned(), line }
+        SettingsReadError::NotText { path: path.to_owned(), line }
     })
 }

@@ -1,34 +1,34 @@
 //! The rules on what runs unattended, taken from settings and put back into them.
 
 use salve_core::scrub::Scrubber;
-use salve_core::widen::{BEARINGS, Bearing, Rules, Term};
+use salve_core::widen::{BEARINGS, Bearing, RuleValue, UnattendedRules};
 
 use super::schema::keys;
-use super::tree::{Node, Origin, Value};
+use super::tree::{Node, Value, ValueOrigin};
 
 /// How the scrubber's marks begin.
 const MARK: &str = "[secret:";
 
 /// Returns the rules in a tree, scrubbed as the journal keeps them.
-pub(super) fn rules(tree: &Node, scrubber: &Scrubber) -> Rules {
+pub(super) fn rules(tree: &Node, scrubber: &Scrubber) -> UnattendedRules {
     let bearing = BEARINGS.iter().filter(|(_, bearing)| *bearing != Bearing::None);
     bearing.map(|(name, _)| ((*name).to_owned(), term(tree.get(name), scrubber))).collect()
 }
 
-fn term(node: Option<&Node>, scrubber: &Scrubber) -> Term {
+fn term(node: Option<&Node>, scrubber: &Scrubber) -> RuleValue {
     match node.map(|node| &node.value) {
-        Some(Value::Bool(flag)) => Term::Flag(*flag),
-        Some(Value::Integer(number)) => Term::Number(number.unsigned_abs()),
-        Some(Value::Text(text)) => Term::Word(scrubber.scrub(text)),
+        Some(Value::Bool(flag)) => RuleValue::Flag(*flag),
+        Some(Value::Integer(number)) => RuleValue::Number(number.unsigned_abs()),
+        Some(Value::Text(text)) => RuleValue::Word(scrubber.scrub(text)),
         Some(Value::List(items)) => {
-            Term::List(items.iter().map(|item| scrubber.scrub(&plain(&item.value))).collect())
+            RuleValue::List(items.iter().map(|item| scrubber.scrub(&plain(&item.value))).collect())
         }
         Some(Value::Table(table)) => {
             let pair = |(name, value): (&String, &Value)| pair(name, value);
             let entries = table.iter().map(|(name, entry)| pair((name, &entry.node.value)));
-            Term::List(entries.map(|text| scrubber.scrub(&text)).collect())
+            RuleValue::List(entries.map(|text| scrubber.scrub(&text)).collect())
         }
-        Some(Value::Float(_) | Value::Other(_)) | None => Term::Unset,
+        Some(Value::Float(_) | Value::Other(_)) | None => RuleValue::Unset,
     }
 }
 
@@ -45,21 +45,21 @@ fn plain(value: &Value) -> String {
 }
 
 /// Makes the settings in `tree` as strict as `strict`, which came from comparing them.
-pub(super) fn restrain(tree: &mut Node, strict: &Rules, scrubber: &Scrubber) {
+pub(super) fn restrain(tree: &mut Node, strict: &UnattendedRules, scrubber: &Scrubber) {
     for (name, wanted) in strict {
         let found = tree.get(name);
         if term(found, scrubber) == *wanted {
             continue;
         }
         match (wanted, found.map(|node| node.value.clone())) {
-            (Term::Unset, _) => tree.remove(name),
-            (Term::List(entries), Some(Value::Table(mut table))) => {
+            (RuleValue::Unset, _) => tree.remove(name),
+            (RuleValue::List(entries), Some(Value::Table(mut table))) => {
                 table.retain(|name, entry| {
                     entries.contains(&scrubber.scrub(&pair(name, &entry.node.value)))
                 });
                 tree.set(name, held(Value::Table(table)));
             }
-            (Term::List(entries), found) => {
+            (RuleValue::List(entries), found) => {
                 let mut items = match found {
                     Some(Value::List(items)) => items,
                     Some(_) | None => Vec::new(),
@@ -76,12 +76,12 @@ pub(super) fn restrain(tree: &mut Node, strict: &Rules, scrubber: &Scrubber) {
                 }));
                 tree.set(name, held(Value::List(items)));
             }
-            (Term::Flag(flag), _) => tree.set(name, held(Value::Bool(*flag))),
-            (Term::Number(number), _) => {
+            (RuleValue::Flag(flag), _) => tree.set(name, held(Value::Bool(*flag))),
+            (RuleValue::Number(number), _) => {
                 let number = i64::try_from(*number).unwrap_or(i64::MAX);
                 tree.set(name, held(Value::Integer(number)));
             }
-            (Term::Word(word), _) => {
+            (RuleValue::Word(word), _) => {
                 tree.set(name, held(Value::Text(word.as_str().to_owned())));
             }
         }
@@ -89,7 +89,7 @@ pub(super) fn restrain(tree: &mut Node, strict: &Rules, scrubber: &Scrubber) {
 }
 
 fn held(value: Value) -> Node {
-    Node { value, origin: Origin::Held }
+    Node { value, origin: ValueOrigin::Held }
 }
 
 /// Returns what differs between two trees, one line for each setting or entry.

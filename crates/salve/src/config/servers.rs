@@ -16,13 +16,13 @@ use super::settings::{Settings, milliseconds};
 /// How dev servers are cared for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Server {
+pub struct ServerDefaults {
     /// Address that is probed, if not the one the server prints
     pub url: Option<String>,
     /// Whether servers get a terminal of their own
     pub pty: bool,
     /// What a healthy answer is
-    pub health: Health,
+    pub health: HealthSettings,
     /// Milliseconds until a started server must answer
     #[serde(rename = "startup_timeout_ms", deserialize_with = "milliseconds")]
     #[schemars(with = "u64", range(min = 1, max = 86_400_000))]
@@ -62,7 +62,7 @@ pub struct Server {
 /// What a healthy answer is.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Health {
+pub struct HealthSettings {
     /// Path that is asked for
     pub path: Option<String>,
     /// Status codes that are healthy: one, or a range such as 200-399

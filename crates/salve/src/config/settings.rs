@@ -13,14 +13,14 @@ use salve_core::gate::{self, RawPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use super::checks::{CheckEntry, Heal, Specialist};
+use super::checks::{CheckEntry, Heal, SpecialistEntry};
 use super::command::CommandLine;
 use super::jobs::{JobSettings, TelemetrySettings};
 use super::loops::Loop;
 use super::proxy::ProxySettings;
 use super::rows::{AnchorSchema, ClassSchema};
 use super::sandbox::SandboxSettings;
-use super::servers::{Server, ServerEntry};
+use super::servers::{ServerDefaults, ServerEntry};
 use super::tools::{HealRuleEntry, ToolEntry};
 
 /// Every setting of Salve.
@@ -31,11 +31,11 @@ pub struct Settings {
     #[schemars(range(min = 1, max = 1))]
     pub version: u32,
     /// What may run to recover from infrastructure failures
-    pub recovery: Recovery,
+    pub recovery: RecoverySettings,
     /// How a crashed dev server is brought back
-    pub repair: Repair,
+    pub repair: RepairSettings,
     /// How dev servers are cared for
-    pub server: Server,
+    pub server: ServerDefaults,
     /// Dev servers by name; each has its command, and what differs from `[server]`
     pub servers: BTreeMap<String, ServerEntry>,
     /// How red checks are healed
@@ -43,9 +43,9 @@ pub struct Settings {
     /// Checks by name, in the order of their names unless `salve heal` is told otherwise
     pub checks: BTreeMap<String, CheckEntry>,
     /// Agents for certain kinds of failure, by name
-    pub specialists: BTreeMap<String, Specialist>,
+    pub specialists: BTreeMap<String, SpecialistEntry>,
     /// How a coding agent takes part in repairs
-    pub agent: Agent,
+    pub agent: AgentSettings,
     /// How agents work on a task, iteration by iteration
     pub r#loop: Loop,
     /// What steps of jobs may take, by the names of the spec
@@ -67,7 +67,7 @@ pub struct Settings {
     /// Approvals that commands earn by helping
     pub earned: Earned,
     /// What is remembered about failures
-    pub memory: Memory,
+    pub memory: MemorySettings,
     /// Secrets beyond those that Salve knows by itself
     pub scrub: Scrub,
     /// Failures beyond those that Salve knows by itself
@@ -77,7 +77,7 @@ pub struct Settings {
 /// The recovery section, as the recovery spec has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Recovery {
+pub struct RecoverySettings {
     /// Master switch: when off, every proposal is denied
     pub enabled: bool,
     /// Commands that may run without a person's approval, compared byte for byte
@@ -120,8 +120,8 @@ pub enum OnUnknown {
     Allow,
 }
 
-impl From<&Recovery> for RawPolicy {
-    fn from(recovery: &Recovery) -> Self {
+impl From<&RecoverySettings> for RawPolicy {
+    fn from(recovery: &RecoverySettings) -> Self {
         Self {
             enabled: recovery.enabled,
             auto_approve: recovery.auto_approve.clone(),
@@ -140,7 +140,7 @@ impl From<&Recovery> for RawPolicy {
 /// The dev server's repair constants, as the dev server spec has them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Repair {
+pub struct RepairSettings {
     /// Restarts tried before a repair counts as exhausted
     #[schemars(range(min = 1, max = 100), extend("x-env" = "REPAIR_MAX_ATTEMPTS"))]
     pub max_attempts: u32,
@@ -186,7 +186,7 @@ pub struct Repair {
 /// The agent's part in repairs, as the dev server spec has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Agent {
+pub struct AgentSettings {
     /// Whether an agent may repair code; when off, servers are only restarted
     #[schemars(extend("x-env" = "AGENT_REPAIR"))]
     pub repair: bool,
@@ -221,7 +221,7 @@ pub struct Agent {
     #[schemars(range(max = 10_000_000))]
     pub max_cents: u64,
     /// What becomes of a change that did not help
-    pub on_failure: OnFailure,
+    pub on_failure: OnFailureSetting,
 }
 
 /// An agent that Salve can start.
@@ -256,18 +256,18 @@ impl AgentRuntime {
 /// What becomes of a change that did not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum OnFailure {
+pub enum OnFailureSetting {
     /// It is undone before the next attempt.
     Undo,
     /// It stays.
     Keep,
 }
 
-impl From<OnFailure> for salve_core::event::OnFailure {
-    fn from(on_failure: OnFailure) -> Self {
+impl From<OnFailureSetting> for salve_core::event::OnFailure {
+    fn from(on_failure: OnFailureSetting) -> Self {
         match on_failure {
-            OnFailure::Undo => Self::Undo,
-            OnFailure::Keep => Self::Keep,
+            OnFailureSetting::Undo => Self::Undo,
+            OnFailureSetting::Keep => Self::Keep,
         }
     }
 }
@@ -346,7 +346,7 @@ pub struct Earned {
     pub days: u32,
 }
 
-impl From<&Earned> for salve_core::earned::Terms {
+impl From<&Earned> for salve_core::earned::EarningTerms {
     fn from(earned: &Earned) -> Self {
         Self { after: earned.after, days: earned.days }
     }
@@ -355,7 +355,7 @@ impl From<&Earned> for salve_core::earned::Terms {
 /// What is remembered about failures.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Memory {
+pub struct MemorySettings {
     /// Whether remedies from the user's other projects are used here, and those from here there
     pub user: bool,
 }

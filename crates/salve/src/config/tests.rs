@@ -9,14 +9,14 @@ use super::*;
 #[track_caller]
 fn check_toml(text: &str, want: &[&str]) {
     let got = parse_toml(text).err().unwrap_or_default();
-    assert_eq!(got.iter().map(Problem::to_string).collect::<Vec<_>>(), want, "{text}");
+    assert_eq!(got.iter().map(ConfigProblem::to_string).collect::<Vec<_>>(), want, "{text}");
 }
 
 /// The same for JSON.
 #[track_caller]
 fn check_json(text: &str, want: &[&str]) {
     let got = parse_json(text).err().unwrap_or_default();
-    assert_eq!(got.iter().map(Problem::to_string).collect::<Vec<_>>(), want, "{text}");
+    assert_eq!(got.iter().map(ConfigProblem::to_string).collect::<Vec<_>>(), want, "{text}");
 }
 
 /// Loads `text` as a project's file and compares what is wrong with it as a whole.
@@ -83,7 +83,7 @@ fn wrong_values_say_what_is_expected() {
 
 #[test]
 fn syntax_errors_and_duplicates_have_places() {
-    let first = |found: Result<Node, Vec<Problem>>| found.unwrap_err()[0].to_string();
+    let first = |found: Result<Node, Vec<ConfigProblem>>| found.unwrap_err()[0].to_string();
     assert!(first(parse_toml("a = \n")).starts_with("salve.toml:1:5: "));
     assert!(
         first(parse_toml("[agent]\nrepair = true\nrepair = false")).contains(":3:1: duplicate")
@@ -291,7 +291,7 @@ fn the_specs_name_and_our_own_agree_and_ours_wins() {
     assert!(!of(&[("AGENT_REPAIR", "1"), ("SALVE_AGENT_REPAIR", "0")]).settings.agent.repair);
     let odd = of(&[("SALVE_RECOVERY_COOLDOWN", "1"), ("SALVE_PROJECT", "x"), ("SALVE_AGENT", "1")]);
     assert_eq!(
-        odd.warnings().iter().map(Problem::to_string).collect::<Vec<_>>(),
+        odd.warnings().iter().map(ConfigProblem::to_string).collect::<Vec<_>>(),
         ["SALVE_RECOVERY_COOLDOWN: this variable sets nothing; \
           did you mean SALVE_RECOVERY_COOLDOWN_SECONDS?"]
     );

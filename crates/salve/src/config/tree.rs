@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A line and a column, both counted from 1; columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct TextPosition {
     /// The line.
     pub line: u32,
     /// The column.
@@ -29,14 +29,14 @@ pub enum Layer {
 
 /// The text of a settings file, kept to tell places in it.
 #[derive(PartialEq, Eq)]
-pub struct File {
+pub struct SettingsText {
     layer: Layer,
     name: String,
     text: String,
     lines: Vec<usize>,
 }
 
-impl File {
+impl SettingsText {
     /// Takes the text of the file that people know as `name`.
     pub fn new(layer: Layer, name: &str, text: &str) -> Arc<Self> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
@@ -50,15 +50,15 @@ impl File {
         &self.text
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn place(&self, offset: usize) -> TextPosition {
         let line = self.lines.partition_point(|&start| start <= offset).max(1);
         let before = self.text.get(self.lines[line - 1]..offset).unwrap_or_default();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Place { line: count(line), column: count(before.chars().count() + 1) }
+        TextPosition { line: count(line), column: count(before.chars().count() + 1) }
     }
 }
 
-impl fmt::Debug for File {
+impl fmt::Debug for SettingsText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
@@ -66,9 +66,9 @@ impl fmt::Debug for File {
 
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ValueOrigin {
     /// In a file, at this byte.
-    File(Arc<File>, usize),
+    File(Arc<SettingsText>, usize),
     /// In an environment variable of this name.
     Variable(Arc<str>),
     /// On the command line, by this flag.
@@ -77,44 +77,44 @@ pub enum Origin {
     Held,
 }
 
-impl Origin {
+impl ValueOrigin {
     /// Returns the word for the layer, as `salve config show` prints it.
     pub fn layer(&self) -> &'static str {
         match self {
-            Origin::File(file, _) => match file.layer {
+            ValueOrigin::File(file, _) => match file.layer {
                 Layer::Default => "default",
                 Layer::User => "user",
                 Layer::Project => "project",
             },
-            Origin::Variable(_) => "env",
-            Origin::Flag(_) => "flag",
-            Origin::Held => "held",
+            ValueOrigin::Variable(_) => "env",
+            ValueOrigin::Flag(_) => "flag",
+            ValueOrigin::Held => "held",
         }
     }
 
     /// Returns the name of the file, variable or flag.
     pub fn name(&self) -> &str {
         match self {
-            Origin::File(file, _) => &file.name,
-            Origin::Variable(name) | Origin::Flag(name) => name,
-            Origin::Held => "until `salve config accept`",
+            ValueOrigin::File(file, _) => &file.name,
+            ValueOrigin::Variable(name) | ValueOrigin::Flag(name) => name,
+            ValueOrigin::Held => "until `salve config accept`",
         }
     }
 
     /// Returns the place in the file, if it is a file.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<TextPosition> {
         match self {
-            Origin::File(file, offset) => Some(file.place(*offset)),
-            Origin::Variable(_) | Origin::Flag(_) | Origin::Held => None,
+            ValueOrigin::File(file, offset) => Some(file.place(*offset)),
+            ValueOrigin::Variable(_) | ValueOrigin::Flag(_) | ValueOrigin::Held => None,
         }
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match self.place() {
-            Some(Place { line, column }) => write!(f, ":{line}:{column}"),
+            Some(TextPosition { line, column }) => write!(f, ":{line}:{column}"),
             None => Ok(()),
         }
     }
@@ -126,7 +126,7 @@ pub struct Node {
     /// The value.
     pub value: Value,
     /// Where it was written.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
 }
 
 /// What TOML and JSON have in common.
@@ -143,19 +143,19 @@ pub enum Value {
     /// A list.
     List(Vec<Node>),
     /// Values by name.
-    Table(Table),
+    Table(SettingsTable),
     /// Something that no setting takes, such as a date or `null`, by its name.
     Other(&'static str),
 }
 
 /// Values by name.
-pub type Table = BTreeMap<String, Entry>;
+pub type SettingsTable = BTreeMap<String, Entry>;
 
 /// A value under its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Where the name was written.
-    pub key: Origin,
+    pub key: ValueOrigin,
     /// The value.
     pub node: Node,
 }
@@ -191,7 +191,7 @@ impl Value {
     }
 
     /// Returns JSON as a value, everything in it written at `origin`.
-    pub fn from_json(json: &serde_json::Value, origin: &Origin) -> Self {
+    pub fn from_json(json: &serde_json::Value, origin: &ValueOrigin) -> Self {
         let node = |json| Node { value: Self::from_json(json, origin), origin: origin.clone() };
         match json {
             serde_json::Value::Null => Value::Other("null"),
@@ -212,8 +212,8 @@ impl Value {
 
 impl Node {
     /// Makes an empty table.
-    pub fn empty(origin: Origin) -> Self {
-        Self { value: Value::Table(Table::new()), origin }
+    pub fn empty(origin: ValueOrigin) -> Self {
+        Self { value: Value::Table(SettingsTable::new()), origin }
     }
 
     /// Returns what stands at a dotted path; a list's items go by their number.
@@ -235,7 +235,7 @@ impl Node {
             None => (path, None),
         };
         if !matches!(self.value, Value::Table(_)) {
-            self.value = Value::Table(Table::new());
+            self.value = Value::Table(SettingsTable::new());
         }
         let Value::Table(table) = &mut self.value else { return };
         let origin = node.origin.clone();

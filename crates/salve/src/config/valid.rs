@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use salve_core::fingerprint::{Rows, RuleError, Rules};
-use salve_core::gate::{self, Finding, FindingKind, InvalidPolicy, Policy, PolicyError, RawPolicy};
+use salve_core::fingerprint::{FingerprintRules, RowError, Rows};
+use salve_core::gate::{
+    self, FindingKind, GatePolicy, InvalidPolicy, PolicyError, PolicyFinding, RawPolicy,
+};
 use salve_core::scrub::{Key, Scrubber};
 use serde::Deserialize;
 
 use super::parse::MOST_PROBLEMS;
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 use super::settings::Settings;
 use super::tree::{Entry, Node, Value};
 use crate::notify::{BadSecret, Secret};
@@ -21,18 +23,18 @@ const MOST_PAIRS: usize = 10_000;
 pub(super) struct Valid {
     pub(super) settings: Settings,
     /// What the gate goes by.
-    pub(super) policy: Policy,
+    pub(super) policy: GatePolicy,
     /// The user's own fingerprint rules with the built-in ones, if there are any.
-    pub(super) fingerprints: Option<Arc<Rules>>,
+    pub(super) fingerprints: Option<Arc<FingerprintRules>>,
 }
 
 /// Returns the typed settings, or everything that is wrong with them.
-pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<Problem>> {
+pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<ConfigProblem>> {
     let settings = match Settings::deserialize(tree.value.to_json()) {
         Ok(settings) => settings,
         Err(error) => {
             let message = error.to_string();
-            return Err(vec![Problem { origin: None, key: None, message }]);
+            return Err(vec![ConfigProblem { origin: None, key: None, message }]);
         }
     };
     let mut problems = addresses(tree);
@@ -57,8 +59,8 @@ pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<Problem>> {
 }
 
 /// Checks the recovery section by the gate's own rules.
-fn policy(settings: &Settings, tree: &Node) -> Result<Policy, Vec<Problem>> {
-    Policy::new(&RawPolicy::from(&settings.recovery)).map_err(|InvalidPolicy(errors)| {
+fn policy(settings: &Settings, tree: &Node) -> Result<GatePolicy, Vec<ConfigProblem>> {
+    GatePolicy::new(&RawPolicy::from(&settings.recovery)).map_err(|InvalidPolicy(errors)| {
         let problem = |error: PolicyError| rule_problem(tree, &error.field, error.problem);
         errors.into_iter().map(problem).take(MOST_PROBLEMS).collect()
     })
@@ -67,7 +69,7 @@ fn policy(settings: &Settings, tree: &Node) -> Result<Policy, Vec<Problem>> {
 /// Returns the gate's remarks on rules that cannot match or that contradict each other.
 ///
 /// What stands in the defaults is not the user's business.
-pub(super) fn remarks(policy: &Policy, tree: &Node, scrubber: &Scrubber) -> Vec<Problem> {
+pub(super) fn remarks(policy: &GatePolicy, tree: &Node, scrubber: &Scrubber) -> Vec<ConfigProblem> {
     let entries = |key| match tree.get(key).map(|node| &node.value) {
         Some(Value::List(items)) => items.len(),
         Some(_) | None => 0,
@@ -76,7 +78,7 @@ pub(super) fn remarks(policy: &Policy, tree: &Node, scrubber: &Scrubber) -> Vec<
     if approve.max(human).saturating_mul(human) > MOST_PAIRS {
         return vec![rule_problem(tree, "require_human", "too many rules to compare them")];
     }
-    let meant = |finding: &Finding| match finding.kind {
+    let meant = |finding: &PolicyFinding| match finding.kind {
         FindingKind::Unreachable | FindingKind::Conflict | FindingKind::Shadowed => true,
         FindingKind::Notice => false,
     };
@@ -85,21 +87,21 @@ pub(super) fn remarks(policy: &Policy, tree: &Node, scrubber: &Scrubber) -> Vec<
         .iter()
         .filter(|finding| meant(finding))
         .map(|finding| rule_problem(tree, &finding.rule.to_string(), finding.message.as_str()));
-    let theirs = |problem: &Problem| {
+    let theirs = |problem: &ConfigProblem| {
         problem.origin.as_ref().is_none_or(|origin| origin.layer() != "default")
     };
     remarks.filter(theirs).collect()
 }
 
 /// Returns a problem with one of the gate's rules, such as `auto_approve[3]`, at its place.
-fn rule_problem(tree: &Node, rule: &str, message: &str) -> Problem {
+fn rule_problem(tree: &Node, rule: &str, message: &str) -> ConfigProblem {
     let key = format!("recovery.{}", rule.replace('[', ".").replace(']', ""));
     let origin = tree.get(&key).map(|node| node.origin.clone());
-    Problem { origin, key: Some(key), message: message.to_owned() }
+    ConfigProblem { origin, key: Some(key), message: message.to_owned() }
 }
 
 /// Returns what is wrong with the directories that commands may write to.
-fn caches(settings: &Settings, tree: &Node) -> Vec<Problem> {
+fn caches(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
     let listed = settings.recovery.sandbox.caches.iter().enumerate();
     let wrong = listed.filter(|(_, cache)| {
         let below_home = cache.strip_prefix("~/").is_some_and(|rest| !rest.trim().is_empty());
@@ -110,13 +112,13 @@ fn caches(settings: &Settings, tree: &Node) -> Vec<Problem> {
         let key = format!("recovery.sandbox.caches.{at}");
         let origin = tree.get(&key).map(|node| node.origin.clone());
         let message = "expected a directory, absolute or below `~/`, without `..`".to_owned();
-        Problem { origin, key: Some(key), message }
+        ConfigProblem { origin, key: Some(key), message }
     };
     wrong.map(problem).take(MOST_PROBLEMS).collect()
 }
 
 /// Returns what is wrong with the webhooks' addresses.
-fn addresses(tree: &Node) -> Vec<Problem> {
+fn addresses(tree: &Node) -> Vec<ConfigProblem> {
     let Some(Node { value: Value::Table(hooks), .. }) = tree.get("webhooks") else {
         return Vec::new();
     };
@@ -134,7 +136,7 @@ fn addresses(tree: &Node) -> Vec<Problem> {
             }
             (_, false) => return None,
         };
-        Some(Problem::at(&entry.node.origin, &format!("webhooks.{name}"), message))
+        Some(ConfigProblem::at(&entry.node.origin, &format!("webhooks.{name}"), message))
     };
     hooks.iter().filter_map(problem).collect()
 }
@@ -146,40 +148,43 @@ fn is_address(text: &str) -> bool {
 }
 
 /// Returns what is wrong with the user's own patterns of secrets.
-fn patterns(settings: &Settings, tree: &Node) -> Vec<Problem> {
+fn patterns(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
     let wrong = settings.scrub.patterns.iter().enumerate().filter_map(|(number, own)| {
         let scrubber = Scrubber::new(Key::new([0; 32]));
         let error = scrubber.with_patterns([(&*own.kind, &*own.regex)]).err()?;
         let key = format!("scrub.patterns.{number}");
         let origin = tree.get(&key).map(|node| node.origin.clone());
-        Some(Problem { origin, key: Some(key), message: error.to_string() })
+        Some(ConfigProblem { origin, key: Some(key), message: error.to_string() })
     });
     wrong.take(MOST_PROBLEMS).collect()
 }
 
 /// Builds the user's own fingerprint rules, if there are any, and checks their examples.
-fn fingerprints(settings: &Settings, tree: &Node) -> Result<Option<Arc<Rules>>, Vec<Problem>> {
+fn fingerprints(
+    settings: &Settings,
+    tree: &Node,
+) -> Result<Option<Arc<FingerprintRules>>, Vec<ConfigProblem>> {
     let own = &settings.fingerprint;
     if own.anchors.is_empty() && own.classes.is_empty() {
         return Ok(None);
     }
     let rows = Rows { anchors: own.anchors.clone(), classes: own.classes.clone() };
-    let problem = |error: &RuleError| {
+    let problem = |error: &RowError| {
         let place = match error {
-            RuleError::Anchor { id, .. } => {
+            RowError::Anchor { id, .. } => {
                 let number = own.anchors.iter().position(|row| row.id == *id);
                 number.map(|number| format!("fingerprint.anchors.{number}"))
             }
-            RuleError::Class { name, .. } => {
+            RowError::Class { name, .. } => {
                 let number = own.classes.iter().position(|row| row.name == *name);
                 number.map(|number| format!("fingerprint.classes.{number}"))
             }
         };
         let key = place.unwrap_or_else(|| "fingerprint".to_owned());
         let origin = tree.get(&key).map(|node| node.origin.clone());
-        Problem { origin, key: Some(key), message: error.to_string() }
+        ConfigProblem { origin, key: Some(key), message: error.to_string() }
     };
-    match Rules::with_user(&rows) {
+    match FingerprintRules::with_user(&rows) {
         Ok(rules) => Ok(Some(Arc::new(rules))),
         Err(errors) => Err(errors.iter().map(problem).collect()),
     }

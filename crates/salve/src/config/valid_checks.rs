@@ -2,18 +2,18 @@
 
 use salve_core::class::Class;
 
-use super::problem::{Problem, nearest, shown};
+use super::problem::{ConfigProblem, nearest, shown};
 use super::procfile::is_name;
 use super::settings::{AgentRuntime, Settings};
 use super::tree::{Node, Value};
 
 /// Returns what is wrong with the checks and the specialists.
-pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<Problem> {
+pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
     let mut problems = names(tree, "checks", "a check");
     problems.extend(names(tree, "specialists", "a specialist"));
     let mut add = |key: String, message: String| {
         let origin = tree.get(&key).map(|node| node.origin.clone());
-        problems.push(Problem { origin, key: Some(key), message });
+        problems.push(ConfigProblem { origin, key: Some(key), message });
     };
     for (name, entry) in &settings.checks {
         match &entry.command {
@@ -43,7 +43,7 @@ pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<Problem> {
 }
 
 /// Returns the names in a table that cannot be names.
-fn names(tree: &Node, table: &str, whose: &str) -> Vec<Problem> {
+fn names(tree: &Node, table: &str, whose: &str) -> Vec<ConfigProblem> {
     let Some(Node { value: Value::Table(entries), .. }) = tree.get(table) else {
         return Vec::new();
     };
@@ -51,7 +51,7 @@ fn names(tree: &Node, table: &str, whose: &str) -> Vec<Problem> {
     let problem = |(name, entry): (&String, &super::tree::Entry)| {
         let message =
             format!("{whose}'s name has only a-z, 0-9, - and _, unlike `{}`", shown(name));
-        Problem::at(&entry.key, table, message)
+        ConfigProblem::at(&entry.key, table, message)
     };
     wrong.map(problem).collect()
 }

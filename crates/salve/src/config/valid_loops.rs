@@ -1,7 +1,7 @@
 //! Checks what the settings say about loops.
 
 use super::loops::{RECOVERY, RoleEntry, TESTS, shipped_prompt};
-use super::problem::{Problem, nearest, shown};
+use super::problem::{ConfigProblem, nearest, shown};
 use super::procfile::is_name;
 use super::settings::{AgentRuntime, Settings};
 use super::tree::Node;
@@ -18,11 +18,11 @@ const OWN: [&str; 7] = [
 ];
 
 /// Returns what is wrong with the loop and its roles.
-pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<Problem> {
+pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     let mut add = |key: String, message: String| {
         let origin = tree.get(&key).map(|node| node.origin.clone());
-        problems.push(Problem { origin, key: Some(key), message });
+        problems.push(ConfigProblem { origin, key: Some(key), message });
     };
     let known = &settings.r#loop;
     if known.tests.as_ref().is_some_and(|command| command.is_empty()) {

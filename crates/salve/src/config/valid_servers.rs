@@ -3,14 +3,14 @@
 use salve_core::server::health::StatusRange;
 use salve_core::server::url::LocalUrl;
 
-use super::problem::{Problem, nearest, shown};
+use super::problem::{ConfigProblem, nearest, shown};
 use super::procfile::is_name;
 use super::settings::{AgentRuntime, Settings};
 use super::tree::{Node, Value};
 
 /// Returns what is wrong with the servers and with the agent's command.
-pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<Problem> {
-    let mut found = Found { tree, problems: Vec::new() };
+pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
+    let mut found = ServerProblems { tree, problems: Vec::new() };
     found.address("server.url", settings.server.url.as_deref());
     found.status("server.health.status", settings.server.health.status.as_deref());
     if settings.agent.runtime == Some(AgentRuntime::Command) && settings.agent.command.is_none() {
@@ -43,15 +43,19 @@ pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<Problem> {
     found.problems
 }
 
-struct Found<'a> {
+struct ServerProblems<'a> {
     tree: &'a Node,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
-impl Found<'_> {
+impl ServerProblems<'_> {
     fn add(&mut self, key: &str, message: impl Into<String>) {
         let origin = self.tree.get(key).map(|node| node.origin.clone());
-        self.problems.push(Problem { origin, key: Some(key.to_owned()), message: message.into() });
+        self.problems.push(ConfigProblem {
+            origin,
+            key: Some(key.to_owned()),
+            message: message.into(),
+        });
     }
 
     fn address(&mut self, key: &str, url: Option<&str>) {
@@ -74,7 +78,7 @@ impl Found<'_> {
         for (name, entry) in servers.iter().filter(|(name, _)| !is_name(name)) {
             let message =
                 format!("a server's name has only a-z, 0-9, - and _, unlike `{}`", shown(name));
-            self.problems.push(Problem::at(&entry.key, "servers", message));
+            self.problems.push(ConfigProblem::at(&entry.key, "servers", message));
         }
     }
 

@@ -5,7 +5,7 @@ use salve_core::tool::failure::FailureCategory;
 use salve_core::tool::rule::{HealRule, HealTable, RuleCondition, ToolFix, ToolPattern, ToolTerms};
 use salve_core::tool::session::ToolHints;
 
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 use super::settings::Settings;
 use super::tools::HealRuleEntry;
 use super::tree::{Node, Value};
@@ -13,7 +13,7 @@ use super::tree::{Node, Value};
 const KEY: &str = "auto_heal.rules";
 
 /// Returns what is wrong with the rules.
-pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<Problem> {
+pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
     let nodes = match tree.get(KEY).map(|node| &node.value) {
         Some(Value::List(nodes)) => nodes.as_slice(),
         _ => &[],
@@ -22,7 +22,7 @@ pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<Problem> {
     let problem = |(at, entry): (usize, &HealRuleEntry)| {
         let message = rule(entry).err()?;
         let origin = nodes.get(at).map(|node| node.origin.clone());
-        Some(Problem { origin, key: Some(KEY.to_owned()), message })
+        Some(ConfigProblem { origin, key: Some(KEY.to_owned()), message })
     };
     rules.filter_map(problem).collect()
 }

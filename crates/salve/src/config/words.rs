@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::check::{expected, kind, takes_list};
-use super::problem::{Problem, nearest, shown};
+use super::problem::{ConfigProblem, nearest, shown};
 use super::schema::{Key, keys};
-use super::tree::{Node, Origin, Value};
+use super::tree::{Node, Value, ValueOrigin};
 
 /// Variables that Salve reads but that set nothing.
 const NOT_SETTINGS: [&str; 10] = [
@@ -36,16 +36,19 @@ impl Environment {
     }
 
     /// Returns the settings in it, and warnings about names that look misspelt.
-    pub(super) fn layer(&self, base: Node) -> Result<(Node, Vec<Problem>), Vec<Problem>> {
+    pub(super) fn layer(
+        &self,
+        base: Node,
+    ) -> Result<(Node, Vec<ConfigProblem>), Vec<ConfigProblem>> {
         let (mut layer, mut problems) = (base, Vec::new());
         for key in keys() {
             for variable in key.variables() {
                 // An empty variable counts as none, as everywhere in Unix.
                 let value = self.0.get(OsStr::new(&variable)).filter(|value| !value.is_empty());
                 let Some(value) = value else { continue };
-                let origin = Origin::Variable(variable.into());
+                let origin = ValueOrigin::Variable(variable.into());
                 match value.to_str() {
-                    None => problems.push(Problem::at(&origin, "", "not valid UTF-8")),
+                    None => problems.push(ConfigProblem::at(&origin, "", "not valid UTF-8")),
                     Some(text) => match read(key, text, origin) {
                         Ok(node) => layer.set(key.name, node),
                         Err(problem) => problems.push(problem),
@@ -58,7 +61,7 @@ impl Environment {
 
     /// Returns a warning for each name that is nearly a setting's. Other programs may have
     /// variables of such names, so it is not an error.
-    fn misspelt(&self) -> Vec<Problem> {
+    fn misspelt(&self) -> Vec<ConfigProblem> {
         let names = self.0.keys().filter_map(|name| name.to_str());
         let ours = names.filter(|name| name.starts_with("SALVE_") && !NOT_SETTINGS.contains(name));
         let ours: Vec<_> = ours.collect();
@@ -69,7 +72,7 @@ impl Environment {
         let warning = |name: &&str| {
             let near = nearest(name, known.iter().map(String::as_str))?;
             let message = format!("this variable sets nothing; did you mean {near}?");
-            Some(Problem::at(&Origin::Variable(Arc::from(*name)), "", message))
+            Some(ConfigProblem::at(&ValueOrigin::Variable(Arc::from(*name)), "", message))
         };
         ours.iter().filter(|name| !known.iter().any(|k| k == **name)).filter_map(warning).collect()
     }
@@ -87,7 +90,7 @@ impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment 
 }
 
 /// Returns the settings given as `KEY=VALUE` on the command line.
-pub(super) fn flags(given: &[String], base: Node) -> Result<Node, Vec<Problem>> {
+pub(super) fn flags(given: &[String], base: Node) -> Result<Node, Vec<ConfigProblem>> {
     let (mut layer, mut problems) = (base, Vec::new());
     for words in given {
         match flag(words) {
@@ -98,15 +101,15 @@ pub(super) fn flags(given: &[String], base: Node) -> Result<Node, Vec<Problem>> 
     if problems.is_empty() { Ok(layer) } else { Err(problems) }
 }
 
-fn flag(words: &str) -> Result<(Key, Node), Problem> {
-    let origin = Origin::Flag("--set".into());
+fn flag(words: &str) -> Result<(Key, Node), ConfigProblem> {
+    let origin = ValueOrigin::Flag("--set".into());
     let Some((name, text)) = words.split_once('=') else {
-        return Err(Problem::at(&origin, "", "expected KEY=VALUE"));
+        return Err(ConfigProblem::at(&origin, "", "expected KEY=VALUE"));
     };
     let name = name.trim();
     match keys().find(|key| key.name == name) {
         Some(key) => Ok((key, read(key, text.trim(), origin)?)),
-        None => Err(Problem::at(&origin, "", unknown_key(name))),
+        None => Err(ConfigProblem::at(&origin, "", unknown_key(name))),
     }
 }
 
@@ -119,7 +122,7 @@ pub fn unknown_key(name: &str) -> String {
 }
 
 /// Reads one setting's words: plain for text and numbers, as in TOML for lists and tables.
-fn read(key: Key, text: &str, origin: Origin) -> Result<Node, Problem> {
+fn read(key: Key, text: &str, origin: ValueOrigin) -> Result<Node, ConfigProblem> {
     let value = match kind(key.schema) {
         "boolean" => match text {
             "1" | "true" => Some(Value::Bool(true)),
@@ -142,6 +145,6 @@ fn read(key: Key, text: &str, origin: Origin) -> Result<Node, Problem> {
         "object" => "expected a table such as { name = \"value\" }".to_owned(),
         _ => format!("expected {}", expected(key.schema)),
     };
-    let value = value.ok_or_else(|| Problem::at(&origin, key.name, wanted()))?;
+    let value = value.ok_or_else(|| ConfigProblem::at(&origin, key.name, wanted()))?;
     Ok(Node { value, origin })
 }

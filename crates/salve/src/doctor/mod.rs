@@ -15,7 +15,7 @@ use crate::project::Project;
 /// How well one thing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum FindingState {
     /// As it should be.
     Ok,
     /// Salve works, with something missing.
@@ -30,7 +30,7 @@ pub struct Finding {
     /// What was looked at.
     pub check: &'static str,
     /// How well it is.
-    pub state: State,
+    pub state: FindingState,
     /// What was seen.
     pub detail: String,
     /// What to do about it; always there unless all is well.
@@ -39,15 +39,15 @@ pub struct Finding {
 
 impl Finding {
     fn ok(check: &'static str, detail: impl Into<String>) -> Self {
-        Self { check, state: State::Ok, detail: detail.into(), mend: None }
+        Self { check, state: FindingState::Ok, detail: detail.into(), mend: None }
     }
 
     fn warn(check: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { check, state: State::Warn, detail: detail.into(), mend: Some(mend.into()) }
+        Self { check, state: FindingState::Warn, detail: detail.into(), mend: Some(mend.into()) }
     }
 
     fn fail(check: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { check, state: State::Fail, detail: detail.into(), mend: Some(mend.into()) }
+        Self { check, state: FindingState::Fail, detail: detail.into(), mend: Some(mend.into()) }
     }
 }
 

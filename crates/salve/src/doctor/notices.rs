@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::config::Settings;
-use crate::notify::{self, Address, Hook, Screen};
+use crate::notify::{self, AddressPreview, Hook, Screen};
 
 /// Hosts whose addresses are secrets themselves: they do not look at signatures.
 const CHATS: [&str; 4] =
@@ -22,20 +22,20 @@ fn webhooks(hooks: &[Hook], settings: &Settings) -> Finding {
     let detail = |hook: &Hook| {
         let settings = hook.settings.join(", ");
         match hook.address {
-            Address::Reachable => format!("{settings} → {}", hook.host),
-            Address::Private => format!("{settings}: {} is a private address", hook.host),
-            Address::Unknown => format!("{settings}: there is no host {}", hook.host),
-            Address::Unusable => format!("{settings}: no address that can be used"),
+            AddressPreview::Reachable => format!("{settings} → {}", hook.host),
+            AddressPreview::Private => format!("{settings}: {} is a private address", hook.host),
+            AddressPreview::Unknown => format!("{settings}: there is no host {}", hook.host),
+            AddressPreview::Unusable => format!("{settings}: no address that can be used"),
         }
     };
     let is_signed = !settings.webhooks.secrets.is_empty();
     let mend = hooks.iter().find_map(|hook| match hook.address {
-        Address::Reachable => None,
-        Address::Private => Some("set webhooks.allow_private = true if that is meant"),
-        Address::Unknown => {
+        AddressPreview::Reachable => None,
+        AddressPreview::Private => Some("set webhooks.allow_private = true if that is meant"),
+        AddressPreview::Unknown => {
             Some("correct it, or look at the network; `salve notify test` tries it")
         }
-        Address::Unusable => Some("it has to be an http or https address: correct it"),
+        AddressPreview::Unusable => Some("it has to be an http or https address: correct it"),
     });
     let is_chat = |hook: &Hook| CHATS.contains(&&*hook.host);
     let unsigned = (!is_signed && !hooks.iter().all(is_chat)).then_some(

@@ -20,7 +20,7 @@ const HELD: OFlags = {
 
 /// What to do about directories that are not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum MissingDirs {
     /// It is an error, as for any other path.
     Refuse,
     /// They are made.
@@ -43,7 +43,7 @@ impl<'p> Parent<'p> {
     pub(crate) fn of(path: &'p Path) -> io::Result<Self> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let handle = open_directory(dir.unwrap_or(Path::new(".")), Missing::Refuse)?;
+        let handle = open_directory(dir.unwrap_or(Path::new(".")), MissingDirs::Refuse)?;
         Ok(Self { handle, name })
     }
 
@@ -64,11 +64,11 @@ impl<'p> Parent<'p> {
 }
 
 /// Opens a directory; those below `.salve` part by part.
-pub(super) fn open_directory(dir: &Path, missing: Missing) -> io::Result<OwnedFd> {
+pub(super) fn open_directory(dir: &Path, missing: MissingDirs) -> io::Result<OwnedFd> {
     match (Guarded::of(dir), missing) {
         (Some(guarded), _) => guarded.open(missing),
-        (None, Missing::Refuse) => open_plain(dir),
-        (None, Missing::Make) => {
+        (None, MissingDirs::Refuse) => open_plain(dir),
+        (None, MissingDirs::Make) => {
             std::fs::create_dir_all(dir)?;
             open_plain(dir)
         }
@@ -93,13 +93,13 @@ impl<'p> Guarded<'p> {
         Some(Self { anchor, parts: parts.map(Component::as_os_str).collect() })
     }
 
-    fn open(&self, missing: Missing) -> io::Result<OwnedFd> {
+    fn open(&self, missing: MissingDirs) -> io::Result<OwnedFd> {
         let is_here = self.anchor.as_os_str().is_empty();
         let mut held = open_plain(if is_here { Path::new(".") } else { self.anchor })?;
         for (depth, part) in self.parts.iter().enumerate() {
             let open = || rustix::fs::openat(&held, *part, HELD | OFlags::NOFOLLOW, Mode::empty());
             let opened = match open() {
-                Err(Errno::NOENT) if missing == Missing::Make => {
+                Err(Errno::NOENT) if missing == MissingDirs::Make => {
                     match rustix::fs::mkdirat(&held, *part, Mode::from_raw_mode(0o777)) {
                         Ok(()) | Err(Errno::EXIST) => open(),
                         Err(error) => Err(error),

@@ -8,13 +8,13 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 
-use super::place::{Missing, Parent, kind_of, open_directory};
+use super::place::{MissingDirs, Parent, kind_of, open_directory};
 
 /// Makes a directory and those above it, as far as they are missing.
 ///
 /// From `.salve` down only real directories count as there.
 pub fn make_directories(dir: &Path) -> io::Result<()> {
-    open_directory(dir, Missing::Make).map(drop)
+    open_directory(dir, MissingDirs::Make).map(drop)
 }
 
 /// Opens a file for adding to it, and makes it if there is none.

@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use salve_core::gate::{
-    Case, Policy, Proposal, Request, Rule, State, Verdict, Which, decide, strict,
+    GateCase, GateCounters, GatePolicy, GateRule, GateVerdict, RecoveryProposal, Request, Which,
+    decide, strict,
 };
 use salve_core::scrub::Scrubber;
 use serde_json::{Map, Value};
@@ -24,9 +25,9 @@ const SETTINGS: [&str; 6] = [
 
 /// A verdict, and the directory it speaks about.
 #[derive(Debug)]
-pub struct Judged {
+pub struct GateJudgement {
     /// The gate's answer.
-    pub verdict: Verdict,
+    pub verdict: GateVerdict,
     /// The directory to run in, held open; there is one whenever the answer is not a refusal.
     pub dir: Option<WorkingDir>,
 }
@@ -34,19 +35,19 @@ pub struct Judged {
 /// Judges a request in the repository at `root`.
 pub fn judge(
     root: &Path,
-    policy: &Policy,
+    policy: &GatePolicy,
     request: &Request,
-    state: &State,
+    state: &GateCounters,
     scrubber: &Scrubber,
-) -> Judged {
+) -> GateJudgement {
     let resolved = resolve(root, request.working_dir());
     let place = place(&resolved);
-    let verdict = decide(Case { policy, request, place: &place, state }, scrubber);
+    let verdict = decide(GateCase { policy, request, place: &place, state }, scrubber);
     let dir = match verdict {
-        Verdict::Auto(_) | Verdict::Human { .. } => resolved.ok(),
-        Verdict::Deny { .. } => None,
+        GateVerdict::Auto(_) | GateVerdict::Human { .. } => resolved.ok(),
+        GateVerdict::Deny { .. } => None,
     };
-    Judged { verdict, dir }
+    GateJudgement { verdict, dir }
 }
 
 /// Reads the policy from the text of a settings file, JSON or TOML, whole or only the section.
@@ -54,8 +55,8 @@ pub fn judge(
 /// # Errors
 ///
 /// Returns a refusal when the text is not valid, for any reason.
-pub fn read_policy(text: &str) -> Result<Policy, Verdict> {
-    let invalid = |why: String| Verdict::deny(Rule::Config, why);
+pub fn read_policy(text: &str) -> Result<GatePolicy, GateVerdict> {
+    let invalid = |why: String| GateVerdict::deny(GateRule::Config, why);
     let value = if text.trim_start().starts_with('{') {
         strict::parse(text).map_err(|error| invalid(error.to_string()))?
     } else {
@@ -75,16 +76,16 @@ pub fn read_policy(text: &str) -> Result<Policy, Verdict> {
         (None, true) => &value,
         (None, false) => &Value::Object(Map::new()),
     };
-    Policy::read(section).map_err(|error| invalid(error.to_string()))
+    GatePolicy::read(section).map_err(|error| invalid(error.to_string()))
 }
 
 /// Judges one line of `salve gate --jsonl` and returns its id, if it can be read, and the verdict.
-pub fn judge_line(line: &str, scrubber: &Scrubber) -> (Value, Verdict) {
+pub fn judge_line(line: &str, scrubber: &Scrubber) -> (Value, GateVerdict) {
     let value = match strict::parse(line) {
         Ok(value) => value,
         Err(error) => {
             let id = strict::salvage_id(line).unwrap_or(Value::Null);
-            return (id, Verdict::deny(Rule::Proposal, format!("the case is {error}")));
+            return (id, GateVerdict::deny(GateRule::Proposal, format!("the case is {error}")));
         }
     };
     let id = value.get("id").cloned().unwrap_or(Value::Null);
@@ -92,32 +93,31 @@ pub fn judge_line(line: &str, scrubber: &Scrubber) -> (Value, Verdict) {
     (id, verdict)
 }
 
-fn judge_case(case: &Value, scrubber: &Scrubber) -> Result<Verdict, Verdict> {
-    let malformed = |why: &str| Verdict::deny(Rule::Proposal, why);
+fn judge_case(case: &Value, scrubber: &Scrubber) -> Result<GateVerdict, GateVerdict> {
+    let malformed = |why: &str| GateVerdict::deny(GateRule::Proposal, why);
     let map = case.as_object().ok_or_else(|| malformed("a case should be an object"))?;
     let policy = match map.get("config") {
-        None => Policy::read(&Value::Object(Map::new())),
-        Some(section) => Policy::read(section),
+        None => GatePolicy::read(&Value::Object(Map::new())),
+        Some(section) => GatePolicy::read(section),
     };
-    let policy = policy.map_err(|error| Verdict::deny(Rule::Config, error.to_string()))?;
-    let root = map
-        .get("repo")
-        .and_then(Value::as_str)
-        .filter(|root| !root.is_empty())
-        .ok_or_else(|| Verdict::deny(Rule::WorkingDir, "`repo` should name a directory"))?;
+    let policy = policy.map_err(|error| GateVerdict::deny(GateRule::Config, error.to_string()))?;
+    let root =
+        map.get("repo").and_then(Value::as_str).filter(|root| !root.is_empty()).ok_or_else(
+            || GateVerdict::deny(GateRule::WorkingDir, "`repo` should name a directory"),
+        )?;
     let state = match map.get("state") {
-        None => Ok(State::default()),
-        Some(state) => State::read(state),
+        None => Ok(GateCounters::default()),
+        Some(state) => GateCounters::read(state),
     };
-    let state = state.map_err(|error| Verdict::deny(Rule::State, error.to_string()))?;
+    let state = state.map_err(|error| GateVerdict::deny(GateRule::State, error.to_string()))?;
     let request = read_request(map).map_err(|error| malformed(&error))?;
     Ok(judge(Path::new(root), &policy, &request, &state, scrubber).verdict)
 }
 
 fn read_request(case: &Map<String, Value>) -> Result<Request, String> {
     let proposal = match (case.get("proposal"), case.get("proposal_text")) {
-        (Some(proposal), None) => Proposal::read(proposal),
-        (None, Some(Value::String(text))) => Proposal::parse(text),
+        (Some(proposal), None) => RecoveryProposal::read(proposal),
+        (None, Some(Value::String(text))) => RecoveryProposal::parse(text),
         (None, Some(_)) => return Err("`proposal_text` should be a text".into()),
         (None, None) => return Err("there is no proposal".into()),
         (Some(_), Some(_)) => return Err("there are two proposals".into()),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use salve_core::gate::Verdict;
+use salve_core::gate::GateVerdict;
 use salve_core::scrub::{Key, Scrubber};
 use serde_json::json;
 use tempfile::TempDir;
@@ -265,7 +265,7 @@ fn a_broken_line_is_denied_with_its_id() {
     ] {
         let (got, verdict) = judge_line(line, &scrubber());
         assert_eq!(got, id, "{line}");
-        assert!(matches!(verdict, Verdict::Deny { .. }), "{line}");
+        assert!(matches!(verdict, GateVerdict::Deny { .. }), "{line}");
     }
 }
 
@@ -280,7 +280,7 @@ fn settings_are_found_in_every_form() {
     ] {
         let policy = read_policy(text).unwrap_or_else(|e| panic!("{text}: {e:?}"));
         let request = salve_core::gate::Request::new("npm ci", ".", 1).unwrap();
-        let state = salve_core::gate::State::default();
+        let state = salve_core::gate::GateCounters::default();
         let root = std::env::temp_dir();
         let judged = judge(&root, &policy, &request, &state, &scrubber());
         assert_eq!(judged.verdict.decision(), "auto", "{text}");

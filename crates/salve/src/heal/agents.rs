@@ -9,15 +9,15 @@ use jiff::Timestamp;
 use salve_core::agent::Trouble;
 use salve_core::class::Class;
 use salve_core::event::{Actor, Event, IncidentEvent, Process, Resource, SessionEvent};
-use salve_core::incident::Run as Effecting;
+use salve_core::incident::DueEffect as Effecting;
 use salve_core::repair::agent_title;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::millis;
 use super::running_agent::{NotStarted, RunningAgent, release, start_agent};
-use crate::agent::{Agent, AgentEvent, End, Ending, Mcp, Profile, Task};
-use crate::config::Live;
-use crate::process::{self, Care};
+use crate::agent::{AgentEvent, AgentRun, End, Ending, Mcp, Profile, Task};
+use crate::config::LiveSettings;
+use crate::process::{self, Supervisor};
 use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
 
@@ -66,13 +66,13 @@ pub struct Agents<'a> {
     /// Those for certain kinds of failure.
     pub specialists: Vec<Specialist>,
     /// The settings, which are held while one runs.
-    pub live: Live<'a>,
+    pub live: LiveSettings<'a>,
     /// The project, whose repository is kept while one runs.
     pub project: Project,
 }
 
 /// Waits until an agent has ended with all it started; one that does not is made to.
-pub fn see_off(agent: &Agent) {
+pub fn see_off(agent: &AgentRun) {
     if agent.wait(PARTING).is_none() {
         agent.stop();
         // Ending it is bounded by itself.
@@ -82,7 +82,7 @@ pub fn see_off(agent: &Agent) {
 
 /// What an agent is called for.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct AgentCall {
     /// The effect.
     pub effect: Effecting,
     /// How the agent is run.
@@ -95,7 +95,7 @@ pub struct Call {
 
 /// What came of starting an agent.
 #[derive(Debug)]
-pub enum Launched {
+pub enum AgentLaunch {
     /// It works; the event is for the incident.
     Works(Box<RunningAgent>, Event),
     /// It does not, for this reason.
@@ -111,12 +111,12 @@ impl Agents<'_> {
     /// Starts an agent; the settings are held until it has ended.
     pub fn launch(
         &mut self,
-        care: &Care,
-        call: &Call,
+        care: &Supervisor,
+        call: &AgentCall,
         scrubber: &Scrubber,
         on: Box<dyn FnMut(AgentEvent) + Send>,
-    ) -> Result<Launched, StoreError> {
-        let Call { effect, ref profile, ref task, now } = *call;
+    ) -> Result<AgentLaunch, StoreError> {
+        let AgentCall { effect, ref profile, ref task, now } = *call;
         let held = (&mut self.live, &self.project);
         match start_agent(held, care, (profile, task, now), scrubber, on)? {
             Ok(running) => {
@@ -127,9 +127,9 @@ impl Agents<'_> {
                     model: task.model.as_ref().map(|model| scrubber.scrub(model)),
                     limit_ms: millis(task.bounds.wall.saturating_add(ENDING)),
                 });
-                Ok(Launched::Works(Box::new(running), launched))
+                Ok(AgentLaunch::Works(Box::new(running), launched))
             }
-            Err(NotStarted { text, .. }) => Ok(Launched::Refused(text)),
+            Err(NotStarted { text, .. }) => Ok(AgentLaunch::Refused(text)),
         }
     }
 

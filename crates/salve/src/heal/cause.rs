@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use salve_core::event::{Acted, Authority, Exit, Report, Symptom};
-use salve_core::fingerprint::{Fingerprint, Hints, Rules};
-use salve_core::playbook::{Action, Diagnosis, Playbook, Prescription, Seen};
+use salve_core::event::{Acted, Authority, EffectReport, Exit, Symptom};
+use salve_core::fingerprint::{Fingerprint, FingerprintRules, Hints};
+use salve_core::playbook::{Action, Diagnosis, ObservedFailure, Playbook, Prescription};
 use salve_core::repair::{exit_text, signal_name};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use uuid::Uuid;
@@ -15,12 +15,12 @@ use uuid::Uuid;
 use super::files::failed;
 use crate::gate::{self, WorkingDir};
 use crate::playbook::{self, ApplyError, Ask};
-use crate::process::Care;
-use crate::sandbox::{self, Job, REMEDY, Sandbox};
+use crate::process::Supervisor;
+use crate::sandbox::{self, REMEDY, Sandbox, SandboxedCommand};
 
 /// The subject that failed, for a thread of its own.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct FailurePlace {
     /// The project's root, absolute.
     pub root: PathBuf,
     /// The directory the subject runs in, absolute.
@@ -35,7 +35,7 @@ pub struct Place {
     pub sandbox: Sandbox,
 }
 
-impl Place {
+impl FailurePlace {
     /// Returns where a command runs.
     pub fn new(
         root: &Path,
@@ -74,7 +74,12 @@ pub struct Evidence {
 
 impl Evidence {
     /// Finds out what a failure is, from how it ended and what it wrote.
-    pub fn of(output: &str, exit: Option<&Exit>, rules: &Rules, scrubber: &Scrubber) -> Self {
+    pub fn of(
+        output: &str,
+        exit: Option<&Exit>,
+        rules: &FingerprintRules,
+        scrubber: &Scrubber,
+    ) -> Self {
         let output = scrubber.scrub(output);
         let (exit_code, signal) = match exit {
             Some(Exit::Code(code)) => (Some(*code), None),
@@ -98,16 +103,22 @@ impl Evidence {
 /// Tells whether any rule of the playbook may speak of a failure; asking is cheap.
 pub fn may_be_known(evidence: &Evidence) -> bool {
     let exit = evidence.symptom.exit.clone().unwrap_or(Exit::Hung);
-    let seen =
-        Seen { fingerprint: &evidence.fingerprint, exit: &exit, output: evidence.output.as_str() };
+    let seen = ObservedFailure {
+        fingerprint: &evidence.fingerprint,
+        exit: &exit,
+        output: evidence.output.as_str(),
+    };
     Playbook::built_in().may_know(&seen)
 }
 
 /// Looks into the cause of a failure.
-pub fn diagnose(evidence: &Evidence, place: &Place, scrubber: &Scrubber) -> Diagnosis {
+pub fn diagnose(evidence: &Evidence, place: &FailurePlace, scrubber: &Scrubber) -> Diagnosis {
     let exit = evidence.symptom.exit.clone().unwrap_or(Exit::Hung);
-    let seen =
-        Seen { fingerprint: &evidence.fingerprint, exit: &exit, output: evidence.output.as_str() };
+    let seen = ObservedFailure {
+        fingerprint: &evidence.fingerprint,
+        exit: &exit,
+        output: evidence.output.as_str(),
+    };
     match Playbook::built_in().may_know(&seen) {
         true => playbook::diagnose(&place.ask(), &seen, scrubber),
         false => Diagnosis::unknown(),
@@ -122,18 +133,18 @@ pub fn has_safe(diagnosis: &Diagnosis) -> bool {
 /// Carries an action out on somebody's word and returns what came of it.
 pub fn carry_out(
     (action, on): (&Action, Authority),
-    place: &Place,
-    care: &Care,
+    place: &FailurePlace,
+    care: &Supervisor,
     scrubber: &Scrubber,
-) -> Report {
+) -> EffectReport {
     match playbook::apply((action, on), &place.ask(), care) {
-        Ok(_) => Report::Done,
-        Err(ApplyError::Failed { exit: Exit::TimedOut, .. }) => Report::TimedOut,
+        Ok(_) => EffectReport::Done,
+        Err(ApplyError::Failed { exit: Exit::TimedOut, .. }) => EffectReport::TimedOut,
         Err(ApplyError::Failed { command, exit, output }) => {
             let how = exit_text(&exit);
-            let key = Rules::built_in().fingerprint(&output, &Hints::default()).key_line;
+            let key = FingerprintRules::built_in().fingerprint(&output, &Hints::default()).key_line;
             let text = format!("`{command}` failed ({how}): {key}");
-            Report::Failed { reason: scrubber.scrub(&text), exit: Some(exit) }
+            EffectReport::Failed { reason: scrubber.scrub(&text), exit: Some(exit) }
         }
         Err(error) => failed(scrubber, &error),
     }
@@ -146,7 +157,7 @@ pub fn is_remedy(name: &str) -> bool {
 
 /// A command that memory knows, or that somebody proposed.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct KnownCommand {
     /// The command, for the shell.
     pub command: String,
     /// The project's root, absolute.
@@ -167,7 +178,7 @@ pub struct Known {
 #[derive(Clone, Debug)]
 pub struct KnownEnd {
     /// What the incident is told.
-    pub report: Report,
+    pub report: EffectReport,
     /// The code it exited with, if it did by itself.
     pub code: Option<i32>,
     /// How long it ran.
@@ -175,7 +186,7 @@ pub struct KnownEnd {
 }
 
 /// Runs a command by the shell, in the sandbox, and returns what came of it.
-pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> KnownEnd {
+pub fn run_known(care: &Supervisor, known: &KnownCommand, scrubber: &Scrubber) -> KnownEnd {
     let not_run = |report| KnownEnd { report, code: None, took: Duration::ZERO };
     let root;
     let dir = match &known.dir {
@@ -188,7 +199,7 @@ pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> KnownEnd {
             Err(error) => return not_run(failed(scrubber, &error)),
         },
     };
-    let job = Job {
+    let job = SandboxedCommand {
         command: &known.command,
         argv: sandbox::shell(&known.command),
         root: &known.root,
@@ -208,12 +219,12 @@ pub fn run_known(care: &Care, known: &Known, scrubber: &Scrubber) -> KnownEnd {
     };
     let report = match (ran.breach, ran.exit) {
         (Some(breach), _) => failed(scrubber, &breach),
-        (None, Exit::Code(0)) => Report::Done,
-        (None, Exit::TimedOut | Exit::Hung) => Report::TimedOut,
+        (None, Exit::Code(0)) => EffectReport::Done,
+        (None, Exit::TimedOut | Exit::Hung) => EffectReport::TimedOut,
         (None, exit @ (Exit::Code(_) | Exit::Signal(_))) => {
             let last = ran.output.trim_end().lines().last().unwrap_or_default().to_owned();
             let reason = scrubber.scrub(&format!("{}: {last}", exit_text(&exit)));
-            Report::Failed { reason, exit: Some(exit) }
+            EffectReport::Failed { reason, exit: Some(exit) }
         }
     };
     KnownEnd { report, code, took: ran.took }

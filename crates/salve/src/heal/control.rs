@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::control::{self, Below, Control, News, Said, Word};
-use salve_core::event::{Actor, ConfigEvent, Draft, Entry, Event, IncidentEvent, Order};
+use salve_core::control::{self, Below, Control, ControlWord, News, Said};
+use salve_core::event::{Actor, ConfigEvent, Draft, Entry, Event, IncidentEvent, PersonOrder};
 use salve_core::incident::{Incident, Phase};
 use salve_core::repair::{Tale, who};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use self::record::Record;
+use self::record::ControlRecord;
 use super::files::with_causes;
 use super::people::after_word;
 use super::{loops, spawn_thread};
@@ -73,12 +73,12 @@ pub struct Watch {
     project: Project,
     person: Scrubbed,
     scrubber: Scrubber,
-    seen: Option<Stamp>,
+    seen: Option<ControlFileStamp>,
     told: Vec<String>,
 }
 
 /// What tells one state of a file from another.
-type Stamp = Option<(u64, i64, i64, u64)>;
+type ControlFileStamp = Option<(u64, i64, i64, u64)>;
 
 impl Watch {
     /// Begins to heed the file in a person's name.
@@ -122,7 +122,7 @@ impl Watch {
         let Some((text, meta)) = read(&path)? else {
             return self.take_nothing(store);
         };
-        let mut record = Record::open(&self.project)?;
+        let mut record = ControlRecord::open(&self.project)?;
         let control = control::read(&text);
         let mut notes: Vec<String> = control.unknown.iter().map(ToString::to_string).collect();
         let news = control::news(&record.words, &control);
@@ -143,7 +143,7 @@ impl Watch {
         if !self.project.has_state_dir().unwrap_or(false) {
             return Ok(notes);
         }
-        let mut record = Record::open(&self.project)?;
+        let mut record = ControlRecord::open(&self.project)?;
         if control::news(&record.words, &none).lifted
             && self.lift(store, record.written, &mut notes)? == Lift::Refused
         {
@@ -170,7 +170,7 @@ impl Watch {
             );
             return Ok(Lift::Refused);
         }
-        self.order(store, Order::Resume, &self.speaker())?;
+        self.order(store, PersonOrder::Resume, &self.speaker())?;
         Ok(Lift::Taken)
     }
 
@@ -194,7 +194,7 @@ impl Watch {
                 continue;
             }
             let by = match (*word, *below, by_agent) {
-                (Word::Pause, Below::Own, _) => Actor::Salve(process::this(&self.scrubber)),
+                (ControlWord::Pause, Below::Own, _) => Actor::Salve(process::this(&self.scrubber)),
                 (_, _, true) => Actor::Person {
                     name: Scrubbed::literal("somebody, in CONTROL.md while an agent worked"),
                 },
@@ -211,7 +211,7 @@ impl Watch {
     }
 
     /// Gives an order to the project and to every incident and loop that takes it.
-    fn order(&self, store: &Store, order: Order, by: &Actor) -> Result<(), ControlError> {
+    fn order(&self, store: &Store, order: PersonOrder, by: &Actor) -> Result<(), ControlError> {
         let at = Timestamp::now();
         let draft = |incident| Draft {
             at,
@@ -237,7 +237,7 @@ impl Watch {
         (path, text): (&Path, String),
         control: &Control,
     ) -> Result<(), ControlError> {
-        let asks = |said: &&Said| said.word == Word::Status && said.below == Below::Nothing;
+        let asks = |said: &&Said| said.word == ControlWord::Status && said.below == Below::Nothing;
         let lines: Vec<usize> = control.said.iter().filter(asks).map(|said| said.line).collect();
         if lines.is_empty() {
             return Ok(());
@@ -284,10 +284,10 @@ pub fn pause(store: &Store) -> Result<Option<Actor>, StoreError> {
     let told = store.journal().tail(&Stream::Orders, LOOKED_BACK)?;
     for entry in told.into_iter().rev() {
         match entry.event {
-            Event::Incident(IncidentEvent::Ordered { order: Order::Pause }) => {
+            Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Pause }) => {
                 return Ok(Some(entry.by));
             }
-            Event::Incident(IncidentEvent::Ordered { order: Order::Resume })
+            Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Resume })
                 if entry.by.person().is_some() =>
             {
                 return Ok(None);
@@ -344,7 +344,7 @@ fn changed(meta: &Metadata) -> Timestamp {
     Timestamp::new(meta.ctime(), nanos).unwrap_or(Timestamp::MAX)
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> ControlFileStamp {
     let meta = fs::symlink_metadata(path).ok()?;
     Some((meta.ino(), meta.ctime(), meta.ctime_nsec(), meta.len()))
 }

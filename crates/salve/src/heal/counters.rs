@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use salve_core::check::state::{State, validate_state};
+use salve_core::check::state::{HealingCounters, validate_state};
 use salve_core::repair::Tale;
 
 use super::records::RecordError;
@@ -18,14 +18,14 @@ const CHECKPOINTS: usize = 10;
 #[derive(Debug)]
 pub(super) struct Counters {
     dir: PathBuf,
-    state: State,
+    state: HealingCounters,
     /// Whether there is anything worth a checkpoint.
     is_new: bool,
 }
 
 /// What the way back to a checkpoint found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Restored {
+pub(super) struct CounterRestore {
     /// The file that the state before was kept in, if there was one.
     pub(super) aside: Option<String>,
     /// The checkpoint, if a valid one was found.
@@ -34,12 +34,12 @@ pub(super) struct Restored {
 
 impl Counters {
     /// Reads the state; one that is not valid is set aside, and the last valid checkpoint holds.
-    pub(super) fn open(dir: PathBuf) -> Result<(Self, Option<Restored>), RecordError> {
+    pub(super) fn open(dir: PathBuf) -> Result<(Self, Option<CounterRestore>), RecordError> {
         let path = dir.join("state.json");
         let text = match read_bytes(&path, FileKind::Document).map_err(std::io::Error::from) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok((Self { dir, state: State::default(), is_new: false }, None));
+                return Ok((Self { dir, state: HealingCounters::default(), is_new: false }, None));
             }
             Err(error) => return Err(RecordError::at(&path)(error)),
         };
@@ -51,7 +51,7 @@ impl Counters {
                 let (checkpoint, state) = found.map_or((None, None), |(n, s)| (Some(n), Some(s)));
                 let mut counters = Self { dir, state: state.unwrap_or_default(), is_new: false };
                 counters.save()?;
-                Ok((counters, Some(Restored { aside: Some(aside), checkpoint })))
+                Ok((counters, Some(CounterRestore { aside: Some(aside), checkpoint })))
             }
         }
     }
@@ -93,7 +93,7 @@ impl Counters {
     }
 
     /// Goes back to the last valid checkpoint; the present state is kept for a later look.
-    pub(super) fn roll_back(&mut self, at: Timestamp) -> Result<Restored, RecordError> {
+    pub(super) fn roll_back(&mut self, at: Timestamp) -> Result<CounterRestore, RecordError> {
         let text = read_bytes(&self.dir.join("state.json"), FileKind::Document).ok();
         let aside = text.map(|text| set_aside(&self.dir, &text, at)).transpose()?;
         let (checkpoint, state) = match last_checkpoint(&self.dir) {
@@ -102,11 +102,11 @@ impl Counters {
         };
         self.state = self.state.rolled_back(state);
         self.save()?;
-        Ok(Restored { aside, checkpoint })
+        Ok(CounterRestore { aside, checkpoint })
     }
 }
 
-impl std::fmt::Display for Restored {
+impl std::fmt::Display for CounterRestore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(aside) = &self.aside {
             write!(f, "the state was kept in {aside}, ")?;
@@ -137,7 +137,7 @@ fn checkpoints(dir: &Path) -> Vec<String> {
 }
 
 /// Returns the last checkpoint that is valid.
-fn last_checkpoint(dir: &Path) -> Option<(String, State)> {
+fn last_checkpoint(dir: &Path) -> Option<(String, HealingCounters)> {
     checkpoints(dir).into_iter().rev().find_map(|name| {
         let text = read_bytes(&dir.join(&name), FileKind::Document).ok()?;
         validate_state(&text).ok().map(|state| (name, state))
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn counters(dir: &Path, tokens: u64) -> Counters {
-        let state = State { healing_tokens: tokens, ..State::default() };
+        let state = HealingCounters { healing_tokens: tokens, ..HealingCounters::default() };
         let mut counters = Counters { dir: dir.to_path_buf(), state, is_new: true };
         counters.save().unwrap();
         counters

@@ -6,13 +6,13 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use salve_core::earned::{Earned, Rule, Standing, Terms};
-use salve_core::event::{Entry, Event, IncidentEvent, RemedyKind, RuleKey, Verdict};
-use salve_core::gate::{self, Case, DEFAULT_TIMEOUT_SECONDS, Place, Request};
+use salve_core::earned::{Earned, EarnedRule, EarningTerms, RuleStanding};
+use salve_core::event::{Entry, Event, IncidentEvent, RemedyKind, RemedyVerdict, RuleKey};
+use salve_core::gate::{self, CommandPlace, DEFAULT_TIMEOUT_SECONDS, GateCase, Request};
 use salve_core::id::{IncidentId, Signature};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use super::remedies::{Offer, Remedies, What};
+use super::remedies::{Offer, Remedies, RemedyWay};
 use crate::store::{Journal, Store, StoreError, Stream};
 
 /// Reads what was earned in a project.
@@ -55,14 +55,14 @@ fn command(entry: &Entry) -> Option<(IncidentId, salve_core::event::Digest)> {
 pub fn proposed(
     store: &Store,
     key: RuleKey,
-    terms: Terms,
+    terms: EarningTerms,
     now: Timestamp,
-) -> Result<Option<Rule>, StoreError> {
+) -> Result<Option<EarnedRule>, StoreError> {
     if terms.after == 0 {
         return Ok(None);
     }
     let earned = load(store.journal())?;
-    let rule = earned.rule(key).filter(|rule| rule.standing(terms, now) == Standing::Proposed);
+    let rule = earned.rule(key).filter(|rule| rule.standing(terms, now) == RuleStanding::Proposed);
     Ok(rule.cloned())
 }
 
@@ -75,7 +75,7 @@ impl Remedies<'_> {
         signature: Option<Signature>,
         scrubber: &Scrubber,
     ) -> Result<Vec<Offer>, StoreError> {
-        let asks = |offer: &&mut Offer| offer.judgement.verdict == Verdict::Ask;
+        let asks = |offer: &&mut Offer| offer.judgement.verdict == RemedyVerdict::Ask;
         let (Some(signature), journal) = (signature, store.journal()) else { return Ok(offers) };
         let is_any = !journal.tail(&Stream::EarnedRules, 1)?.is_empty();
         if self.terms.after == 0 || !is_any || !offers.iter_mut().any(|offer| asks(&offer)) {
@@ -85,7 +85,7 @@ impl Remedies<'_> {
         for offer in offers.iter_mut().filter(asks) {
             let key = RuleKey { signature, remedy: offer.candidate.remedy.digest };
             if earned.allows(key, self.terms, now) && self.would_allow(offer, scrubber) {
-                offer.judgement.verdict = Verdict::Allow;
+                offer.judgement.verdict = RemedyVerdict::Allow;
                 offer.judgement.rule = scrubber.scrub(&key.to_string());
                 offer.judgement.reason =
                     Scrubbed::literal("people approved it, it helped, and a person accepted that");
@@ -97,18 +97,23 @@ impl Remedies<'_> {
     /// Returns whether the gate would let a command run if it stood in `auto_approve`.
     fn would_allow(&self, offer: &Offer, scrubber: &Scrubber) -> bool {
         let (command, seconds) = match &offer.what {
-            What::Known { command, seconds, .. } => (command.as_str(), *seconds),
-            What::Playbook(_) => (offer.candidate.remedy.text.as_str(), DEFAULT_TIMEOUT_SECONDS),
-            What::Again | What::Patch(_) | What::Agent | What::Instruction(_) => return false,
+            RemedyWay::Known { command, seconds, .. } => (command.as_str(), *seconds),
+            RemedyWay::Playbook(_) => {
+                (offer.candidate.remedy.text.as_str(), DEFAULT_TIMEOUT_SECONDS)
+            }
+            RemedyWay::Again
+            | RemedyWay::Patch(_)
+            | RemedyWay::Agent
+            | RemedyWay::Instruction(_) => return false,
         };
         let Ok(request) = Request::new(command, ".", seconds) else { return false };
         let policy = self.policy.also_approving(request.command());
         // Where it runs was resolved, judged and is held since.
-        let (place, state) = (Place::Inside, self.auto_state());
-        let case = Case { policy: &policy, request: &request, place: &place, state: &state };
+        let (place, state) = (CommandPlace::Inside, self.auto_state());
+        let case = GateCase { policy: &policy, request: &request, place: &place, state: &state };
         match gate::decide(case, scrubber) {
-            gate::Verdict::Auto(approval) => approval.command() == command,
-            gate::Verdict::Human { .. } | gate::Verdict::Deny { .. } => false,
+            gate::GateVerdict::Auto(approval) => approval.command() == command,
+            gate::GateVerdict::Human { .. } | gate::GateVerdict::Deny { .. } => false,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use salve_core::event::{SubjectKind, Symptom};
 use salve_core::id::IncidentId;
-use salve_core::playbook::Finding;
+use salve_core::playbook::PlaybookFinding;
 use salve_core::repair::exit_text;
 use salve_core::scrub::Scrubbed;
 
@@ -28,7 +28,7 @@ pub struct FailureLog {
     /// What was seen.
     pub symptom: Symptom,
     /// What was found out about it, for a person.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<PlaybookFinding>,
     /// The last lines it wrote.
     pub evidence: Scrubbed,
 }
@@ -52,7 +52,7 @@ impl FailureLog {
         fact(ran, &format_args!("{:.1} s", took.as_secs_f64()));
         fact("Fingerprint:", &format_args!("{} ({})", symptom.signature, symptom.class));
         fact("Key line:", &symptom.key_line);
-        for Finding { what, next } in findings {
+        for PlaybookFinding { what, next } in findings {
             fact("Found:", what);
             fact("Next:", next);
         }
@@ -136,7 +136,8 @@ mod tests {
         let killed = FailureLog { symptom: killed, ..log.clone() };
         assert!(killed.text().contains("signal SIGKILL"));
         let (what, next) = ("express is not installed.", "npm install");
-        let found = Finding { what: Scrubbed::literal(what), next: Scrubbed::literal(next) };
+        let found =
+            PlaybookFinding { what: Scrubbed::literal(what), next: Scrubbed::literal(next) };
         let log = FailureLog { findings: vec![found], kind: SubjectKind::Check, ..log };
         let header =
             "'express'\nFound:       express is not installed.\nNext:        npm install\n\n";

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use salve_core::event::Report;
+use salve_core::event::EffectReport;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use crate::project::Project;
@@ -41,7 +41,7 @@ pub fn keep(
     name: Name,
     (now, kept): (Timestamp, Duration),
     scrubber: &Scrubber,
-) -> Report {
+) -> EffectReport {
     let take = || {
         let workspace = Workspace::open(project)?;
         let taken = workspace.snapshot(name);
@@ -50,22 +50,22 @@ pub fn keep(
         taken
     };
     match take() {
-        Ok(_) => Report::Done,
+        Ok(_) => EffectReport::Done,
         Err(error) => failed(scrubber, &error),
     }
 }
 
 /// Measures what changed since the snapshot of that name.
-pub fn measure(project: &Project, name: Name, scrubber: &Scrubber) -> Report {
+pub fn measure(project: &Project, name: Name, scrubber: &Scrubber) -> EffectReport {
     match look(project, name) {
-        Ok(Some(measured)) => Report::Measured(measured.change),
+        Ok(Some(measured)) => EffectReport::Measured(measured.change),
         Ok(None) => nothing_there(),
         Err(error) => failed(scrubber, &error),
     }
 }
 
 /// Gives the files back as they were under that name, except what others edited since.
-pub fn restore(project: &Project, name: Name, scrubber: &Scrubber) -> Report {
+pub fn restore(project: &Project, name: Name, scrubber: &Scrubber) -> EffectReport {
     let workspace = match Workspace::open(project) {
         Ok(workspace) => workspace,
         Err(error) => return failed(scrubber, &error),
@@ -83,19 +83,19 @@ pub fn restore(project: &Project, name: Name, scrubber: &Scrubber) -> Report {
                 None => Give::All,
             };
             match workspace.restore(&before, give) {
-                Ok(_) => Report::Done,
+                Ok(_) => EffectReport::Done,
                 Err(error) => failed(scrubber, &error),
             }
         }
         // Nothing was kept, so nothing was changed.
-        Ok(None) => Report::Done,
+        Ok(None) => EffectReport::Done,
         Err(error) => failed(scrubber, &error),
     }
 }
 
 /// Gives the files back as the repair of that attempt left them, except what others edited since.
-pub fn redo(project: &Project, name: Name, scrubber: &Scrubber) -> Report {
-    let redo = || -> Result<Report, WorkspaceError> {
+pub fn redo(project: &Project, name: Name, scrubber: &Scrubber) -> EffectReport {
+    let redo = || -> Result<EffectReport, WorkspaceError> {
         let workspace = Workspace::open(project)?;
         let (Some(before), Some(after)) =
             (workspace.load(name)?, workspace.load(name.at(Moment::After))?)
@@ -104,7 +104,7 @@ pub fn redo(project: &Project, name: Name, scrubber: &Scrubber) -> Report {
         };
         let give = Give::Repair { left: &before, again: Again::Refuse };
         Ok(match workspace.restore(&after, give) {
-            Ok(_) => Report::Done,
+            Ok(_) => EffectReport::Done,
             Err(error) => failed(scrubber, &error),
         })
     };
@@ -122,13 +122,13 @@ fn latest_after(workspace: &Workspace, name: Name) -> Result<Option<Snapshot>, W
 }
 
 /// Returns the report that there is nothing to go back to.
-pub fn nothing_there() -> Report {
-    Report::failed(Scrubbed::literal("there is no snapshot"))
+pub fn nothing_there() -> EffectReport {
+    EffectReport::failed(Scrubbed::literal("there is no snapshot"))
 }
 
 /// Returns the report of a failure with its causes.
-pub fn failed(scrubber: &Scrubber, error: &dyn Error) -> Report {
-    Report::failed(scrubber.scrub(&with_causes(error)))
+pub fn failed(scrubber: &Scrubber, error: &dyn Error) -> EffectReport {
+    EffectReport::failed(scrubber.scrub(&with_causes(error)))
 }
 
 /// Returns what went wrong, and because of what.

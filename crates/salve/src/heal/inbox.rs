@@ -7,13 +7,13 @@
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender};
 use std::time::Instant;
 
-use salve_core::event::{Actor, Digest, Entry, Report};
+use salve_core::event::{Actor, Digest, EffectReport, Entry};
 use salve_core::id::IncidentId;
-use salve_core::incident::Run;
+use salve_core::incident::DueEffect;
 use salve_core::playbook::Diagnosis;
 
 use crate::agent::AgentEvent;
-use crate::process::thrift::Thrift;
+use crate::process::page_trimmer::PageTrimmer;
 use crate::workspace::FileChange;
 
 /// Something that reached a run.
@@ -24,9 +24,9 @@ pub enum InboxMessage {
         /// The incident that asked for it.
         incident: IncidentId,
         /// The effect.
-        effect: Run,
+        effect: DueEffect,
         /// What it reports.
-        report: Report,
+        report: EffectReport,
         /// The state that it left, where that was measured.
         left: Option<StateLeft>,
     },
@@ -35,7 +35,7 @@ pub enum InboxMessage {
         /// The incident that it works for.
         incident: IncidentId,
         /// The effect that it was started for.
-        effect: Run,
+        effect: DueEffect,
         /// What it did.
         event: AgentEvent,
     },
@@ -79,13 +79,13 @@ pub struct StateLeft {
 pub struct Inbox {
     sender: Sender<InboxMessage>,
     receiver: Receiver<InboxMessage>,
-    thrift: Thrift,
+    thrift: PageTrimmer,
 }
 
 impl Default for Inbox {
     fn default() -> Self {
         let (sender, receiver) = mpsc::channel();
-        Self { sender, receiver, thrift: Thrift::default() }
+        Self { sender, receiver, thrift: PageTrimmer::default() }
     }
 }
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Actor, Draft, Event, LoopEvent, LoopId, Order, Repeat, Subject, SubjectKind, Turn,
+    Actor, Draft, Event, LoopEvent, LoopId, LoopTurn, PersonOrder, Repeat, Subject, SubjectKind,
 };
 use salve_core::iteration::Loop;
 use salve_core::scrub::Scrubber;
 
-use super::recovery_file::Stamp;
-use super::run::Ran;
+use super::recovery_file::ProposalStamp;
+use super::run::CommandRunEnd;
 use crate::store::{Store, StoreError, Stream};
 
 /// What a loop wants recovered.
@@ -20,7 +20,7 @@ pub struct Sought {
     /// The iteration of the loop, from 1.
     pub iteration: u32,
     /// How the tests came out just now, if they ran.
-    pub first: Option<Ran>,
+    pub first: Option<CommandRunEnd>,
     /// The journal's last entry before this run of the loop began; its limits count from there.
     pub since: u64,
     /// When this iteration began; a proposal from before is not this one's.
@@ -33,11 +33,11 @@ pub struct Sought {
 #[derive(Clone, Debug)]
 pub enum Recovered {
     /// They execute; this is how they came out.
-    Executes(Ran),
+    Executes(CommandRunEnd),
     /// There is nothing to recover from: the code has to change, or recovery is switched off.
-    NotInfrastructure(Ran),
+    NotInfrastructure(CommandRunEnd),
     /// A person declined, or it was called off: the loop goes on without.
-    Declined(Option<Ran>),
+    Declined(Option<CommandRunEnd>),
     /// A person has to decide, and nobody waits here.
     NeedsPerson,
     /// The user wanted it to end, by this signal.
@@ -52,7 +52,7 @@ pub struct Recovery {
     /// How long was worked; waiting for a person is no work.
     pub worked: Duration,
     /// The proposal that was looked at last; a later one is still to be taken up.
-    pub seen: Stamp,
+    pub seen: ProposalStamp,
 }
 
 /// Returns all loops of a project, in the order of their names.
@@ -66,8 +66,8 @@ pub fn known(store: &Store) -> Result<Vec<Loop>, StoreError> {
 }
 
 /// Returns an order to a loop as an entry of the journal, if the loop takes it.
-pub fn ordered(of: &Loop, order: Order, by: &Actor) -> Option<Draft> {
-    let what = Turn::Ordered { order };
+pub fn ordered(of: &Loop, order: PersonOrder, by: &Actor) -> Option<Draft> {
+    let what = LoopTurn::Ordered { order };
     let event =
         Event::Loop(LoopEvent::Turned { id: of.id().clone(), iteration: of.iteration(), what });
     let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: None, event };

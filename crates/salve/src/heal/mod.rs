@@ -40,7 +40,7 @@ pub use presence::Presence;
 pub use reporter::{Remark, Reporter};
 pub use run_base::{RepairTerms, RunBase};
 pub use subject::{
-    AgentManner, Judged, OpeningTerms, Resorts, SeenFailure, SubjectContext, Subjects,
+    AgentManner, OpeningTerms, Resorts, SeenFailure, SubjectContext, Subjects, VerifiedFinding,
 };
 pub use writer::{IncidentWriter, Lesson, Opening, WriterError, Wrote, unfinished};
 

@@ -1,13 +1,15 @@
 //! Repairs that are kept as patches, so that the same failure is healed elsewhere without a model.
 
-use salve_core::event::{Digest, Judgement, Remedy, RemedyKind, Repeat, Report, Undo, Verdict};
+use salve_core::event::{
+    Digest, EffectReport, Judgement, Remedy, RemedyKind, RemedyVerdict, Repeat, Undo,
+};
 use salve_core::incident::Candidate;
-use salve_core::memory::{Kind, Ranked};
+use salve_core::memory::{Ranked, RememberedKind};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::sealed_path::SealedPath;
 
 use super::files::failed;
-use super::remedies::{Offer, What};
+use super::remedies::{Offer, RemedyWay};
 use crate::project::Project;
 use crate::workspace::{FileChange, Moment, Name, Workspace, WorkspaceError};
 
@@ -16,7 +18,8 @@ const LONGEST: usize = 64 << 10;
 
 /// Returns the known patches that fit the project's files as they are.
 pub fn offers(project: &Project, known: &[Ranked], scrubber: &Scrubber) -> Vec<Offer> {
-    let mut patches = known.iter().filter(|known| known.remedy.kind == Kind::Patch).peekable();
+    let mut patches =
+        known.iter().filter(|known| known.remedy.kind == RememberedKind::Patch).peekable();
     if patches.peek().is_none() {
         return Vec::new();
     }
@@ -40,12 +43,12 @@ fn offer(known: &Ranked, files: &[FileChange], scrubber: &Scrubber) -> Offer {
         repeat: Repeat::Unsafe,
     };
     let judgement = Judgement {
-        verdict: Verdict::Allow,
+        verdict: RemedyVerdict::Allow,
         rule: Scrubbed::literal("memory.patch"),
         reason: Scrubbed::literal("it healed this failure before, fits, and can be undone"),
     };
     let confidence = (known.confidence.share() * 1_000.0).round() as u16;
-    let what = What::Patch(patch);
+    let what = RemedyWay::Patch(patch);
     Offer { candidate: Candidate { remedy, confidence }, judgement, what }
 }
 
@@ -59,13 +62,13 @@ fn name(files: &[FileChange]) -> String {
 }
 
 /// Applies a patch and returns what came of it.
-pub fn apply(project: &Project, patch: &[u8], scrubber: &Scrubber) -> Report {
+pub fn apply(project: &Project, patch: &[u8], scrubber: &Scrubber) -> EffectReport {
     let workspace = match Workspace::open(project) {
         Ok(workspace) => workspace,
         Err(error) => return failed(scrubber, &error),
     };
     match workspace.apply(patch) {
-        Ok(_) => Report::Done,
+        Ok(_) => EffectReport::Done,
         Err(error) => failed(scrubber, &error),
     }
 }

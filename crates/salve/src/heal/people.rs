@@ -5,7 +5,7 @@
 //! question means, and what yes and no do, is worded by [`salve_core::repair::ask`].
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, Amounts, Draft, Entry, Event, IncidentEvent, Order};
+use salve_core::event::{Actor, Amounts, Draft, Entry, Event, IncidentEvent, PersonOrder};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Ignored, Incident, NotOpened, RepairPhase};
 use salve_core::repair::{self, Tale};
@@ -20,20 +20,20 @@ const TRIES: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PersonWord {
     /// Yes to the open question.
-    Approve(Answer),
+    Approve(PersonAnswer),
     /// No to it.
-    Reject(Answer),
+    Reject(PersonAnswer),
     /// The matter is settled.
     Resolve(Option<Scrubbed>),
     /// What is to be done with the incident.
-    Order(Order),
+    Order(PersonOrder),
     /// More that may be spent.
     Refill(Amounts),
 }
 
 /// An answer to a question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct PersonAnswer {
     /// A remark, kept with the answer.
     pub note: Option<Scrubbed>,
     /// The question that is meant, if it has to be that one.

@@ -4,22 +4,22 @@
 //! a patch fits and does not touch Salve's own settings, an instruction is an agent's turn.
 
 use salve_core::event::{
-    Digest, FixKind, Judgement, Mode, Origin, Remedy, RemedyKind, Repeat, Undo, Verdict,
+    Digest, FixKind, Judgement, Mode, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, Repeat, Undo,
 };
 use salve_core::gate::DEFAULT_TIMEOUT_SECONDS;
 use salve_core::incident::Candidate;
-use salve_core::memory::{Kind, Ranked};
+use salve_core::memory::{Ranked, RememberedKind};
 use salve_core::repair::who;
 use salve_core::scrub::{Scrubbed, Scrubber};
-use salve_core::team::Proposal;
+use salve_core::team::TeamProposal;
 
-use super::remedies::{Offer, Remedies, SURE, What};
+use super::remedies::{Offer, Remedies, RemedyWay, SURE};
 use crate::project::Project;
 use crate::workspace::{FileChange, PatchError, Workspace};
 
 /// What proposals are judged by.
 #[derive(Debug)]
-pub struct Bench<'a> {
+pub struct ProposalJudge<'a> {
     /// The project.
     pub project: &'a Project,
     /// Whether agents may repair it.
@@ -34,7 +34,11 @@ pub struct Bench<'a> {
 ///
 /// Left out are those that failed before, patches that do not fit, and instructions where no agent
 /// may repair.
-pub fn offers(proposals: &[&Proposal], remedies: &Remedies<'_>, bench: &Bench<'_>) -> Vec<Offer> {
+pub fn offers(
+    proposals: &[&TeamProposal],
+    remedies: &Remedies<'_>,
+    bench: &ProposalJudge<'_>,
+) -> Vec<Offer> {
     let mut workspace = None;
     let mut offers = Vec::new();
     for (place, proposal) in proposals.iter().enumerate() {
@@ -45,7 +49,7 @@ pub fn offers(proposals: &[&Proposal], remedies: &Remedies<'_>, bench: &Bench<'_
         let text = &proposal.fix.text;
         offers.extend(match proposal.fix.kind {
             FixKind::Command => {
-                remedies.offer_command(text, (Origin::Proposal, confidence), bench.scrubber)
+                remedies.offer_command(text, (RemedyOrigin::Proposal, confidence), bench.scrubber)
             }
             FixKind::Patch => {
                 if workspace.is_none() {
@@ -71,21 +75,21 @@ pub fn offers(proposals: &[&Proposal], remedies: &Remedies<'_>, bench: &Bench<'_
 }
 
 /// Returns what a remedy that an earlier run of Salve chose would do, by its hash.
-pub fn recall(remedy: &Remedy, proposals: &[Proposal]) -> Option<What> {
+pub fn recall(remedy: &Remedy, proposals: &[TeamProposal]) -> Option<RemedyWay> {
     let millis = DEFAULT_TIMEOUT_SECONDS.saturating_mul(1_000);
     let command = remedy.text.as_str();
     if remedy.kind == RemedyKind::Command
         && Digest::of_command(command, ".", millis) == remedy.digest
     {
         let command = command.to_owned();
-        return Some(What::Known { command, seconds: DEFAULT_TIMEOUT_SECONDS, dir: None });
+        return Some(RemedyWay::Known { command, seconds: DEFAULT_TIMEOUT_SECONDS, dir: None });
     }
     proposals.iter().find_map(|proposal| {
         let text = &proposal.fix.text;
         let (digest, what) = match proposal.fix.kind {
             FixKind::Command => return None,
-            FixKind::Patch => (of_patch(text), What::Patch(text.as_str().as_bytes().to_vec())),
-            FixKind::Instruction => (of_instruction(text), What::Instruction(text.clone())),
+            FixKind::Patch => (of_patch(text), RemedyWay::Patch(text.as_str().as_bytes().to_vec())),
+            FixKind::Instruction => (of_instruction(text), RemedyWay::Instruction(text.clone())),
         };
         (digest == remedy.digest).then_some(what)
     })
@@ -99,19 +103,24 @@ fn of_instruction(text: &Scrubbed) -> Digest {
     Digest::of(&[b"instruction", text.as_str().as_bytes()])
 }
 
-fn has_failed(proposal: &Proposal, failed: &[Ranked]) -> bool {
+fn has_failed(proposal: &TeamProposal, failed: &[Ranked]) -> bool {
     let kind = match proposal.fix.kind {
-        FixKind::Command => Kind::Command,
-        FixKind::Patch => Kind::Patch,
+        FixKind::Command => RememberedKind::Command,
+        FixKind::Patch => RememberedKind::Patch,
         FixKind::Instruction => return false,
     };
     failed.iter().any(|known| known.remedy.kind == kind && known.remedy.text == proposal.fix.text)
 }
 
-fn patch(proposal: &Proposal, files: &[FileChange], confidence: u16, bench: &Bench<'_>) -> Offer {
+fn patch(
+    proposal: &TeamProposal,
+    files: &[FileChange],
+    confidence: u16,
+    bench: &ProposalJudge<'_>,
+) -> Offer {
     let (verdict, reason) = match bench.mode {
-        Mode::Agent => (Verdict::Allow, "agents may repair this project, and it fits"),
-        Mode::Legacy => (Verdict::Ask, "no agent may repair this project"),
+        Mode::Agent => (RemedyVerdict::Allow, "agents may repair this project, and it fits"),
+        Mode::Legacy => (RemedyVerdict::Ask, "no agent may repair this project"),
     };
     let named = files.first().map(|file| file.path.as_str()).unwrap_or_default();
     let more = match files.len() {
@@ -123,42 +132,43 @@ fn patch(proposal: &Proposal, files: &[FileChange], confidence: u16, bench: &Ben
 }
 
 /// Returns a patch that reaches for what no repair may change, so that the denial is told.
-fn refused_patch(proposal: &Proposal, why: &str, bench: &Bench<'_>) -> Offer {
+fn refused_patch(proposal: &TeamProposal, why: &str, bench: &ProposalJudge<'_>) -> Offer {
     let rule = Scrubbed::literal("proposal.patch");
-    let judgement = Judgement { verdict: Verdict::Deny, rule, reason: bench.scrubber.scrub(why) };
+    let judgement =
+        Judgement { verdict: RemedyVerdict::Deny, rule, reason: bench.scrubber.scrub(why) };
     patch_offer(proposal, format!("patch by {}", who(&proposal.by)), 0, judgement, bench)
 }
 
 fn patch_offer(
-    proposal: &Proposal,
+    proposal: &TeamProposal,
     text: String,
     confidence: u16,
     judgement: Judgement,
-    bench: &Bench<'_>,
+    bench: &ProposalJudge<'_>,
 ) -> Offer {
     let digest = of_patch(&proposal.fix.text);
     let remedy = remedy(RemedyKind::Patch, bench.scrubber.scrub(&text), digest);
     let candidate = Candidate { remedy, confidence };
-    let what = What::Patch(proposal.fix.text.as_str().as_bytes().to_vec());
+    let what = RemedyWay::Patch(proposal.fix.text.as_str().as_bytes().to_vec());
     Offer { candidate, judgement, what }
 }
 
-fn instruction(proposal: &Proposal, confidence: u16, scrubber: &Scrubber) -> Offer {
+fn instruction(proposal: &TeamProposal, confidence: u16, scrubber: &Scrubber) -> Offer {
     let text = &proposal.fix.text;
     let name = format!("repair by an agent as {} says", who(&proposal.by));
     let digest = of_instruction(text);
     let remedy = remedy(RemedyKind::Agent, scrubber.scrub(&name), digest);
     let judgement =
-        judgement(Verdict::Allow, "proposal.instruction", "an agent may repair this project");
+        judgement(RemedyVerdict::Allow, "proposal.instruction", "an agent may repair this project");
     let candidate = Candidate { remedy, confidence };
-    Offer { candidate, judgement, what: What::Instruction(text.clone()) }
+    Offer { candidate, judgement, what: RemedyWay::Instruction(text.clone()) }
 }
 
 fn remedy(kind: RemedyKind, text: Scrubbed, digest: Digest) -> Remedy {
-    let (origin, undo, repeat) = (Origin::Proposal, Undo::Snapshot, Repeat::Unsafe);
+    let (origin, undo, repeat) = (RemedyOrigin::Proposal, Undo::Snapshot, Repeat::Unsafe);
     Remedy { kind, origin, text, digest, undo, repeat }
 }
 
-fn judgement(verdict: Verdict, rule: &'static str, reason: &'static str) -> Judgement {
+fn judgement(verdict: RemedyVerdict, rule: &'static str, reason: &'static str) -> Judgement {
     Judgement { verdict, rule: Scrubbed::literal(rule), reason: Scrubbed::literal(reason) }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::gate::{BadProposal, Proposal, strict};
+use salve_core::gate::{BadProposal, RecoveryProposal, strict};
 use serde_json::Value;
 
 use crate::files::{FileError, FileKind, read_text};
@@ -25,13 +25,13 @@ const SKEW: SignedDuration = SignedDuration::from_hours(1);
 
 /// What a file was when it was looked at: another one has another stamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamp {
+pub struct ProposalStamp {
     inode: u64,
     size: u64,
     modified: Option<SystemTime>,
 }
 
-impl Stamp {
+impl ProposalStamp {
     /// Tells whether the file was written after `began`.
     pub fn is_after(self, began: Timestamp) -> bool {
         // File systems keep times less exactly than clocks tell them.
@@ -43,11 +43,11 @@ impl Stamp {
 
 /// What was found in the place of a proposal.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundProposal {
     /// Nothing, or Salve's own draft.
     Nothing,
     /// A proposal of the loop's tester.
-    Proposal(Box<Proposal>),
+    Proposal(Box<RecoveryProposal>),
     /// Something that is not taken for one.
     Refused(Refused),
 }
@@ -88,17 +88,19 @@ pub struct Turn {
 }
 
 /// Returns what the file at `path` is now.
-pub fn stamp(path: &Path) -> Stamp {
+pub fn stamp(path: &Path) -> ProposalStamp {
     match fs::symlink_metadata(path) {
-        Ok(meta) => Stamp { inode: meta.ino(), size: meta.len(), modified: meta.modified().ok() },
-        Err(_) => Stamp::default(),
+        Ok(meta) => {
+            ProposalStamp { inode: meta.ino(), size: meta.len(), modified: meta.modified().ok() }
+        }
+        Err(_) => ProposalStamp::default(),
     }
 }
 
 /// Reads the proposal at `path`, and returns what the file was.
 ///
 /// What is half-written, or is being replaced, is waited for, but not for long.
-pub fn read(path: &Path, turn: Turn) -> (Stamp, Found) {
+pub fn read(path: &Path, turn: Turn) -> (ProposalStamp, FoundProposal) {
     let since = Instant::now();
     loop {
         let before = stamp(path);
@@ -106,44 +108,50 @@ pub fn read(path: &Path, turn: Turn) -> (Stamp, Found) {
         let is_same = stamp(path) == before;
         let is_patient = since.elapsed() < PATIENCE;
         let may_be_whole_later = match &found {
-            Found::Refused(Refused::Bad(BadProposal::Json(_))) => is_young(before),
-            Found::Refused(Refused::Restless) => true,
-            Found::Nothing | Found::Proposal(_) | Found::Refused(_) => false,
+            FoundProposal::Refused(Refused::Bad(BadProposal::Json(_))) => is_young(before),
+            FoundProposal::Refused(Refused::Restless) => true,
+            FoundProposal::Nothing | FoundProposal::Proposal(_) | FoundProposal::Refused(_) => {
+                false
+            }
         };
         match (is_same && !may_be_whole_later, is_patient) {
             (true, _) => return (before, found),
             (false, true) => std::thread::sleep(PAUSE),
             (false, false) if is_same => return (before, found),
-            (false, false) => return (before, Found::Refused(Refused::Restless)),
+            (false, false) => return (before, FoundProposal::Refused(Refused::Restless)),
         }
     }
 }
 
 /// Tells whether somebody may still be writing the file.
-fn is_young(stamp: Stamp) -> bool {
+fn is_young(stamp: ProposalStamp) -> bool {
     let age = stamp.modified.and_then(|at| SystemTime::now().duration_since(at).ok());
     age.is_none_or(|age| age < PATIENCE)
 }
 
-fn look(path: &Path, stamp: Stamp, turn: Turn) -> Found {
+fn look(path: &Path, stamp: ProposalStamp, turn: Turn) -> FoundProposal {
     if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) {
-        return Found::Refused(Refused::Link);
+        return FoundProposal::Refused(Refused::Link);
     }
     let text = match read_text(path, FileKind::Proposal) {
         Ok(text) => text,
         Err(FileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-            return Found::Nothing;
+            return FoundProposal::Nothing;
         }
-        Err(error) => return Found::Refused(error.into()),
+        Err(error) => return FoundProposal::Refused(error.into()),
     };
     match parse(&text, stamp, turn) {
-        Ok(Some(proposal)) => Found::Proposal(Box::new(proposal)),
-        Ok(None) => Found::Nothing,
-        Err(refused) => Found::Refused(refused),
+        Ok(Some(proposal)) => FoundProposal::Proposal(Box::new(proposal)),
+        Ok(None) => FoundProposal::Nothing,
+        Err(refused) => FoundProposal::Refused(refused),
     }
 }
 
-fn parse(text: &str, stamp: Stamp, turn: Turn) -> Result<Option<Proposal>, Refused> {
+fn parse(
+    text: &str,
+    stamp: ProposalStamp,
+    turn: Turn,
+) -> Result<Option<RecoveryProposal>, Refused> {
     let value = strict::parse(text).map_err(BadProposal::from)?;
     if value.get("source").and_then(Value::as_str) == Some("salve") {
         return Ok(None);
@@ -157,7 +165,7 @@ fn parse(text: &str, stamp: Stamp, turn: Turn) -> Result<Option<Proposal>, Refus
     {
         return Err(Refused::OtherIteration(iteration));
     }
-    let proposal = Proposal::read(&value)?;
+    let proposal = RecoveryProposal::read(&value)?;
     let diagnosed = proposal.timestamp;
     if diagnosed.saturating_add(SKEW).unwrap_or(diagnosed) < turn.began {
         return Err(Refused::OldDiagnosis(diagnosed));

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use salve_core::earned::Terms;
+use salve_core::earned::EarningTerms;
 use salve_core::event::{
-    Authority, Digest, Effect, Event, IncidentEvent, Judgement, Mode, Origin, Remedy, RemedyKind,
-    Repeat, Undo, Verdict,
+    Authority, Digest, Effect, Event, IncidentEvent, Judgement, Mode, Remedy, RemedyKind,
+    RemedyOrigin, RemedyVerdict, Repeat, Undo,
 };
-use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, Policy, Request, State};
+use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, GateCounters, GatePolicy, Request};
 use salve_core::id::Signature;
 use salve_core::incident::{Candidate, Incident, Phase, choose};
-use salve_core::memory::{Choice, Kind, Ranked, rank};
+use salve_core::memory::{Choice, Ranked, RememberedKind, rank};
 use salve_core::playbook::{Action, Diagnosis, Nature, Prescription};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
@@ -38,12 +38,12 @@ pub struct Cure {
     /// The remedy's hash.
     pub digest: Digest,
     /// What it would do.
-    pub what: What,
+    pub what: RemedyWay,
 }
 
 /// The ways in which a remedy acts.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum RemedyWay {
     /// It only runs the subject again.
     Again,
     /// A command that memory knows.
@@ -65,14 +65,14 @@ pub enum What {
     Instruction(Scrubbed),
 }
 
-impl What {
+impl RemedyWay {
     /// Returns whether it is a remedy for another day too: a process or a lock that was in the way
     /// once is none.
     pub fn is_lasting(&self) -> bool {
         match self {
-            What::Known { .. } | What::Patch(_) => true,
-            What::Playbook(action) => action.is_lasting(),
-            What::Again | What::Agent | What::Instruction(_) => false,
+            RemedyWay::Known { .. } | RemedyWay::Patch(_) => true,
+            RemedyWay::Playbook(action) => action.is_lasting(),
+            RemedyWay::Again | RemedyWay::Agent | RemedyWay::Instruction(_) => false,
         }
     }
 }
@@ -85,7 +85,7 @@ pub struct Offer {
     /// What the gate says.
     pub judgement: Judgement,
     /// What it would do.
-    pub what: What,
+    pub what: RemedyWay,
 }
 
 /// What has run unattended so far.
@@ -101,13 +101,13 @@ pub struct Remedies<'a> {
     /// The project's root.
     pub root: PathBuf,
     /// What may run unattended.
-    pub policy: Cow<'a, Policy>,
+    pub policy: Cow<'a, GatePolicy>,
     /// Which shipped remedies run without asking.
     pub playbook: PlaybookAuto,
     /// What keeps commands within bounds.
     pub sandbox: Sandbox,
     /// How commands earn their approval.
-    pub terms: Terms,
+    pub terms: EarningTerms,
     /// The user's own memory, where it is used and there is one.
     user: OnceCell<Option<Store>>,
     /// Where that is, or would be.
@@ -121,13 +121,13 @@ impl<'a> Remedies<'a> {
     /// Sets up remedies of which nothing ran yet.
     pub fn new(
         root: PathBuf,
-        policy: Cow<'a, Policy>,
+        policy: Cow<'a, GatePolicy>,
         playbook: PlaybookAuto,
         sandbox: Sandbox,
         user_dir: Option<PathBuf>,
     ) -> Self {
         // Nothing is earned unless the settings say how.
-        let (terms, auto) = (Terms { after: 0, days: 0 }, Auto::default());
+        let (terms, auto) = (EarningTerms { after: 0, days: 0 }, Auto::default());
         let (user, files_read) = (OnceCell::new(), None);
         Self { root, policy, playbook, sandbox, terms, user, user_dir, auto, files_read }
     }
@@ -163,7 +163,7 @@ impl<'a> Remedies<'a> {
     }
 
     /// Takes in what has run unattended so far, as the journal has it.
-    pub fn set_auto(&mut self, state: &State) {
+    pub fn set_auto(&mut self, state: &GateCounters) {
         let ago =
             state.seconds_since_last_auto.and_then(|ago| Duration::try_from_secs_f64(ago).ok());
         let last = ago.and_then(|ago| Instant::now().checked_sub(ago));
@@ -171,8 +171,8 @@ impl<'a> Remedies<'a> {
     }
 
     /// Returns what has run unattended so far, for the gate.
-    pub(super) fn auto_state(&self) -> State {
-        State {
+    pub(super) fn auto_state(&self) -> GateCounters {
+        GateCounters {
             auto_recoveries_this_run: self.auto.count,
             seconds_since_last_auto: self.auto.last.map(|last| last.elapsed().as_secs_f64()),
         }
@@ -196,7 +196,7 @@ impl<'a> Remedies<'a> {
         scrubber: &Scrubber,
     ) -> Result<Vec<Offer>, StoreError> {
         let known = self.recall(store, signature)?.remedies;
-        let commands = known.iter().filter(|known| known.remedy.kind == Kind::Command);
+        let commands = known.iter().filter(|known| known.remedy.kind == RememberedKind::Command);
         let mut offers: Vec<Offer> =
             commands.filter_map(|known| self.offer_known(known, scrubber)).collect();
         offers.extend(patches::offers(project, &known, scrubber));
@@ -213,7 +213,7 @@ impl<'a> Remedies<'a> {
     pub fn offer_command(
         &self,
         text: &Scrubbed,
-        (origin, confidence): (Origin, u16),
+        (origin, confidence): (RemedyOrigin, u16),
         scrubber: &Scrubber,
     ) -> Option<Offer> {
         let request = Request::new(text.as_str(), ".", DEFAULT_TIMEOUT_SECONDS).ok()?;
@@ -227,16 +227,18 @@ impl<'a> Remedies<'a> {
     pub fn offer_request(
         &self,
         request: &Request,
-        (origin, confidence): (Origin, u16),
-        state: &State,
+        (origin, confidence): (RemedyOrigin, u16),
+        state: &GateCounters,
         scrubber: &Scrubber,
     ) -> Offer {
         let judged = crate::gate::judge(&self.root, &self.policy, request, state, scrubber);
         let (seconds, asked) = (request.timeout_seconds(), request.working_dir());
         let (verdict, command) = match &judged.verdict {
-            gate::Verdict::Auto(approval) => (Verdict::Allow, approval.command().to_owned()),
-            gate::Verdict::Human { .. } => (Verdict::Ask, request.command().to_owned()),
-            gate::Verdict::Deny { .. } => (Verdict::Deny, request.command().to_owned()),
+            gate::GateVerdict::Auto(approval) => {
+                (RemedyVerdict::Allow, approval.command().to_owned())
+            }
+            gate::GateVerdict::Human { .. } => (RemedyVerdict::Ask, request.command().to_owned()),
+            gate::GateVerdict::Deny { .. } => (RemedyVerdict::Deny, request.command().to_owned()),
         };
         let remedy = Remedy {
             kind: RemedyKind::Command,
@@ -252,7 +254,7 @@ impl<'a> Remedies<'a> {
             reason: scrubber.scrub(judged.verdict.reason()),
         };
         let judgement = self.unless_held(judgement, [command.as_str()]);
-        let what = What::Known { command, seconds, dir: judged.dir.map(Arc::new) };
+        let what = RemedyWay::Known { command, seconds, dir: judged.dir.map(Arc::new) };
         Offer { candidate: Candidate { remedy, confidence }, judgement, what }
     }
 
@@ -281,16 +283,16 @@ impl<'a> Remedies<'a> {
         let Prescription { rule, action, remedy, why, .. } = prescription;
         let verdict = match (self.playbook, prescription.is_safe()) {
             // Running it again changes nothing, so nobody has to be asked.
-            _ if action.is_restart() => Verdict::Allow,
-            (PlaybookAuto::Safe, true) => Verdict::Allow,
-            (PlaybookAuto::Safe, false) | (PlaybookAuto::None, _) => Verdict::Ask,
+            _ if action.is_restart() => RemedyVerdict::Allow,
+            (PlaybookAuto::Safe, true) => RemedyVerdict::Allow,
+            (PlaybookAuto::Safe, false) | (PlaybookAuto::None, _) => RemedyVerdict::Ask,
         };
         let judgement = Judgement { verdict, rule: scrubber.scrub(rule), reason: why.clone() };
         let commands: Vec<String> = action.commands().collect();
         let judgement = self.unless_held(judgement, commands.iter().map(String::as_str));
         let what = match action.is_restart() {
-            true => What::Again,
-            false => What::Playbook(action.clone()),
+            true => RemedyWay::Again,
+            false => RemedyWay::Playbook(action.clone()),
         };
         let confidence = SURE.saturating_sub(u16::try_from(place).unwrap_or(SURE));
         Offer { candidate: Candidate { remedy: remedy.clone(), confidence }, judgement, what }
@@ -308,20 +310,26 @@ impl<'a> Remedies<'a> {
         let trial = incident.trial().filter(|trial| trial.authority == Some(Authority::Gate))?;
         let remedy = &trial.remedy;
         let commands = match cure.map(|cure| &cure.what) {
-            Some(What::Known { command, .. }) => vec![command.clone()],
-            Some(What::Playbook(action)) => action.commands().collect(),
+            Some(RemedyWay::Known { command, .. }) => vec![command.clone()],
+            Some(RemedyWay::Playbook(action)) => action.commands().collect(),
             None if remedy.kind == RemedyKind::Command => vec![remedy.text.to_string()],
-            Some(What::Again | What::Patch(_) | What::Agent | What::Instruction(_)) | None => {
+            Some(
+                RemedyWay::Again
+                | RemedyWay::Patch(_)
+                | RemedyWay::Agent
+                | RemedyWay::Instruction(_),
+            )
+            | None => {
                 return None;
             }
         };
         let allowed = Judgement {
-            verdict: Verdict::Allow,
+            verdict: RemedyVerdict::Allow,
             rule: Scrubbed::literal(""),
             reason: Scrubbed::literal(""),
         };
         let judgement = self.unless_held(allowed, commands.iter().map(String::as_str));
-        let is_back = judgement.verdict != Verdict::Allow;
+        let is_back = judgement.verdict != RemedyVerdict::Allow;
         is_back.then(|| {
             Event::Incident(IncidentEvent::Judged { remedy: Box::new(remedy.clone()), judgement })
         })
@@ -336,11 +344,11 @@ impl<'a> Remedies<'a> {
     ) -> Judgement {
         let lack = || commands.into_iter().find_map(|command| self.sandbox.lack(command));
         match judgement.verdict {
-            Verdict::Ask | Verdict::Deny => judgement,
-            Verdict::Allow => match lack() {
+            RemedyVerdict::Ask | RemedyVerdict::Deny => judgement,
+            RemedyVerdict::Allow => match lack() {
                 None => judgement,
                 Some(lack) => Judgement {
-                    verdict: Verdict::Ask,
+                    verdict: RemedyVerdict::Ask,
                     rule: Scrubbed::literal("recovery.sandbox.mode"),
                     reason: Scrubbed::literal(lack.as_str()),
                 },
@@ -351,7 +359,7 @@ impl<'a> Remedies<'a> {
 
 /// Returns the offer to put to the incident next: what needs a person comes last.
 pub fn pick<'o>(incident: &Incident, offers: &'o [Offer]) -> Option<&'o Offer> {
-    [Verdict::Allow, Verdict::Ask].into_iter().find_map(|verdict| {
+    [RemedyVerdict::Allow, RemedyVerdict::Ask].into_iter().find_map(|verdict| {
         let fitting = offers.iter().filter(|offer| offer.judgement.verdict == verdict);
         let chosen = choose(incident, fitting.map(|offer| offer.candidate.clone()).collect())?;
         offers.iter().find(|offer| offer.candidate == chosen)
@@ -369,29 +377,32 @@ pub fn beside(known: Vec<Offer>, diagnosis: &Diagnosis) -> impl Iterator<Item = 
 }
 
 /// Returns one of Salve's own resorts; `again` is what running the subject again is called.
-pub fn resort(what: What, again: &'static str) -> Offer {
+pub fn resort(what: RemedyWay, again: &'static str) -> Offer {
     let (kind, text, rule, reason, undo) = match what {
-        What::Agent | What::Instruction(_) => (
+        RemedyWay::Agent | RemedyWay::Instruction(_) => (
             RemedyKind::Agent,
             "repair by an agent",
             "agent.repair",
             "an agent may repair this project",
             Undo::Snapshot,
         ),
-        What::Again | What::Known { .. } | What::Patch(_) | What::Playbook(_) => {
+        RemedyWay::Again
+        | RemedyWay::Known { .. }
+        | RemedyWay::Patch(_)
+        | RemedyWay::Playbook(_) => {
             (RemedyKind::Retry, again, again, "running it again changes nothing", Undo::Nothing)
         }
     };
     let remedy = Remedy {
         kind,
-        origin: Origin::Builtin,
+        origin: RemedyOrigin::Builtin,
         text: Scrubbed::literal(text),
         digest: Digest::of(&[text.as_bytes()]),
         undo,
         repeat: Repeat::Safe,
     };
     let judgement = Judgement {
-        verdict: Verdict::Allow,
+        verdict: RemedyVerdict::Allow,
         rule: Scrubbed::literal(rule),
         reason: Scrubbed::literal(reason),
     };

@@ -30,7 +30,7 @@ const VERSION: u32 = 1;
 /// What a lock says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Holder {
+pub struct LockHolder {
     version: u32,
     /// The incident that is being repaired, if the lock is a repair's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,7 @@ pub struct Holder {
     pub run: Option<Uuid>,
 }
 
-impl Holder {
+impl LockHolder {
     /// Returns what a lock of `process` says.
     pub(crate) fn of(process: &Process, repair_id: Option<IncidentId>) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Holder {
 
 /// What one run of Salve may have for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Right<'n> {
+pub enum RunRight<'n> {
     /// To care for the server of this name.
     Server(&'n str),
     /// To heal the project's checks, which changes its files.
@@ -76,22 +76,22 @@ pub enum Right<'n> {
     Job(&'n str),
 }
 
-impl Right<'_> {
+impl RunRight<'_> {
     fn path(self, project: &Project) -> PathBuf {
         match self {
-            Right::Server(name) => project.state_dir().join("run").join(format!("{name}.lock")),
-            Right::Checks => project.state_dir().join("heal.lock"),
-            Right::Job(id) => project.state_dir().join("jobs").join(id).join("run.lock"),
+            RunRight::Server(name) => project.state_dir().join("run").join(format!("{name}.lock")),
+            RunRight::Checks => project.state_dir().join("heal.lock"),
+            RunRight::Job(id) => project.state_dir().join("jobs").join(id).join("run.lock"),
         }
     }
 }
 
-impl fmt::Display for Right<'_> {
+impl fmt::Display for RunRight<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Right::Server(name) => write!(f, "cares for `{name}`"),
-            Right::Checks => f.write_str("heals the checks of this project"),
-            Right::Job(id) => write!(f, "runs the job {id}"),
+            RunRight::Server(name) => write!(f, "cares for `{name}`"),
+            RunRight::Checks => f.write_str("heals the checks of this project"),
+            RunRight::Job(id) => write!(f, "runs the job {id}"),
         }
     }
 }
@@ -100,8 +100,8 @@ impl fmt::Display for Right<'_> {
 #[derive(Debug)]
 pub struct RunLock {
     file: File,
-    me: Holder,
-    before: Option<Holder>,
+    me: LockHolder,
+    before: Option<LockHolder>,
 }
 
 /// Why a right was not given.
@@ -113,7 +113,7 @@ pub enum NotGiven {
         /// What it does.
         right: String,
         /// The other process, if it said who it is.
-        holder: Option<Holder>,
+        holder: Option<LockHolder>,
     },
     /// The lock could not be made.
     #[error("cannot lock {}", path.display())]
@@ -128,18 +128,18 @@ pub enum NotGiven {
 
 impl RunLock {
     /// Takes a right; of several who try at once, one gets it.
-    pub fn take(project: &Project, right: Right<'_>, me: &Process) -> Result<Self, NotGiven> {
-        Self::take_as(project, right, &Holder::of(me, None))
+    pub fn take(project: &Project, right: RunRight<'_>, me: &Process) -> Result<Self, NotGiven> {
+        Self::take_as(project, right, &LockHolder::of(me, None))
     }
 
     /// Takes a right for a run, by which whoever comes next knows what it left if it was killed.
     pub fn take_for(
         project: &Project,
-        right: Right<'_>,
+        right: RunRight<'_>,
         me: &Process,
         run: Uuid,
     ) -> Result<Self, NotGiven> {
-        Self::take_as(project, right, &Holder { run: Some(run), ..Holder::of(me, None) })
+        Self::take_as(project, right, &LockHolder { run: Some(run), ..LockHolder::of(me, None) })
     }
 
     /// Returns the run that had the right before.
@@ -149,12 +149,12 @@ impl RunLock {
 
     /// Gives the right back and says that nothing of this run is left, so that nobody need look.
     pub fn give_back(mut self) {
-        let me = Holder { run: None, ..self.me };
+        let me = LockHolder { run: None, ..self.me };
         // What cannot be written costs the next one a look.
         let _ = write(&mut self.file, &me);
     }
 
-    fn take_as(project: &Project, right: Right<'_>, me: &Holder) -> Result<Self, NotGiven> {
+    fn take_as(project: &Project, right: RunRight<'_>, me: &LockHolder) -> Result<Self, NotGiven> {
         let path = right.path(project);
         let system = |source| NotGiven::System { path: path.clone(), source };
         files::make_directories(path.parent().unwrap_or(&path)).map_err(system)?;
@@ -181,13 +181,13 @@ impl RunLock {
     }
 }
 
-fn write(file: &mut File, holder: &Holder) -> io::Result<()> {
+fn write(file: &mut File, holder: &LockHolder) -> io::Result<()> {
     let text = serde_json::to_vec(holder).unwrap_or_default();
     file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text))
 }
 
 /// Reads who holds a lock.
-fn holder(file: &mut File) -> Option<Holder> {
+fn holder(file: &mut File) -> Option<LockHolder> {
     let mut text = String::new();
     file.rewind().ok()?;
     file.read_to_string(&mut text).ok()?;
@@ -195,7 +195,7 @@ fn holder(file: &mut File) -> Option<Holder> {
 }
 
 /// Returns whether the very process that holds a lock has ended.
-fn is_dead(holder: Option<&Holder>) -> bool {
+fn is_dead(holder: Option<&LockHolder>) -> bool {
     let scrubber = crate::scrub::scrubber();
     holder.is_some_and(|holder| process::is_gone(&holder.process(&scrubber), &scrubber))
 }
@@ -210,7 +210,7 @@ mod tests {
         let project = Project::at(dir.path()).unwrap();
         let me = process::this(&crate::scrub::scrubber());
         let dead = Process { started: me.started + 1, ..me.clone() };
-        let right = Right::Server("web");
+        let right = RunRight::Server("web");
         let lock = RunLock::take(&project, right, &dead).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| RunLock::take(&project, right, &me));
@@ -230,7 +230,7 @@ mod tests {
         let project = Project::at(dir.path()).unwrap();
         let me = process::this(&crate::scrub::scrubber());
         let take =
-            |run| RunLock::take_for(&project, Right::Checks, &me, Uuid::from_u128(run)).unwrap();
+            |run| RunLock::take_for(&project, RunRight::Checks, &me, Uuid::from_u128(run)).unwrap();
         drop(take(1));
         let second = take(2);
         assert_eq!(second.run_before(), Some(Uuid::from_u128(1)));

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use salve_core::event::{Exit, Repeat, Subject, SubjectKind};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use super::cause::Place;
+use super::cause::FailurePlace;
 use super::files::with_causes;
 use super::run_base::RunBase;
 use super::spawn_thread;
-use crate::process::{Capture, Care, Ended, Input, Spec, Terminal};
+use crate::process::{Capture, Ended, ProcessInput, Spec, Supervisor, Terminal};
 
 /// What is to run.
 #[derive(Clone, Debug)]
-pub struct Errand {
+pub struct CommandRun {
     /// Whose command it is.
     pub name: String,
     /// The program and its arguments.
@@ -56,21 +56,21 @@ impl CommandPlan {
     }
 
     /// Returns where it runs, for the look into causes.
-    pub fn place(&self, base: &RunBase<'_>) -> Place {
+    pub fn place(&self, base: &RunBase<'_>) -> FailurePlace {
         let (root, sandbox) = (base.project.root(), &base.remedies.sandbox);
-        Place::new(root, &self.dir, (&self.argv, &self.env), sandbox)
+        FailurePlace::new(root, &self.dir, (&self.argv, &self.env), sandbox)
     }
 
     /// Returns one run of it.
-    pub fn errand(&self) -> Errand {
+    pub fn errand(&self) -> CommandRun {
         let Self { name, argv, dir, env, limit, .. } = self.clone();
-        Errand { name, argv, dir, env, limit }
+        CommandRun { name, argv, dir, env, limit }
     }
 }
 
 /// How one run of a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct CommandRunEnd {
     /// By which code or signal, or that it outlived its limit.
     pub exit: Exit,
     /// How long it took.
@@ -83,7 +83,7 @@ pub struct Ran {
     pub left: usize,
 }
 
-impl Ran {
+impl CommandRunEnd {
     /// Returns a run of nothing, which ended without an error.
     pub fn nothing() -> Self {
         let (exit, took, output) = (Exit::Code(0), Duration::ZERO, String::new());
@@ -106,38 +106,38 @@ const MOMENT: Duration = Duration::from_millis(300);
 const PASSING: Duration = Duration::from_secs(5);
 
 /// What reaches the thread that waits for a check.
-enum News {
+enum RunNews {
     Ended(Ended),
     Stop,
 }
 
 /// A run under way.
 #[derive(Clone, Debug)]
-pub struct Stopper(Sender<News>);
+pub struct Stopper(Sender<RunNews>);
 
 impl Stopper {
     /// Ends the run.
     pub fn stop(&self) {
         // A run that is over need not be told.
-        let _ = self.0.send(News::Stop);
+        let _ = self.0.send(RunNews::Stop);
     }
 }
 
-impl std::fmt::Debug for News {
+impl std::fmt::Debug for RunNews {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            News::Ended(_) => "Ended",
-            News::Stop => "Stop",
+            RunNews::Ended(_) => "Ended",
+            RunNews::Stop => "Stop",
         })
     }
 }
 
 /// Runs a command on a thread of its own; `then` is called there with how it ended.
 pub fn start(
-    care: &Care,
-    errand: &Errand,
+    care: &Supervisor,
+    errand: &CommandRun,
     output: Arc<Capture>,
-    then: impl FnOnce(Ran) + Send + 'static,
+    then: impl FnOnce(CommandRunEnd) + Send + 'static,
 ) -> Stopper {
     let (care, errand) = (care.clone(), errand.clone());
     let (tell, news) = mpsc::channel();
@@ -147,18 +147,18 @@ pub fn start(
 }
 
 /// Runs a command to its end and waits for it.
-pub fn wait(care: &Care, errand: &Errand, output: Arc<Capture>) -> Ran {
+pub fn wait(care: &Supervisor, errand: &CommandRun, output: Arc<Capture>) -> CommandRunEnd {
     let (tell, news) = mpsc::channel();
     run(care, errand, output, tell, &news)
 }
 
 fn run(
-    care: &Care,
-    errand: &Errand,
+    care: &Supervisor,
+    errand: &CommandRun,
     output: Arc<Capture>,
-    tell: Sender<News>,
-    news: &mpsc::Receiver<News>,
-) -> Ran {
+    tell: Sender<RunNews>,
+    news: &mpsc::Receiver<RunNews>,
+) -> CommandRunEnd {
     let spec = Spec {
         argv: errand.argv.clone(),
         dir: errand.dir.clone(),
@@ -170,29 +170,29 @@ fn run(
     let since = Instant::now();
     let then = Box::new(move |ended| {
         // Whoever has stopped listening knows already.
-        let _ = tell.send(News::Ended(ended));
+        let _ = tell.send(RunNews::Ended(ended));
     });
-    let running = match care.spawn_with(&spec, Input::Ended, then) {
+    let running = match care.spawn_with(&spec, ProcessInput::Ended, then) {
         Ok(running) => running,
         Err(error) => {
             let output = with_causes(&error);
             let (exit, took) = (Exit::Code(127), since.elapsed());
-            return Ran { exit, took, output, stopped: false, left: 0 };
+            return CommandRunEnd { exit, took, output, stopped: false, left: 0 };
         }
     };
     let first = news.recv_timeout(errand.limit);
     let took = since.elapsed();
     let (grace, left) = match first {
-        Ok(News::Ended(_)) => (Duration::ZERO, care.orphans(&running, MOMENT).len()),
-        Ok(News::Stop) | Err(_) => (GRACE, 0),
+        Ok(RunNews::Ended(_)) => (Duration::ZERO, care.orphans(&running, MOMENT).len()),
+        Ok(RunNews::Stop) | Err(_) => (GRACE, 0),
     };
     care.end(&running, grace);
     // A reader that takes longer gets the rest while we go on.
     let _is_passed = running.wait_for_output(PASSING);
     let (exit, stopped) = match first {
-        Ok(News::Ended(ended)) => (ended.exit, false),
-        Ok(News::Stop) | Err(RecvTimeoutError::Disconnected) => (Exit::TimedOut, true),
+        Ok(RunNews::Ended(ended)) => (ended.exit, false),
+        Ok(RunNews::Stop) | Err(RecvTimeoutError::Disconnected) => (Exit::TimedOut, true),
         Err(RecvTimeoutError::Timeout) => (Exit::TimedOut, false),
     };
-    Ran { exit, took, output: spec.output.tail(), stopped, left }
+    CommandRunEnd { exit, took, output: spec.output.tail(), stopped, left }
 }

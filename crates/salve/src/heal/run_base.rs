@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use salve_core::event::{Actor, Amounts, AtALoss, Limits, Mode, OnFailure, Policy, Scope};
-use salve_core::fingerprint::Rules;
+use salve_core::event::{Actor, Amounts, AtALoss, IncidentPolicy, Limits, Mode, OnFailure, Scope};
+use salve_core::fingerprint::FingerprintRules;
 use salve_core::scrub::Scrubbed;
 
 use super::agents::Agents;
@@ -12,7 +12,7 @@ use super::remedies::Remedies;
 use super::reporter::{Remark, Reporter};
 use super::{IncidentWriter, Presence, millis};
 use crate::config::{Breakers, Tiers};
-use crate::process::Care;
+use crate::process::Supervisor;
 use crate::project::Project;
 use crate::workspace::Name;
 
@@ -23,9 +23,9 @@ pub struct RunBase<'a> {
     /// Where incidents meet the journal.
     pub writer: IncidentWriter<'a>,
     /// What starts and ends processes.
-    pub care: Care,
+    pub care: Supervisor,
     /// What recognises failures.
-    pub rules: &'a Rules,
+    pub rules: &'a FingerprintRules,
     /// Where remedies are taken from.
     pub remedies: Remedies<'a>,
     /// How repairs go.
@@ -77,8 +77,8 @@ impl RepairTerms {
     /// Returns the terms of an incident that may spend this much and waits for nothing.
     ///
     /// What one kind of subject wants otherwise it changes.
-    pub fn policy(&self, limits: Limits) -> Policy {
-        Policy {
+    pub fn policy(&self, limits: Limits) -> IncidentPolicy {
+        IncidentPolicy {
             person: self.person.clone(),
             mode: self.mode,
             limits,

@@ -7,9 +7,9 @@ use salve_core::event::Process;
 use salve_core::scrub::Scrubber;
 
 use super::files::with_causes;
-use crate::agent::{self, Agent, AgentEvent, Profile, Task};
-use crate::config::{Live, Reload};
-use crate::process::Care;
+use crate::agent::{self, AgentEvent, AgentRun, Profile, Task};
+use crate::config::{LiveSettings, Reload};
+use crate::process::Supervisor;
 use crate::project::Project;
 use crate::store::StoreError;
 use crate::workspace::{GitGuard, GitPart, Name, RestoreError, Workspace};
@@ -19,7 +19,7 @@ use crate::workspace::{GitGuard, GitPart, Name, RestoreError, Workspace};
 pub struct RunningAgent {
     /// What it is called.
     pub name: String,
-    agent: Arc<Agent>,
+    agent: Arc<AgentRun>,
     /// The entry by which the settings are held.
     pub guard: u64,
     /// Whether it was told to stop.
@@ -42,8 +42,8 @@ pub struct NotStarted {
 
 /// Starts an agent; the settings and the user's repository are held until it has ended.
 pub fn start_agent(
-    (live, project): (&mut Live<'_>, &Project),
-    care: &Care,
+    (live, project): (&mut LiveSettings<'_>, &Project),
+    care: &Supervisor,
     (profile, task, now): (&Profile, &Task, Timestamp),
     scrubber: &Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
@@ -74,7 +74,7 @@ pub fn start_agent(
 
 /// Lets go of the settings that were held for an agent; returns what a person should know.
 pub fn release(
-    live: &mut Live<'_>,
+    live: &mut LiveSettings<'_>,
     guard: u64,
     now: Timestamp,
 ) -> Result<Option<String>, StoreError> {
@@ -130,7 +130,7 @@ impl RunningAgent {
     }
 
     /// Returns the agent, for those who have to wait for its end.
-    pub fn agent(&self) -> Arc<Agent> {
+    pub fn agent(&self) -> Arc<AgentRun> {
         Arc::clone(&self.agent)
     }
 

@@ -8,19 +8,20 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use salve_core::check::{self, Brief, Results};
+use salve_core::check::{self, CheckBrief, Results};
 use salve_core::event::{
-    Actor, Digest, Entry, Event, IncidentEvent, Limits, Policy, Proof, Report, Subject,
+    Actor, Digest, EffectReport, Entry, Event, IncidentEvent, IncidentPolicy, Limits, Proof,
+    Subject,
 };
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, Run};
+use salve_core::incident::{DueEffect, Incident};
 use salve_core::playbook::Diagnosis;
 use salve_core::scrub::Scrubbed;
 
-use super::cause::{Evidence, Place};
+use super::cause::{Evidence, FailurePlace};
 use super::driver::Case;
 use super::failure_log::FailureLog;
-use super::remedies::{Offer, What};
+use super::remedies::{Offer, RemedyWay};
 use super::reporter::Remark;
 use super::run_base::RunBase;
 use crate::store::StoreError;
@@ -34,7 +35,7 @@ pub trait Subjects {
     fn opening(&self, at: usize, base: &RunBase<'_>) -> OpeningTerms;
 
     /// Returns where a subject's remedies run and causes are looked for.
-    fn place(&self, at: usize, base: &RunBase<'_>) -> Place;
+    fn place(&self, at: usize, base: &RunBase<'_>) -> FailurePlace;
 
     /// Returns what runs, for people.
     fn command(&self, at: usize) -> Scrubbed;
@@ -45,14 +46,14 @@ pub trait Subjects {
     -> Resorts;
 
     /// Returns the task of an agent that is to repair a subject.
-    fn brief(&self, at: usize, brief: &Brief) -> String;
+    fn brief(&self, at: usize, brief: &CheckBrief) -> String;
 
     /// Has a subject show whether the remedy helped; the answer comes through the context, at once
     /// or later.
     fn verify(
         &mut self,
         at: usize,
-        effect: Run,
+        effect: DueEffect,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError>;
 
@@ -158,8 +159,8 @@ pub trait Subjects {
     }
 
     /// Lets go of what was held for an incident.
-    fn release(&mut self, _: usize, _: &mut SubjectContext<'_, '_>) -> Report {
-        Report::Done
+    fn release(&mut self, _: usize, _: &mut SubjectContext<'_, '_>) -> EffectReport {
+        EffectReport::Done
     }
 
     /// Takes in that somebody wants what runs for an incident to end.
@@ -185,7 +186,7 @@ pub struct OpeningTerms {
     /// What is under care.
     pub subject: Subject,
     /// The terms of the incident itself.
-    pub policy: Policy,
+    pub policy: IncidentPolicy,
     /// What is left above the incident: to the run, or to the job it is a part of.
     pub left: Limits,
 }
@@ -196,7 +197,7 @@ pub struct Resorts {
     /// What running the subject again is called.
     pub again: &'static str,
     /// The resorts, besides an agent's turn.
-    pub own: Vec<What>,
+    pub own: Vec<RemedyWay>,
 }
 
 /// How agents are called.
@@ -219,12 +220,12 @@ pub struct SeenFailure {
     /// What the journal is told with it, outside of the incident.
     pub before: Vec<Event>,
     /// The effect that it answers, if it does.
-    pub verifies: Option<Run>,
+    pub verifies: Option<DueEffect>,
 }
 
 /// What was found when a remedy was verified.
 #[derive(Clone, Copy, Debug)]
-pub struct Judged<'w> {
+pub struct VerifiedFinding<'w> {
     /// The proof.
     pub proof: Proof,
     /// Why.
@@ -233,7 +234,7 @@ pub struct Judged<'w> {
     pub is_taken_back: bool,
 }
 
-impl<'w> Judged<'w> {
+impl<'w> VerifiedFinding<'w> {
     /// Returns what was found where the change stays as it is.
     pub fn new(proof: Proof, why: &'w str) -> Self {
         Self { proof, why, is_taken_back: false }
@@ -242,13 +243,13 @@ impl<'w> Judged<'w> {
 
 /// Something that a subject tells the driver.
 #[derive(Debug)]
-pub(super) enum Fact {
+pub(super) enum SubjectFact {
     /// It failed.
     Failed(Box<SeenFailure>),
     /// It showed what an earlier run of Salve saw.
     Saw(Box<Evidence>, Duration),
     /// An effect came to its end.
-    Finished(Run, Report),
+    Finished(DueEffect, EffectReport),
     /// Somebody said something, which counts unless others were faster.
     Said(Actor, Vec<Event>),
     /// Something happened, which counts however often others write meanwhile.
@@ -260,14 +261,14 @@ pub(super) enum Fact {
     /// What was found out about remedies holds no longer.
     OtherRemedies,
     /// An effect that the journal asks for is to run.
-    Due(Run),
+    Due(DueEffect),
 }
 
 /// A fact and whose it is.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct SubjectNews {
     pub(super) at: usize,
-    pub(super) fact: Fact,
+    pub(super) fact: SubjectFact,
 }
 
 /// What a subject may look at and use while the driver asks it something.
@@ -276,7 +277,7 @@ pub struct SubjectContext<'c, 'a> {
     pub base: &'c mut RunBase<'a>,
     /// The incidents of the run, by the subjects' places.
     pub cases: &'c [Case],
-    pub(super) facts: &'c mut VecDeque<Told>,
+    pub(super) facts: &'c mut VecDeque<SubjectNews>,
 }
 
 impl SubjectContext<'_, '_> {
@@ -286,7 +287,7 @@ impl SubjectContext<'_, '_> {
     }
 
     /// Tells whether an effect of a subject still runs.
-    pub fn is_due(&self, at: usize, effect: Run) -> bool {
+    pub fn is_due(&self, at: usize, effect: DueEffect) -> bool {
         self.cases.get(at).is_some_and(|case| case.effect() == Some(effect))
     }
 
@@ -299,18 +300,18 @@ impl SubjectContext<'_, '_> {
 
     /// Tells that a subject failed.
     pub fn failed(&mut self, at: usize, failure: SeenFailure) {
-        self.tell(at, Fact::Failed(Box::new(failure)));
+        self.tell(at, SubjectFact::Failed(Box::new(failure)));
     }
 
     /// Tells what a subject showed when an incident of an earlier run was to go on.
     pub fn saw(&mut self, at: usize, evidence: Evidence, took: Duration) {
-        self.tell(at, Fact::Saw(Box::new(evidence), took));
+        self.tell(at, SubjectFact::Saw(Box::new(evidence), took));
     }
 
     /// Says what was found when a remedy was verified, and why, and reports it.
-    pub fn judged(&mut self, at: usize, effect: Run, judged: Judged<'_>) {
+    pub fn judged(&mut self, at: usize, effect: DueEffect, judged: VerifiedFinding<'_>) {
         let Some(case) = self.cases.get(at) else { return };
-        let Judged { proof, why, is_taken_back: taken_back } = judged;
+        let VerifiedFinding { proof, why, is_taken_back: taken_back } = judged;
         let scrubber = &self.base.writer.scrubber;
         let why = scrubber.scrub(why);
         let told = match taken_back {
@@ -321,12 +322,12 @@ impl SubjectContext<'_, '_> {
         if let Some(id) = case.incident().map(Incident::id) {
             self.add(at, id, IncidentEvent::ProofExplained { why, taken_back }.into());
         }
-        self.finish(at, effect, Report::Verified { proof, symptom: None });
+        self.finish(at, effect, EffectReport::Verified { proof, symptom: None });
     }
 
     /// Tells what an effect reports.
-    pub fn finish(&mut self, at: usize, effect: Run, report: Report) {
-        self.tell(at, Fact::Finished(effect, report));
+    pub fn finish(&mut self, at: usize, effect: DueEffect, report: EffectReport) {
+        self.tell(at, SubjectFact::Finished(effect, report));
     }
 
     /// Writes to a subject's incident, unless others write first.
@@ -337,30 +338,30 @@ impl SubjectContext<'_, '_> {
 
     /// Writes what somebody said about a subject's incident, unless others write first.
     pub fn say_as(&mut self, at: usize, by: Actor, events: Vec<Event>) {
-        self.tell(at, Fact::Said(by, events));
+        self.tell(at, SubjectFact::Said(by, events));
     }
 
     /// Writes what happened to a subject's incident, however often others write meanwhile.
     pub fn happened(&mut self, at: usize, events: Vec<Event>) {
-        self.tell(at, Fact::Happened(events));
+        self.tell(at, SubjectFact::Happened(events));
     }
 
     /// Adds to an incident what holds whatever becomes of it.
     pub fn add(&mut self, at: usize, incident: IncidentId, event: Event) {
-        self.tell(at, Fact::Added(incident, event));
+        self.tell(at, SubjectFact::Added(incident, event));
     }
 
     /// Tells how many processes a subject left behind.
     pub fn left_behind(&mut self, at: usize, count: usize) {
-        self.tell(at, Fact::Orphans(count));
+        self.tell(at, SubjectFact::Orphans(count));
     }
 
     /// Tells that other remedies are offered by now.
     pub fn has_other_remedies(&mut self, at: usize) {
-        self.tell(at, Fact::OtherRemedies);
+        self.tell(at, SubjectFact::OtherRemedies);
     }
 
-    fn tell(&mut self, at: usize, fact: Fact) {
-        self.facts.push_back(Told { at, fact });
+    fn tell(&mut self, at: usize, fact: SubjectFact) {
+        self.facts.push_back(SubjectNews { at, fact });
     }
 }

@@ -7,10 +7,10 @@ use crate::files::{FileKind, read_bytes};
 use salve_core::check::tamper::{self, Edit, Examined, Weakening};
 
 /// A file below the project's root and what it was; nothing where there was no such file.
-pub type Kept = (String, Option<Vec<u8>>);
+pub type KeptVerifierFile = (String, Option<Vec<u8>>);
 
 /// Examines what became of these files, for a check that is run by `argv`.
-pub fn examine(root: &Path, files: &[Kept], argv: &[OsString]) -> Examined {
+pub fn examine(root: &Path, files: &[KeptVerifierFile], argv: &[OsString]) -> Examined {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let texts = files.iter().map(|(path, before)| {
         (before.clone().map(text), read_bytes(&root.join(path), FileKind::Bulk).ok().map(text))

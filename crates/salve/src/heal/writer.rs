@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{
-    Actor, Digest, Draft, Entry, Event, IncidentEvent, Limits, MemoryEvent, Order, Outcome, Policy,
-    Process, Proof, Subject, Symptom,
+    Actor, Digest, Draft, Entry, Event, IncidentEvent, IncidentOutcome, IncidentPolicy, Limits,
+    MemoryEvent, PersonOrder, Process, Proof, Subject, Symptom,
 };
 use salve_core::fingerprint::Fingerprint;
 use salve_core::id::IncidentId;
-use salve_core::incident::{Ignored, Incident, Move, NotOpened, Phase, Run};
-use salve_core::memory::{self, Failure, Kind, Remedy};
+use salve_core::incident::{DueEffect, Ignored, Incident, IncidentMove, NotOpened, Phase};
+use salve_core::memory::{self, RememberedFailure, RememberedKind, RememberedRemedy};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::control;
@@ -53,7 +53,7 @@ pub enum WriterError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrote {
     /// It stands in the journal; the effect, if any, has to run now.
-    Done(Option<Run>),
+    Done(Option<DueEffect>),
     /// Others were faster: their entries were taken in, and nothing was written.
     Overtaken,
 }
@@ -135,7 +135,7 @@ impl<'s> IncidentWriter<'s> {
             id,
             opening,
             before,
-            Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted }),
+            Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::Aborted }),
         )
     }
 
@@ -162,7 +162,10 @@ impl<'s> IncidentWriter<'s> {
         drafts.extend([opened, then].map(|event| self.draft(Some(id), event)));
         drafts.extend(pause.map(|by| Draft {
             by,
-            ..self.draft(Some(id), Event::Incident(IncidentEvent::Ordered { order: Order::Pause }))
+            ..self.draft(
+                Some(id),
+                Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Pause }),
+            )
         }));
         let entries = self.store.journal().append_all(drafts)?;
         let own: Vec<Entry> =
@@ -236,8 +239,11 @@ impl<'s> IncidentWriter<'s> {
         }
         let ahead = ahead(incident, drafts)?;
         match ahead.next(&self.me, self.now()) {
-            Move::Write(event) => Some(self.draft(Some(ahead.id()), event)),
-            Move::Choose | Move::Wait { .. } | Move::NotMine | Move::Over => None,
+            IncidentMove::Write(event) => Some(self.draft(Some(ahead.id()), event)),
+            IncidentMove::Choose
+            | IncidentMove::Wait { .. }
+            | IncidentMove::NotMine
+            | IncidentMove::Over => None,
         }
     }
 
@@ -247,7 +253,7 @@ impl<'s> IncidentWriter<'s> {
         let draft = |event: &Event| self.draft(Some(incident.id()), event.clone());
         let drafts: Vec<Draft> = events.iter().map(draft).collect();
         let ahead = ahead(incident, &drafts)?;
-        (ahead.next(&self.me, self.now()) == Move::Choose).then_some(ahead)
+        (ahead.next(&self.me, self.now()) == IncidentMove::Choose).then_some(ahead)
     }
 
     /// Returns all entries of an incident.
@@ -286,16 +292,16 @@ impl<'s> IncidentWriter<'s> {
         root: &Path,
         user: Option<&Store>,
     ) -> Result<(), StoreError> {
-        let failure = Failure::new(lesson.fingerprint, &self.scrubber);
+        let failure = RememberedFailure::new(lesson.fingerprint, &self.scrubber);
         let name = root.file_name().unwrap_or_default().to_string_lossy();
-        let outcome = memory::Outcome {
+        let outcome = memory::RemedyTrial {
             at: self.now(),
             by: Scrubbed::literal("salve"),
             incident: Some(incident),
             project: self.scrubber.scrub(&name),
             proof: lesson.proof,
         };
-        let known = Remedy { kind: lesson.kind, text: lesson.text.clone() };
+        let known = RememberedRemedy { kind: lesson.kind, text: lesson.text.clone() };
         let memory = self.store.memory();
         if memory.recall(failure.signature)?.is_some() {
             // What is known already was seen again.
@@ -359,7 +365,7 @@ fn take_in(
     incident: &mut Incident,
     entries: &[Entry],
     show: &mut dyn FnMut(&Incident, &Entry),
-) -> Option<Run> {
+) -> Option<DueEffect> {
     let mut run = None;
     for entry in entries {
         // What is refused stands in the journal and changes nothing, as in a replay.
@@ -380,7 +386,7 @@ pub struct Lesson<'f> {
     /// The failure.
     pub fingerprint: &'f Fingerprint,
     /// What sort of thing the remedy is.
-    pub kind: Kind,
+    pub kind: RememberedKind,
     /// The remedy, as memory keeps it.
     pub text: Scrubbed,
     /// Its hash in the journal.
@@ -395,7 +401,7 @@ pub struct Opening {
     /// What is under care.
     pub subject: Subject,
     /// The terms.
-    pub policy: Policy,
+    pub policy: IncidentPolicy,
     /// What is left above the incident: to the run, or to the job it is a part of.
     pub left: Limits,
     /// What was seen.
@@ -418,7 +424,8 @@ fn within(own: Limits, left: Limits) -> Limits {
 mod tests {
     use salve_core::class::Class;
     use salve_core::event::{
-        Acted, AtALoss, Effect, Exit, Mode, OnFailure, Repeat, Report, ServerEvent, SubjectKind,
+        Acted, AtALoss, Effect, EffectReport, Exit, Mode, OnFailure, Repeat, ServerEvent,
+        SubjectKind,
     };
     use salve_core::id::Signature;
     use salve_core::scrub::Key;
@@ -455,7 +462,7 @@ mod tests {
     /// Opens an incident of a server that may be tried three times.
     fn opened(writer: &IncidentWriter<'_>) -> Incident {
         let limits = Limits { attempts: Some(3), ..Limits::default() };
-        let policy = Policy {
+        let policy = IncidentPolicy {
             person: Scrubbed::literal("ada"),
             mode: Mode::Legacy,
             limits,
@@ -490,7 +497,8 @@ mod tests {
     }
 
     fn judged() -> Event {
-        let Offer { candidate, judgement, .. } = remedies::resort(remedies::What::Again, "restart");
+        let Offer { candidate, judgement, .. } =
+            remedies::resort(remedies::RemedyWay::Again, "restart");
         Event::Incident(IncidentEvent::Judged { remedy: Box::new(candidate.remedy), judgement })
     }
 
@@ -502,10 +510,11 @@ mod tests {
         let mut incident = opened(&writer);
         let me = writer.salve();
         let first = writer.write(&mut incident, &me, vec![judged()], &mut |_, _| {}).unwrap();
-        let Wrote::Done(Some(Run { effect: 1, what: Effect::Verify })) = first else {
+        let Wrote::Done(Some(DueEffect { effect: 1, what: Effect::Verify })) = first else {
             panic!("{first:?}")
         };
-        let failed = Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom())) };
+        let failed =
+            EffectReport::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom())) };
         let stopped = Event::Server(ServerEvent::Stopped {
             server: Scrubbed::literal("web"),
             exit: Exit::Code(1),
@@ -518,7 +527,7 @@ mod tests {
         let before = store.journal().last_seq().unwrap();
         let all = [&crash[..], &[judged()]].concat();
         let second = writer.write(&mut incident, &me, all, &mut |_, _| {}).unwrap();
-        assert_eq!(second, Wrote::Done(Some(Run { effect: 2, what: Effect::Verify })));
+        assert_eq!(second, Wrote::Done(Some(DueEffect { effect: 2, what: Effect::Verify })));
         assert_eq!(store.journal().last_seq().unwrap(), before + 4);
     }
 }

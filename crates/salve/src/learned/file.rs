@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::store::Item;
+use crate::store::LearnedItem;
 
 /// One of the learned files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum File {
+pub enum LearnedFile {
     /// Failures with the remedies tried on them.
     HealingPatterns,
     /// Fixes for tool errors that people and agents taught.
@@ -19,7 +19,7 @@ pub enum File {
     UsagePatterns,
 }
 
-impl File {
+impl LearnedFile {
     /// Every file.
     pub const ALL: [Self; 5] = [
         Self::HealingPatterns,
@@ -32,28 +32,28 @@ impl File {
     /// Returns the file's name.
     pub const fn name(self) -> &'static str {
         match self {
-            File::HealingPatterns => "healing-patterns.json",
-            File::ToolFixes => "tool_fixes.yaml",
-            File::ToolFailures => "tool_failures.yaml",
-            File::Patterns => "patterns.yaml",
-            File::UsagePatterns => "usage_patterns.yaml",
+            LearnedFile::HealingPatterns => "healing-patterns.json",
+            LearnedFile::ToolFixes => "tool_fixes.yaml",
+            LearnedFile::ToolFailures => "tool_failures.yaml",
+            LearnedFile::Patterns => "patterns.yaml",
+            LearnedFile::UsagePatterns => "usage_patterns.yaml",
         }
     }
 
     /// Returns the key under which the items are listed.
     pub(super) const fn root(self) -> &'static str {
         match self {
-            File::HealingPatterns | File::Patterns => "patterns",
-            File::ToolFixes => "tool_fixes",
-            File::ToolFailures => "failures",
-            File::UsagePatterns => "usage_patterns",
+            LearnedFile::HealingPatterns | LearnedFile::Patterns => "patterns",
+            LearnedFile::ToolFixes => "tool_fixes",
+            LearnedFile::ToolFailures => "failures",
+            LearnedFile::UsagePatterns => "usage_patterns",
         }
     }
 
     /// Returns an item's keys in the order of the specs; a person's own keys follow them.
     pub(super) const fn keys(self) -> &'static [&'static str] {
         match self {
-            File::HealingPatterns => &[
+            LearnedFile::HealingPatterns => &[
                 "error_signature",
                 "error_type",
                 "normalized_error",
@@ -62,7 +62,7 @@ impl File {
                 "first_seen",
                 "last_seen",
             ],
-            File::ToolFixes => &[
+            LearnedFile::ToolFixes => &[
                 "tool_name",
                 "error_pattern",
                 "root_cause",
@@ -70,11 +70,11 @@ impl File {
                 "discovered_at",
                 "confidence",
             ],
-            File::ToolFailures => {
+            LearnedFile::ToolFailures => {
                 &["timestamp", "tool", "error", "context", "resolution", "auto_healed"]
             }
-            File::Patterns => &["category", "pattern", "fix"],
-            File::UsagePatterns => &[
+            LearnedFile::Patterns => &["category", "pattern", "fix"],
+            LearnedFile::UsagePatterns => &[
                 "id",
                 "tool",
                 "error_category",
@@ -95,25 +95,25 @@ impl File {
     /// Returns the keys that tell one item from another.
     const fn identity(self) -> &'static [&'static str] {
         match self {
-            File::HealingPatterns => &["error_signature"],
-            File::ToolFixes => &["tool_name", "error_pattern"],
-            File::ToolFailures => &["timestamp", "tool", "error"],
-            File::Patterns => &["category", "pattern"],
-            File::UsagePatterns => &["id"],
+            LearnedFile::HealingPatterns => &["error_signature"],
+            LearnedFile::ToolFixes => &["tool_name", "error_pattern"],
+            LearnedFile::ToolFailures => &["timestamp", "tool", "error"],
+            LearnedFile::Patterns => &["category", "pattern"],
+            LearnedFile::UsagePatterns => &["id"],
         }
     }
 
     /// Returns the most items the file shows; the store may have more.
     pub(super) const fn most(self) -> u64 {
         match self {
-            File::ToolFailures => 500,
-            File::HealingPatterns => 2_000,
-            File::ToolFixes | File::Patterns | File::UsagePatterns => 10_000,
+            LearnedFile::ToolFailures => 500,
+            LearnedFile::HealingPatterns => 2_000,
+            LearnedFile::ToolFixes | LearnedFile::Patterns | LearnedFile::UsagePatterns => 10_000,
         }
     }
 
     /// Returns what tells this item from the others of the file.
-    pub(super) fn key_of(self, item: &Item) -> String {
+    pub(super) fn key_of(self, item: &LearnedItem) -> String {
         let part = |name: &&str| match item.get(*name) {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),

@@ -10,7 +10,8 @@ use salve_core::event::Proof;
 use salve_core::fingerprint::{Hints, sign};
 use salve_core::id::Signature;
 use salve_core::memory::{
-    Failure, Knowledge, KnowledgeChange, KnowledgeEdit, Outcome, Ranked, Remedy, Standing, rank,
+    Knowledge, KnowledgeChange, KnowledgeEdit, Ranked, RecordStanding, RemedyTrial,
+    RememberedFailure, RememberedRemedy, rank,
 };
 use salve_core::scrub::Scrubbed;
 
@@ -22,13 +23,14 @@ pub(super) fn to_pattern(known: &Knowledge) -> HealingPattern {
     // As of when it was last seen, so that the file does not change by itself.
     let choice = rank(Some(known), None, known.last_seen);
     let best = |standing| choice.remedies.iter().find(move |ranked| ranked.standing == standing);
-    let best: Option<&Ranked> = best(Standing::Works).or_else(|| best(Standing::Untried));
+    let best: Option<&Ranked> =
+        best(RecordStanding::Works).or_else(|| best(RecordStanding::Untried));
     let attempts = known.remedies.iter().filter_map(|tried| {
         let result = match tried.record.standing() {
-            Standing::Untried => return None,
-            Standing::Works => FixResult::Success,
-            Standing::Undecided => FixResult::Inconclusive,
-            Standing::Failed => FixResult::Failed,
+            RecordStanding::Untried => return None,
+            RecordStanding::Works => FixResult::Success,
+            RecordStanding::Undecided => FixResult::Inconclusive,
+            RecordStanding::Failed => FixResult::Failed,
         };
         Some(Attempt { description: tried.remedy.description(), result })
     });
@@ -89,7 +91,7 @@ impl Learned<'_> {
         changes.extend(gone.map(|was| KnowledgeChange::Dropped(self.remedy(was))));
         let was = old.map_or(&[][..], |old| &old.fixes_attempted);
         for attempt in new.fixes_attempted.iter().filter(|attempt| !was.contains(attempt)) {
-            let outcome = Outcome {
+            let outcome = RemedyTrial {
                 at,
                 by: Scrubbed::literal("healing-patterns.json"),
                 incident: None,
@@ -111,20 +113,20 @@ impl Learned<'_> {
         KnowledgeEdit { failure, at, changes }
     }
 
-    fn remedy(&self, description: &str) -> Remedy {
-        let (kind, text) = Remedy::describes(description);
-        Remedy { kind, text: self.scrubber.scrub(text) }
+    fn remedy(&self, description: &str) -> RememberedRemedy {
+        let (kind, text) = RememberedRemedy::describes(description);
+        RememberedRemedy { kind, text: self.scrubber.scrub(text) }
     }
 
-    fn failure_of(&self, signature: Signature, pattern: &HealingPattern) -> Failure {
+    fn failure_of(&self, signature: Signature, pattern: &HealingPattern) -> RememberedFailure {
         let text = &pattern.normalized_error;
         let found = self.rules.fingerprint(text, &Hints::default());
         if found.signature == signature {
-            return Failure::new(&found, self.scrubber);
+            return RememberedFailure::new(&found, self.scrubber);
         }
         let class = pattern.error_type.parse().unwrap_or(Class::Unknown);
         let named = sign(text) == signature && is_identity(text);
-        Failure {
+        RememberedFailure {
             signature,
             class,
             error_type: self.scrubber.scrub(&pattern.error_type),

@@ -59,7 +59,7 @@ pub enum Sureness {
 
 /// One entry of `tool_fixes.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fix {
+pub struct ToolFixItem {
     /// The tool; empty or `*` for any.
     pub tool_name: String,
     /// Text that the error contains.

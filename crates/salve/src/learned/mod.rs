@@ -23,15 +23,16 @@ mod yaml;
 use std::fmt;
 use std::path::PathBuf;
 
-use salve_core::fingerprint::Rules;
+use salve_core::fingerprint::FingerprintRules;
 use salve_core::scrub::Scrubber;
 
 use crate::atomic::WriteError;
 use crate::store::{Store, StoreError};
 
-pub use file::File;
+pub use file::LearnedFile;
 pub use items::{
-    Attempt, Fix, FixResult, HealingPattern, Pattern, Sureness, ToolFailure, UsagePattern, When,
+    Attempt, FixResult, HealingPattern, Pattern, Sureness, ToolFailure, ToolFixItem, UsagePattern,
+    When,
 };
 pub use yaml::check_text;
 
@@ -40,7 +41,7 @@ pub use yaml::check_text;
 pub struct Learned<'a> {
     store: &'a Store,
     scrubber: &'a Scrubber,
-    rules: &'a Rules,
+    rules: &'a FingerprintRules,
 }
 
 /// A learned file that cannot be read as its shape.
@@ -59,11 +60,11 @@ pub struct Malformed {
 
 /// What keeping in step found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct SyncReport {
     /// Files that are left alone until a person mends them.
     pub malformed: Vec<Malformed>,
     /// Files in which a person's changes were found and taken in.
-    pub taken_in: Vec<File>,
+    pub taken_in: Vec<LearnedFile>,
     /// Copies of files whose comments could not be kept in place.
     pub kept_aside: Vec<PathBuf>,
 }
@@ -91,12 +92,12 @@ impl LearnedError {
 
 impl<'a> Learned<'a> {
     /// Makes the keeper of a project's learned files.
-    pub fn new(store: &'a Store, scrubber: &'a Scrubber, rules: &'a Rules) -> Self {
+    pub fn new(store: &'a Store, scrubber: &'a Scrubber, rules: &'a FingerprintRules) -> Self {
         Self { store, scrubber, rules }
     }
 }
 
-impl fmt::Display for File {
+impl fmt::Display for LearnedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use salve_core::event::{Actor, Draft, Event, IncidentEvent, MemoryEvent, Symptom};
 use salve_core::fingerprint::sign_unnamed;
 use salve_core::id::{IncidentId, Signature};
-use salve_core::memory::{Failure, Rekeying, rekeyed};
+use salve_core::memory::{Rekeying, RememberedFailure, rekeyed};
 use salve_core::scrub::Scrubbed;
 
 use super::{Learned, LearnedError};
@@ -121,7 +121,7 @@ impl Learned<'_> {
 /// Returns the line by which a failure is looked at once more.
 ///
 /// Releases before this one kept none; then the journal has it, or what was hashed has to do.
-fn line_of(failure: &Failure, told: &BTreeMap<Signature, Symptom>) -> Option<Scrubbed> {
+fn line_of(failure: &RememberedFailure, told: &BTreeMap<Signature, Symptom>) -> Option<Scrubbed> {
     let kept = Some(&failure.key_line).filter(|line| !line.as_str().is_empty());
     let told = || told.get(&failure.signature).map(|symptom| &symptom.key_line);
     let hashed = || Some(&failure.normalized).filter(|_| failure.identity.is_none());

@@ -4,8 +4,10 @@ use std::fs;
 
 use jiff::Timestamp;
 use salve_core::event::Proof;
-use salve_core::fingerprint::{AnchorRow, Hints, Rows, Rules};
-use salve_core::memory::{Failure, Kind, Outcome, Remedy, Standing};
+use salve_core::fingerprint::{AnchorRow, FingerprintRules, Hints, Rows};
+use salve_core::memory::{
+    RecordStanding, RemedyTrial, RememberedFailure, RememberedKind, RememberedRemedy,
+};
 use salve_core::scrub::{Key, Scrubbed, Scrubber};
 
 use super::super::Learned;
@@ -15,31 +17,32 @@ use crate::store::{Store, Stream};
 const OUTPUT: &str = "12:01 GET /cart\nerror: stock service eu-1 does not answer\n";
 
 /// Returns tables with a row for the output, such as a user adds.
-fn with_row() -> Rules {
+fn with_row() -> FingerprintRules {
     let row = serde_json::json!({
         "id": "shop.stock", "class": "network", "error_type": "Stock",
         "shapes": ["stock service {name} does not answer"], "identify": ["name"],
     });
     let row: AnchorRow = serde_json::from_value(row).unwrap();
-    Rules::with_user(&Rows { anchors: vec![row], classes: Vec::new() }).unwrap()
+    FingerprintRules::with_user(&Rows { anchors: vec![row], classes: Vec::new() }).unwrap()
 }
 
-fn command(text: &'static str) -> Remedy {
-    Remedy { kind: Kind::Command, text: Scrubbed::literal(text) }
+fn command(text: &'static str) -> RememberedRemedy {
+    RememberedRemedy { kind: RememberedKind::Command, text: Scrubbed::literal(text) }
 }
 
-fn failure(rules: &Rules, scrubber: &Scrubber) -> Failure {
-    Failure::new(&rules.fingerprint(OUTPUT, &Hints::default()), scrubber)
+fn failure(rules: &FingerprintRules, scrubber: &Scrubber) -> RememberedFailure {
+    RememberedFailure::new(&rules.fingerprint(OUTPUT, &Hints::default()), scrubber)
 }
 
 #[test]
 fn a_new_row_loses_nothing_that_was_learned_or_written_into_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&Project::at(dir.path()).unwrap()).unwrap();
-    let (scrubber, old, new) = (Scrubber::new(Key::new([1; 32])), Rules::built_in(), with_row());
+    let (scrubber, old, new) =
+        (Scrubber::new(Key::new([1; 32])), FingerprintRules::built_in(), with_row());
     let before = Learned::new(&store, &scrubber, old);
     assert_eq!(before.rekey().unwrap(), 0);
-    let outcome = |proof| Outcome {
+    let outcome = |proof| RemedyTrial {
         at: "2026-01-20T10:00:00Z".parse().unwrap(),
         by: Scrubbed::literal("salve"),
         incident: None,
@@ -66,9 +69,9 @@ fn a_new_row_loses_nothing_that_was_learned_or_written_into_the_file() {
     assert_eq!(store.memory().recall(known.signature).unwrap(), None);
     let moved = store.memory().recall(now.signature).unwrap().unwrap();
     let standing = |text| moved.find(&command(text)).unwrap().record.standing();
-    assert_eq!(standing("make stock"), Standing::Works);
-    assert_eq!(standing("make cart"), Standing::Failed);
-    assert_eq!(standing("make tea"), Standing::Failed);
+    assert_eq!(standing("make stock"), RecordStanding::Works);
+    assert_eq!(standing("make cart"), RecordStanding::Failed);
+    assert_eq!(standing("make tea"), RecordStanding::Failed);
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains(&now.signature.to_string()) && text.contains("\"team\""), "{text}");
     assert!(!text.contains(&known.signature.to_string()), "{text}");
@@ -87,9 +90,10 @@ fn what_a_colleague_without_the_row_sends_is_taken_in_under_the_rows_name() {
     let store = Store::open(&Project::at(dir.path()).unwrap()).unwrap();
     let (scrubber, new) = (Scrubber::new(Key::new([1; 32])), with_row());
     let output = "error: stock service berlin does not answer";
-    let failure =
-        |rules: &Rules| Failure::new(&rules.fingerprint(output, &Hints::default()), &scrubber);
-    let theirs = failure(Rules::built_in());
+    let failure = |rules: &FingerprintRules| {
+        RememberedFailure::new(&rules.fingerprint(output, &Hints::default()), &scrubber)
+    };
+    let theirs = failure(FingerprintRules::built_in());
     let file = serde_json::json!({ "patterns": [{
         "error_signature": theirs.signature.to_string(),
         "normalized_error": theirs.normalized.as_str(),

@@ -6,24 +6,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use salve_core::event::Digest;
-use salve_core::memory::tool::{Call, Stats, failure_type};
-use salve_core::memory::usage::Usage;
+use salve_core::memory::tool::{FailedToolCall, ToolStatistics, failure_type};
+use salve_core::memory::usage::UsageRecord;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::file::File;
+use super::file::LearnedFile;
 use super::healing::to_pattern;
-use super::items::{Fix, HealingPattern, Pattern, ToolFailure, UsagePattern};
+use super::items::{HealingPattern, Pattern, ToolFailure, ToolFixItem, UsagePattern};
 use super::text::{Written, write};
 use super::yaml::{Document, parse};
-use super::{Learned, LearnedError, Malformed, Report};
+use super::{Learned, LearnedError, Malformed, SyncReport};
 use crate::atomic::{self, Made, WriteError};
 use crate::files::{self, FileError, FileKind};
-use crate::store::{FileBase, FileEdit, Item, ItemChange, KeyedItem, StoreError};
+use crate::store::{FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, StoreError};
 
 /// What a file was found to hold.
-enum Found {
+enum FoundFile {
     Nothing,
     Text(String, Document),
     Malformed,
@@ -31,11 +31,11 @@ enum Found {
 
 impl Learned<'_> {
     /// Takes in what people changed in the files.
-    pub fn pull(&self) -> Result<Report, LearnedError> {
-        let mut report = Report::default();
+    pub fn pull(&self) -> Result<SyncReport, LearnedError> {
+        let mut report = SyncReport::default();
         if self.store.project().learned().is_dir() {
             let _lock = self.lock()?;
-            for file in File::ALL {
+            for file in LearnedFile::ALL {
                 self.pull_file(file, &mut report)?;
             }
         }
@@ -43,10 +43,10 @@ impl Learned<'_> {
     }
 
     /// Takes in what people changed in the files, then writes what the store has.
-    pub fn sync(&self) -> Result<Report, LearnedError> {
-        let mut report = Report::default();
+    pub fn sync(&self) -> Result<SyncReport, LearnedError> {
+        let mut report = SyncReport::default();
         let _lock = self.lock()?;
-        for file in File::ALL {
+        for file in LearnedFile::ALL {
             let found = self.pull_file(file, &mut report)?;
             self.push_file(file, found, &mut report)?;
         }
@@ -65,25 +65,29 @@ impl Learned<'_> {
         open().map_err(|error| WriteError::new(&path, error).into())
     }
 
-    fn path(&self, file: File) -> PathBuf {
+    fn path(&self, file: LearnedFile) -> PathBuf {
         self.store.project().learned().join(file.name())
     }
 
-    fn pull_file(&self, file: File, report: &mut Report) -> Result<Found, LearnedError> {
+    fn pull_file(
+        &self,
+        file: LearnedFile,
+        report: &mut SyncReport,
+    ) -> Result<FoundFile, LearnedError> {
         let path = self.path(file);
         let text = match read(&path) {
-            None => return Ok(Found::Nothing),
+            None => return Ok(FoundFile::Nothing),
             Some(Ok(text)) => text,
             Some(Err(malformed)) => {
                 report.malformed.push(malformed);
-                return Ok(Found::Malformed);
+                return Ok(FoundFile::Malformed);
             }
         };
         let document = match parse(file, &path, &text) {
             Ok(document) => document,
             Err(malformed) => {
                 report.malformed.push(malformed);
-                return Ok(Found::Malformed);
+                return Ok(FoundFile::Malformed);
             }
         };
         let digest = digest_of(&text);
@@ -96,12 +100,12 @@ impl Learned<'_> {
             self.store.memory().edit_file(&edit)?;
             report.taken_in.push(file);
         }
-        Ok(Found::Text(text, document))
+        Ok(FoundFile::Text(text, document))
     }
 
     /// Returns what has to change in the store for the difference between what a file said and
     /// what it says.
-    fn difference(&self, file: File, old: &[KeyedItem], new: &[KeyedItem]) -> FileEdit {
+    fn difference(&self, file: LearnedFile, old: &[KeyedItem], new: &[KeyedItem]) -> FileEdit {
         let find = |items: &[KeyedItem], key: &str| {
             items.iter().find(|known| known.key == key).map(|known| known.item.clone())
         };
@@ -131,11 +135,16 @@ impl Learned<'_> {
         edit
     }
 
-    fn push_file(&self, file: File, found: Found, report: &mut Report) -> Result<(), LearnedError> {
+    fn push_file(
+        &self,
+        file: LearnedFile,
+        found: FoundFile,
+        report: &mut SyncReport,
+    ) -> Result<(), LearnedError> {
         let old = match &found {
-            Found::Malformed => return Ok(()),
-            Found::Nothing => None,
-            Found::Text(text, document) => Some((text.as_str(), document)),
+            FoundFile::Malformed => return Ok(()),
+            FoundFile::Nothing => None,
+            FoundFile::Text(text, document) => Some((text.as_str(), document)),
         };
         let (items, stats) = self.current(file)?;
         if old.is_none() && items.is_empty() {
@@ -165,17 +174,22 @@ impl Learned<'_> {
     }
 
     /// Returns the items a file should show, and what is computed from all there are.
-    fn current(&self, file: File) -> Result<(Vec<Item>, Option<Value>), LearnedError> {
+    fn current(
+        &self,
+        file: LearnedFile,
+    ) -> Result<(Vec<LearnedItem>, Option<Value>), LearnedError> {
         let most = file.most();
         match file {
-            File::HealingPatterns => Ok((self.healing_items(most)?, None)),
-            File::ToolFixes | File::Patterns => Ok((self.items_of(file, most)?, None)),
-            File::UsagePatterns => {
+            LearnedFile::HealingPatterns => Ok((self.healing_items(most)?, None)),
+            LearnedFile::ToolFixes | LearnedFile::Patterns => {
+                Ok((self.items_of(file, most)?, None))
+            }
+            LearnedFile::UsagePatterns => {
                 let mut items = self.items_of(file, most)?;
                 items.iter_mut().for_each(set_confidence);
                 Ok((items, None))
             }
-            File::ToolFailures => {
+            LearnedFile::ToolFailures => {
                 let items = self.items_of(file, most)?;
                 let stats = serde_json::to_value(self.tool_stats()?).unwrap_or_default();
                 Ok((items, Some(stats)))
@@ -184,9 +198,9 @@ impl Learned<'_> {
     }
 
     /// Returns the healing patterns, with what a person added to them.
-    fn healing_items(&self, most: u64) -> Result<Vec<Item>, StoreError> {
-        let own = self.store.memory().file_items(File::HealingPatterns.name(), u64::MAX)?;
-        let mut own: BTreeMap<String, Item> =
+    fn healing_items(&self, most: u64) -> Result<Vec<LearnedItem>, StoreError> {
+        let own = self.store.memory().file_items(LearnedFile::HealingPatterns.name(), u64::MAX)?;
+        let mut own: BTreeMap<String, LearnedItem> =
             own.into_iter().map(|keyed| (keyed.key, keyed.item)).collect();
         let mut items = Vec::new();
         for known in self.store.memory().with_remedies(most)? {
@@ -200,68 +214,68 @@ impl Learned<'_> {
     }
 
     /// Returns the latest items of a file, oldest first.
-    fn items_of(&self, file: File, most: u64) -> Result<Vec<Item>, StoreError> {
+    fn items_of(&self, file: LearnedFile, most: u64) -> Result<Vec<LearnedItem>, StoreError> {
         let items = self.store.memory().file_items(file.name(), most)?;
         Ok(items.into_iter().map(|keyed| keyed.item).collect())
     }
 
     /// Returns the statistics of all tool failures on record.
-    pub fn tool_stats(&self) -> Result<Stats, StoreError> {
-        let failures: Vec<ToolFailure> = self.typed(File::ToolFailures)?;
-        Ok(Stats::of(failures.iter().map(|failure| {
+    pub fn tool_stats(&self) -> Result<ToolStatistics, StoreError> {
+        let failures: Vec<ToolFailure> = self.typed(LearnedFile::ToolFailures)?;
+        Ok(ToolStatistics::of(failures.iter().map(|failure| {
             let class = self.rules.fingerprint(&failure.error, &Default::default()).class;
             let kind = failure_type(class, &failure.error);
-            Call { at: failure.timestamp.0, kind, auto_healed: failure.auto_healed }
+            FailedToolCall { at: failure.timestamp.0, kind, auto_healed: failure.auto_healed }
         })))
     }
 
     /// Returns the taught fixes for tool errors.
-    pub fn fixes(&self) -> Result<Vec<Fix>, StoreError> {
-        self.typed(File::ToolFixes)
+    pub fn fixes(&self) -> Result<Vec<ToolFixItem>, StoreError> {
+        self.typed(LearnedFile::ToolFixes)
     }
 
     /// Returns the tool failures on record, oldest first.
     pub fn failures(&self) -> Result<Vec<ToolFailure>, StoreError> {
-        self.typed(File::ToolFailures)
+        self.typed(LearnedFile::ToolFailures)
     }
 
     /// Returns the error patterns.
     pub fn patterns(&self) -> Result<Vec<Pattern>, StoreError> {
-        self.typed(File::Patterns)
+        self.typed(LearnedFile::Patterns)
     }
 
     /// Returns the usage patterns.
     pub fn usage_patterns(&self) -> Result<Vec<UsagePattern>, StoreError> {
-        self.typed(File::UsagePatterns)
+        self.typed(LearnedFile::UsagePatterns)
     }
 
     /// Adds a taught fix, or replaces the one for the same tool and text.
-    pub fn put_fix(&self, fix: &Fix) -> Result<(), StoreError> {
-        self.put(File::ToolFixes, fix)
+    pub fn put_fix(&self, fix: &ToolFixItem) -> Result<(), StoreError> {
+        self.put(LearnedFile::ToolFixes, fix)
     }
 
     /// Adds a tool failure, or replaces the same one.
     pub fn put_failure(&self, failure: &ToolFailure) -> Result<(), StoreError> {
-        self.put(File::ToolFailures, failure)
+        self.put(LearnedFile::ToolFailures, failure)
     }
 
     /// Adds an error pattern, or replaces the same one.
     pub fn put_pattern(&self, pattern: &Pattern) -> Result<(), StoreError> {
-        self.put(File::Patterns, pattern)
+        self.put(LearnedFile::Patterns, pattern)
     }
 
     /// Adds a usage pattern, or replaces the one of that name.
     pub fn put_usage_pattern(&self, pattern: &UsagePattern) -> Result<(), StoreError> {
-        self.put(File::UsagePatterns, pattern)
+        self.put(LearnedFile::UsagePatterns, pattern)
     }
 
-    fn typed<T: DeserializeOwned>(&self, file: File) -> Result<Vec<T>, StoreError> {
+    fn typed<T: DeserializeOwned>(&self, file: LearnedFile) -> Result<Vec<T>, StoreError> {
         let items = self.items_of(file, u64::MAX)?;
         // What was stored had the shape when it was stored.
         Ok(items.into_iter().filter_map(|item| from_item(&item)).collect())
     }
 
-    fn put(&self, file: File, value: &impl Serialize) -> Result<(), StoreError> {
+    fn put(&self, file: LearnedFile, value: &impl Serialize) -> Result<(), StoreError> {
         let Ok(Value::Object(item)) = serde_json::to_value(value) else { return Ok(()) };
         let item = self.clean(&item);
         let keyed = KeyedItem { key: file.key_of(&item), item };
@@ -270,7 +284,7 @@ impl Learned<'_> {
     }
 
     /// Returns an item without secrets.
-    fn clean(&self, item: &Item) -> Item {
+    fn clean(&self, item: &LearnedItem) -> LearnedItem {
         let clean = |(key, value): (&String, &Value)| (key.clone(), self.clean_value(value));
         item.iter().map(clean).collect()
     }
@@ -285,13 +299,17 @@ impl Learned<'_> {
     }
 
     /// Gives each item what tells it from the others; a second one of a kind gets a number.
-    fn keyed(&self, file: File, items: impl IntoIterator<Item = Item>) -> Vec<KeyedItem> {
+    fn keyed(
+        &self,
+        file: LearnedFile,
+        items: impl IntoIterator<Item = LearnedItem>,
+    ) -> Vec<KeyedItem> {
         let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-        let key = |item: &Item| match healing(file, item) {
+        let key = |item: &LearnedItem| match healing(file, item) {
             Some(pattern) => self.signature_of(&pattern).to_string(),
             None => file.key_of(item),
         };
-        let number = |item: Item| {
+        let number = |item: LearnedItem| {
             let key = key(&item);
             let count = seen.entry(key.clone()).or_default();
             *count += 1;
@@ -344,28 +362,28 @@ fn digest_of(text: &str) -> String {
     Digest::of(&[text.as_bytes()]).to_string()
 }
 
-fn healing(file: File, item: &Item) -> Option<HealingPattern> {
-    (file == File::HealingPatterns).then(|| from_item(item)).flatten()
+fn healing(file: LearnedFile, item: &LearnedItem) -> Option<HealingPattern> {
+    (file == LearnedFile::HealingPatterns).then(|| from_item(item)).flatten()
 }
 
-fn from_item<T: DeserializeOwned>(item: &Item) -> Option<T> {
+fn from_item<T: DeserializeOwned>(item: &LearnedItem) -> Option<T> {
     serde_json::from_value(Value::Object(item.clone())).ok()
 }
 
 /// Returns the keys of an item that are not the spec's.
-fn own_keys(file: File, item: &Item) -> Item {
+fn own_keys(file: LearnedFile, item: &LearnedItem) -> LearnedItem {
     let own = item.iter().filter(|(key, _)| !file.keys().contains(&key.as_str()));
     own.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-fn set_confidence(item: &mut Item) {
+fn set_confidence(item: &mut LearnedItem) {
     let Some(pattern) = from_item::<UsagePattern>(item) else { return };
-    let usage = Usage::from(&pattern);
+    let usage = UsageRecord::from(&pattern);
     let sure = usage.confidence(usage.last_seen).share();
     item.insert("confidence".into(), sure.into());
 }
 
-impl From<&UsagePattern> for Usage {
+impl From<&UsagePattern> for UsageRecord {
     fn from(pattern: &UsagePattern) -> Self {
         let preventions = pattern.success_after_prevention;
         // The older shape does not count warnings: then every failure counts as warned about,

@@ -7,21 +7,23 @@ use proptest::prelude::*;
 use salve_core::class::Class;
 use salve_core::event::Proof;
 use salve_core::id::Signature;
-use salve_core::memory::{Failure, Kind, Outcome, Remedy, Standing};
+use salve_core::memory::{
+    RecordStanding, RemedyTrial, RememberedFailure, RememberedKind, RememberedRemedy,
+};
 use salve_core::scrub::{Key, Scrubbed};
 use serde_json::{Value, json};
 
 use super::yaml::{Document, parse};
 use super::*;
 use crate::project::Project;
-use crate::store::Item;
+use crate::store::LearnedItem;
 
 /// A project with its store, and what is needed to keep its files.
 struct Bench {
     _dir: tempfile::TempDir,
     store: Store,
     scrubber: Scrubber,
-    rules: &'static Rules,
+    rules: &'static FingerprintRules,
 }
 
 impl Bench {
@@ -29,7 +31,7 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&Project::at(dir.path()).unwrap()).unwrap();
         let scrubber = Scrubber::new(Key::new([1; 32]));
-        Self { _dir: dir, store, scrubber, rules: Rules::built_in() }
+        Self { _dir: dir, store, scrubber, rules: FingerprintRules::built_in() }
     }
 
     fn learned(&self) -> Learned<'_> {
@@ -49,13 +51,13 @@ impl Bench {
         fs::write(self.path(name), text).unwrap();
     }
 
-    fn sync(&self) -> Report {
+    fn sync(&self) -> SyncReport {
         self.learned().sync().unwrap()
     }
 }
 
-fn fix(tool: &str, pattern: &str) -> Fix {
-    Fix {
+fn fix(tool: &str, pattern: &str) -> ToolFixItem {
+    ToolFixItem {
         tool_name: tool.into(),
         error_pattern: pattern.into(),
         root_cause: "it is so".into(),
@@ -68,7 +70,7 @@ fn fix(tool: &str, pattern: &str) -> Fix {
 #[test]
 fn nothing_learned_makes_no_files() {
     let bench = Bench::new();
-    assert_eq!(bench.sync(), Report::default());
+    assert_eq!(bench.sync(), SyncReport::default());
     assert!(!bench.store.project().learned().exists());
 }
 
@@ -76,9 +78,9 @@ fn nothing_learned_makes_no_files() {
 fn a_taught_fix_is_written_in_the_specs_shape() {
     let bench = Bench::new();
     bench.learned().put_fix(&fix("deploy", "manifest unknown: \"x\" # not a comment")).unwrap();
-    assert_eq!(bench.sync(), Report::default());
+    assert_eq!(bench.sync(), SyncReport::default());
     let text = bench.read("tool_fixes.yaml");
-    let document = parse(File::ToolFixes, "x".as_ref(), &text).unwrap();
+    let document = parse(LearnedFile::ToolFixes, "x".as_ref(), &text).unwrap();
     let want = json!({
         "tool_name": "deploy",
         "error_pattern": "manifest unknown: \"x\" # not a comment",
@@ -88,7 +90,7 @@ fn a_taught_fix_is_written_in_the_specs_shape() {
         "confidence": "high",
     });
     assert_eq!(Value::Object(document.items[0].clone()), want, "{text}");
-    assert_eq!(bench.sync(), Report::default(), "what Salve wrote is no edit");
+    assert_eq!(bench.sync(), SyncReport::default(), "what Salve wrote is no edit");
     assert_eq!(bench.read("tool_fixes.yaml"), text);
 }
 
@@ -116,14 +118,17 @@ fn a_persons_edit_is_taken_in_and_its_comments_and_keys_stay() {
     let bench = Bench::new();
     bench.write("tool_fixes.yaml", EDITED);
     let report = bench.sync();
-    assert_eq!(report, Report { taken_in: vec![File::ToolFixes], ..Report::default() });
+    assert_eq!(
+        report,
+        SyncReport { taken_in: vec![LearnedFile::ToolFixes], ..SyncReport::default() }
+    );
     assert_eq!(bench.read("tool_fixes.yaml"), EDITED, "a good edit is not rewritten");
     let fixes = bench.learned().fixes().unwrap();
     assert_eq!(fixes[0].root_cause, "Short SHA does not exist");
 
     bench.learned().put_fix(&fix("deploy", "manifest unknown")).unwrap();
     bench.learned().put_fix(&fix("third", "new")).unwrap();
-    assert_eq!(bench.sync(), Report::default());
+    assert_eq!(bench.sync(), SyncReport::default());
     let text = bench.read("tool_fixes.yaml");
     for kept in ["# Our own fixes.", "team: platform", "# ask Ada", "# the old one", "owner: ada"] {
         assert!(text.contains(kept), "{kept} is gone:\n{text}");
@@ -133,7 +138,7 @@ fn a_persons_edit_is_taken_in_and_its_comments_and_keys_stay() {
         "{text}"
     );
     assert!(text.contains("# the end"), "{text}");
-    let document = parse(File::ToolFixes, "x".as_ref(), &text).unwrap();
+    let document = parse(LearnedFile::ToolFixes, "x".as_ref(), &text).unwrap();
     let tools: Vec<_> = document.items.iter().map(|item| item["tool_name"].clone()).collect();
     assert_eq!(tools, ["deploy", "pods", "third"]);
     assert_eq!(document.items[0]["root_cause"], "it is so");
@@ -229,7 +234,7 @@ fn a_layout_that_is_not_understood_is_kept_beside() {
     bench.write("tool_fixes.yaml", flow);
     assert_eq!(bench.sync().kept_aside.len(), 1);
     assert_eq!(bench.read("tool_fixes.yaml.kept-1"), flow);
-    assert_eq!(bench.sync(), Report::default());
+    assert_eq!(bench.sync(), SyncReport::default());
     assert_eq!(bench.learned().fixes().unwrap().len(), 1);
 }
 
@@ -303,9 +308,9 @@ fn a_usage_patterns_confidence_is_computed_not_believed() {
     assert_eq!(bench.learned().usage_patterns().unwrap()[0].observations, 10);
 }
 
-fn failure() -> Failure {
+fn failure() -> RememberedFailure {
     let normalized = "No module named foo in the place where it was";
-    Failure {
+    RememberedFailure {
         signature: Signature(0xa1b2_c3d4_e5f6_0718),
         class: Class::ImportError,
         error_type: Scrubbed::literal("ModuleNotFoundError"),
@@ -315,13 +320,13 @@ fn failure() -> Failure {
     }
 }
 
-fn remedy(kind: Kind, text: &'static str) -> Remedy {
-    Remedy { kind, text: Scrubbed::literal(text) }
+fn remedy(kind: RememberedKind, text: &'static str) -> RememberedRemedy {
+    RememberedRemedy { kind, text: Scrubbed::literal(text) }
 }
 
-fn outcome(proof: Proof, at: &str) -> Outcome {
+fn outcome(proof: Proof, at: &str) -> RemedyTrial {
     let (by, at) = (Scrubbed::literal("salve"), at.parse().unwrap());
-    Outcome { at, by, incident: None, project: Scrubbed::default(), proof }
+    RemedyTrial { at, by, incident: None, project: Scrubbed::default(), proof }
 }
 
 #[test]
@@ -330,9 +335,9 @@ fn healing_patterns_have_exactly_the_specs_fields() {
     let memory = bench.store.memory();
     memory.see(&failure(), "2025-01-15T10:00:00Z".parse().unwrap()).unwrap();
     let rows = [
-        (remedy(Kind::Command, "pip install foo"), Proof::Failed),
-        (remedy(Kind::Command, "pip install foo-lib"), Proof::Proven),
-        (remedy(Kind::Instruction, "look at the imports"), Proof::Transient),
+        (remedy(RememberedKind::Command, "pip install foo"), Proof::Failed),
+        (remedy(RememberedKind::Command, "pip install foo-lib"), Proof::Proven),
+        (remedy(RememberedKind::Instruction, "look at the imports"), Proof::Transient),
     ];
     for (remedy, proof) in &rows {
         memory.learn(&failure(), remedy, &outcome(*proof, "2025-01-15T10:00:00Z")).unwrap();
@@ -359,7 +364,7 @@ fn healing_patterns_have_exactly_the_specs_fields() {
         "last_seen": "2025-01-16T14:30:00Z",
     }]});
     assert_eq!(got, want);
-    assert_eq!(bench.sync(), Report::default());
+    assert_eq!(bench.sync(), SyncReport::default());
 }
 
 #[test]
@@ -378,28 +383,29 @@ fn healing_patterns_of_other_tools_are_taken_in() {
         "ticket": 12
     }], "owner": "ada"}"#;
     bench.write("healing-patterns.json", text);
-    assert_eq!(bench.sync().taken_in, [File::HealingPatterns]);
+    assert_eq!(bench.sync().taken_in, [LearnedFile::HealingPatterns]);
     let error = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'foo'\n";
     let found = bench.rules.fingerprint(error, &Default::default());
     let known = bench.store.memory().recall(found.signature).unwrap().unwrap();
     let standing = |text| {
-        let tried = known.find(&remedy(Kind::Command, text)).unwrap();
+        let tried = known.find(&remedy(RememberedKind::Command, text)).unwrap();
         tried.record.standing()
     };
-    assert_eq!(standing("pip install foo"), Standing::Failed);
-    assert_eq!(standing("pip install foo-lib"), Standing::Works);
+    assert_eq!(standing("pip install foo"), RecordStanding::Failed);
+    assert_eq!(standing("pip install foo-lib"), RecordStanding::Works);
     let written: Value = serde_json::from_str(&bench.read("healing-patterns.json")).unwrap();
     assert_eq!(written["owner"], "ada");
     assert_eq!(written["patterns"][0]["ticket"], 12);
     assert_eq!(written["patterns"][0]["error_signature"], found.signature.to_string());
-    assert_eq!(bench.sync(), Report::default());
+    assert_eq!(bench.sync(), SyncReport::default());
 }
 
 #[test]
 fn an_edited_healing_pattern_changes_what_is_known() {
     let bench = Bench::new();
     let memory = bench.store.memory();
-    let (bad, good) = (remedy(Kind::Command, "bad"), remedy(Kind::Command, "good"));
+    let (bad, good) =
+        (remedy(RememberedKind::Command, "bad"), remedy(RememberedKind::Command, "good"));
     memory.learn(&failure(), &bad, &outcome(Proof::Proven, "2025-01-15T10:00:00Z")).unwrap();
     bench.sync();
     let mut file: Value = serde_json::from_str(&bench.read("healing-patterns.json")).unwrap();
@@ -410,7 +416,7 @@ fn an_edited_healing_pattern_changes_what_is_known() {
     let known = memory.recall(failure().signature).unwrap().unwrap();
     assert!(known.find(&bad).is_none(), "taken out");
     let standing = known.find(&good).map(|tried| tried.record.standing());
-    assert_eq!(standing, Some(Standing::Untried), "taught, not proven");
+    assert_eq!(standing, Some(RecordStanding::Untried), "taught, not proven");
 
     bench.write("healing-patterns.json", "{\"patterns\": []}");
     bench.sync();
@@ -421,9 +427,9 @@ fn word() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{1,8}", "\\PC{0,12}", "(- |# |: |'|\"|\\||>|&a|\\*a|!!x|\\?|~|null|1e3|yes)*"]
 }
 
-fn document() -> impl Strategy<Value = Vec<Item>> {
+fn document() -> impl Strategy<Value = Vec<LearnedItem>> {
     let item = (word(), word(), word(), prop::option::of(word())).prop_map(|(a, b, c, own)| {
-        let mut item = Item::new();
+        let mut item = LearnedItem::new();
         item.insert("tool_name".into(), a.into());
         item.insert("error_pattern".into(), b.into());
         item.insert("fix_description".into(), c.into());
@@ -437,22 +443,22 @@ proptest! {
     #[test]
     fn any_items_come_back_from_yaml_and_json(items in document(), more in document()) {
         let path = std::path::Path::new("x");
-        let first = text::write(File::ToolFixes, &items, None, None);
-        let read = parse(File::ToolFixes, path, &first.text).unwrap();
+        let first = text::write(LearnedFile::ToolFixes, &items, None, None);
+        let read = parse(LearnedFile::ToolFixes, path, &first.text).unwrap();
         prop_assert_eq!(&read.items, &items, "{}", first.text);
         // Written into an existing text, they come back just the same.
-        let both: Vec<Item> = items.iter().skip(1).chain(&more).cloned().collect();
-        let second = text::write(File::ToolFixes, &both, None, Some((&first.text, &read)));
-        let read = parse(File::ToolFixes, path, &second.text).unwrap();
+        let both: Vec<LearnedItem> = items.iter().skip(1).chain(&more).cloned().collect();
+        let second = text::write(LearnedFile::ToolFixes, &both, None, Some((&first.text, &read)));
+        let read = parse(LearnedFile::ToolFixes, path, &second.text).unwrap();
         prop_assert_eq!(&read.items, &both, "{}\n--\n{}", first.text, second.text);
-        let json = text::write(File::HealingPatterns, &items, None, None).text;
+        let json = text::write(LearnedFile::HealingPatterns, &items, None, None).text;
         let root: Value = serde_json::from_str(&json).unwrap();
         prop_assert_eq!(&root["patterns"], &serde_json::to_value(&items).unwrap());
     }
 
     #[test]
     fn any_text_is_read_or_refused_without_panic(text in "(\\PC|\n|  |- |: |tool_fixes:|\\[|\\{|&a|\\*a){0,60}") {
-        for file in File::ALL {
+        for file in LearnedFile::ALL {
             let _ = check_text(file.name(), &text);
         }
     }
@@ -461,12 +467,12 @@ proptest! {
     fn a_patch_of_any_text_keeps_every_comment(note in "[a-z ]{1,20}", items in document()) {
         let text = EDITED.replace("ask Ada about this one", &note);
         let path = std::path::Path::new("x");
-        let old: Document = parse(File::ToolFixes, path, &text).unwrap();
+        let old: Document = parse(LearnedFile::ToolFixes, path, &text).unwrap();
         let mut all = old.items.clone();
         all.extend(items);
-        let written = text::write(File::ToolFixes, &all, None, Some((&text, &old)));
+        let written = text::write(LearnedFile::ToolFixes, &all, None, Some((&text, &old)));
         prop_assert!(written.text.contains(&format!("# {}", note.trim_end())), "{}", written.text);
-        prop_assert_eq!(parse(File::ToolFixes, path, &written.text).unwrap().items, all);
+        prop_assert_eq!(parse(LearnedFile::ToolFixes, path, &written.text).unwrap().items, all);
     }
 }
 

@@ -7,9 +7,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::file::File;
+use super::file::LearnedFile;
 use super::yaml::{Document, yaml};
-use crate::store::Item;
+use crate::store::LearnedItem;
 
 /// A new text for a file, and whether a comment of the old one has no place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,22 +22,23 @@ const HEADER: &str = "# Kept by Salve. Edit it freely: changes are read back, co
 
 /// Writes `items` (and computed `stats`) into the place of those in `old`, if there is an old text.
 pub(super) fn write(
-    file: File,
-    items: &[Item],
+    file: LearnedFile,
+    items: &[LearnedItem],
     stats: Option<&Value>,
     old: Option<(&str, &Document)>,
 ) -> Written {
     match file {
-        File::HealingPatterns => {
+        LearnedFile::HealingPatterns => {
             Written { text: write_json(file, items, old), lost_comments: false }
         }
-        File::ToolFixes | File::ToolFailures | File::Patterns | File::UsagePatterns => {
-            write_yaml(file, items, stats, old)
-        }
+        LearnedFile::ToolFixes
+        | LearnedFile::ToolFailures
+        | LearnedFile::Patterns
+        | LearnedFile::UsagePatterns => write_yaml(file, items, stats, old),
     }
 }
 
-fn write_json(file: File, items: &[Item], old: Option<(&str, &Document)>) -> String {
+fn write_json(file: LearnedFile, items: &[LearnedItem], old: Option<(&str, &Document)>) -> String {
     let items: Vec<_> = items.iter().map(|item| Ordered { file, item }).collect();
     let no_others = Map::new();
     let others = old.map_or(&no_others, |(_, document)| &document.others);
@@ -49,8 +50,8 @@ fn write_json(file: File, items: &[Item], old: Option<(&str, &Document)>) -> Str
 }
 
 fn write_yaml(
-    file: File,
-    items: &[Item],
+    file: LearnedFile,
+    items: &[LearnedItem],
     stats: Option<&Value>,
     old: Option<(&str, &Document)>,
 ) -> Written {
@@ -75,7 +76,7 @@ fn write_yaml(
 }
 
 /// Renders one item as an entry of the list.
-fn item_text(file: File, item: &Item) -> String {
+fn item_text(file: LearnedFile, item: &LearnedItem) -> String {
     indent(&to_yaml(&[Ordered { file, item }]))
 }
 
@@ -99,8 +100,8 @@ fn indent(text: &str) -> String {
 
 /// An item with its keys in the spec's order, then a person's own.
 struct Ordered<'a> {
-    file: File,
-    item: &'a Item,
+    file: LearnedFile,
+    item: &'a LearnedItem,
 }
 
 impl Serialize for Ordered<'_> {
@@ -143,7 +144,7 @@ struct Section<'a> {
     key: &'a str,
     text: String,
     /// The entries of the list of items: their text and what it says.
-    entries: Vec<(String, Item)>,
+    entries: Vec<(String, LearnedItem)>,
 }
 
 impl<'a> Layout<'a> {
@@ -151,7 +152,7 @@ impl<'a> Layout<'a> {
     ///
     /// Whether it was understood is not guessed: each entry, read by itself, must say what it said
     /// in the whole file.
-    fn of(file: File, text: &'a str, document: &Document) -> Option<Self> {
+    fn of(file: LearnedFile, text: &'a str, document: &Document) -> Option<Self> {
         let mut sections: Vec<Section<'a>> = Vec::new();
         let mut waiting = String::new();
         for line in text.split_inclusive('\n') {
@@ -173,7 +174,7 @@ impl<'a> Layout<'a> {
         let list = sections.iter_mut().find(|section| section.key == file.root())?;
         let (head, entries) = split_entries(&list.text)?;
         let said = entries.into_iter().map(|text| {
-            let mut items: Vec<Item> = yaml(Path::new(""), &text).ok()?;
+            let mut items: Vec<LearnedItem> = yaml(Path::new(""), &text).ok()?;
             (items.len() == 1).then(|| items.pop().map(|item| (text, item))).flatten()
         });
         list.entries = said.collect::<Option<_>>()?;
@@ -182,7 +183,7 @@ impl<'a> Layout<'a> {
         same.then_some(Self { sections })
     }
 
-    fn write(self, file: File, items: &[Item], stats: Option<&Value>) -> String {
+    fn write(self, file: LearnedFile, items: &[LearnedItem], stats: Option<&Value>) -> String {
         let mut text = String::new();
         let mut stats = stats.map(|stats| section("stats", stats));
         for section in self.sections {
@@ -203,7 +204,7 @@ impl<'a> Layout<'a> {
 }
 
 /// Writes the list of items into the place of `section`.
-fn list_text(file: File, section: &Section<'_>, items: &[Item]) -> String {
+fn list_text(file: LearnedFile, section: &Section<'_>, items: &[LearnedItem]) -> String {
     let mut text = section.text.clone();
     if section.entries.is_empty() != items.is_empty() {
         let (above, _) = text.split_at(text.rfind(section.key).unwrap_or_default());

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use serde_saphyr::{Options, budget};
 
 use super::Malformed;
-use super::file::File;
-use super::items::{Fix, HealingPattern, Pattern, ToolFailure, UsagePattern};
-use crate::store::Item;
+use super::file::LearnedFile;
+use super::items::{HealingPattern, Pattern, ToolFailure, ToolFixItem, UsagePattern};
+use crate::store::LearnedItem;
 
 /// The largest file that is read.
 pub(super) const LARGEST: usize = 16 << 20;
@@ -19,20 +19,20 @@ pub(super) const LARGEST: usize = 16 << 20;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Document {
     /// The items in the order of the file.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<LearnedItem>,
     /// Other keys at the top, but not those that Salve computes.
     pub(super) others: Map<String, Value>,
 }
 
 /// Says whether `text` has the shape of the learned file named `name`; never panics.
 pub fn check_text(name: &str, text: &str) -> Result<usize, Malformed> {
-    let file = File::ALL.into_iter().find(|file| file.name() == name);
-    let file = file.unwrap_or(File::ToolFixes);
+    let file = LearnedFile::ALL.into_iter().find(|file| file.name() == name);
+    let file = file.unwrap_or(LearnedFile::ToolFixes);
     parse(file, Path::new(name), text).map(|document| document.items.len())
 }
 
 /// Reads a file's text.
-pub(super) fn parse(file: File, path: &Path, text: &str) -> Result<Document, Malformed> {
+pub(super) fn parse(file: LearnedFile, path: &Path, text: &str) -> Result<Document, Malformed> {
     let refused = |reason: String| Malformed { path: path.into(), line: 1, column: 1, reason };
     if text.len() > LARGEST {
         return Err(refused(format!("larger than {} MiB", LARGEST >> 20)));
@@ -42,23 +42,26 @@ pub(super) fn parse(file: File, path: &Path, text: &str) -> Result<Document, Mal
         return Err(refused(hint));
     }
     match file {
-        File::HealingPatterns => json::<Healing>(path, text)?,
-        File::ToolFixes => yaml::<Fixes>(path, text).map(|_| ())?,
-        File::ToolFailures => yaml::<Failures>(path, text).map(|_| ())?,
-        File::Patterns => yaml::<Patterns>(path, text).map(|_| ())?,
-        File::UsagePatterns => yaml::<UsagePatterns>(path, text).map(|_| ())?,
+        LearnedFile::HealingPatterns => json::<HealingDocument>(path, text)?,
+        LearnedFile::ToolFixes => yaml::<Fixes>(path, text).map(|_| ())?,
+        LearnedFile::ToolFailures => yaml::<Failures>(path, text).map(|_| ())?,
+        LearnedFile::Patterns => yaml::<Patterns>(path, text).map(|_| ())?,
+        LearnedFile::UsagePatterns => yaml::<UsagePatterns>(path, text).map(|_| ())?,
     }
     let mut others: Map<String, Value> = match file {
-        File::HealingPatterns => serde_json::from_str(text).map_err(|e| refused(e.to_string()))?,
-        File::ToolFixes | File::ToolFailures | File::Patterns | File::UsagePatterns => {
-            yaml(path, text)?
+        LearnedFile::HealingPatterns => {
+            serde_json::from_str(text).map_err(|e| refused(e.to_string()))?
         }
+        LearnedFile::ToolFixes
+        | LearnedFile::ToolFailures
+        | LearnedFile::Patterns
+        | LearnedFile::UsagePatterns => yaml(path, text)?,
     };
     let items = match others.remove(file.root()) {
         Some(Value::Array(items)) => items,
         Some(_) | None => Vec::new(),
     };
-    if file == File::ToolFailures {
+    if file == LearnedFile::ToolFailures {
         others.remove("stats");
     }
     let items = items.into_iter().filter_map(|item| match item {
@@ -105,7 +108,7 @@ fn first_line(text: &str) -> String {
 }
 
 #[derive(Deserialize)]
-struct Healing {
+struct HealingDocument {
     #[serde(rename = "patterns")]
     _patterns: Vec<HealingPattern>,
 }
@@ -113,7 +116,7 @@ struct Healing {
 #[derive(Deserialize)]
 struct Fixes {
     #[serde(rename = "tool_fixes")]
-    _fixes: Vec<Fix>,
+    _fixes: Vec<ToolFixItem>,
 }
 
 #[derive(Deserialize)]

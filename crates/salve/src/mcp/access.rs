@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use salve_core::event::Process;
 
-use super::room::Clients;
-use super::{Place, Room};
+use super::repair_tools::Clients;
+use super::{RepairTools, RepairToolsPlace};
 use crate::process;
 use crate::store::{NewsListener, StoreBusy, StoreHandle, StoreOnDemand};
 
@@ -20,12 +20,12 @@ const LAST_WORD: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(super) struct ToolAccess {
     handle: StoreHandle,
-    shared: Arc<Shared>,
+    shared: Arc<SharedToolAccess>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    place: Place,
+struct SharedToolAccess {
+    place: RepairToolsPlace,
     me: Process,
     /// Only work on the store's thread locks it, so nobody ever waits here.
     clients: Mutex<Clients>,
@@ -33,23 +33,23 @@ struct Shared {
 
 impl ToolAccess {
     /// Makes the way to a project's repair tools; nothing is opened yet.
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(place: RepairToolsPlace) -> Self {
         let handle = StoreHandle::new(&place.project);
         let me = process::this(&place.scrubber);
-        Self { handle, shared: Arc::new(Shared { place, me, clients: Mutex::default() }) }
+        Self { handle, shared: Arc::new(SharedToolAccess { place, me, clients: Mutex::default() }) }
     }
 
     /// Hands `work` over and returns what came of it.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Room<'_>) -> T + Send + 'static,
+        work: impl FnOnce(&mut RepairTools<'_>) -> T + Send + 'static,
     ) -> Result<T, StoreBusy> {
         let shared = self.shared.clone();
         self.handle.ask(move |store| shared.with_room(store, work)).await
     }
 
     /// Hands `work` over without waiting.
-    pub(super) fn tell(&self, work: impl FnOnce(&mut Room<'_>) + Send + 'static) {
+    pub(super) fn tell(&self, work: impl FnOnce(&mut RepairTools<'_>) + Send + 'static) {
         let shared = self.shared.clone();
         self.handle.tell(move |store| shared.with_room(store, work));
     }
@@ -76,10 +76,14 @@ impl ToolAccess {
     }
 }
 
-impl Shared {
-    fn with_room<T>(&self, store: &mut StoreOnDemand, work: impl FnOnce(&mut Room<'_>) -> T) -> T {
+impl SharedToolAccess {
+    fn with_room<T>(
+        &self,
+        store: &mut StoreOnDemand,
+        work: impl FnOnce(&mut RepairTools<'_>) -> T,
+    ) -> T {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let Self { place, me, .. } = self;
-        work(&mut Room { place, me, clients: &mut clients, store })
+        work(&mut RepairTools { place, me, clients: &mut clients, store })
     }
 }

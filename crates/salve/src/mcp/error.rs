@@ -1,14 +1,14 @@
 //! Why agents' questions go unanswered, and what they can do about it.
 
 use salve_core::id::IncidentId;
-use salve_core::repair::Refusal;
+use salve_core::repair::ReportRefusal;
 
 use crate::store::StoreError;
 use crate::team::TeamError;
 
 /// Why a question could not be answered.
 #[derive(Debug, thiserror::Error)]
-pub enum RoomError {
+pub enum RepairToolsError {
     /// No repair has this id.
     #[error("no repair has the id `{given}`")]
     Unknown {
@@ -22,7 +22,7 @@ pub enum RoomError {
     Ambiguous(String),
     /// The report does not fit.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ReportRefusal),
     /// What a team says is not taken.
     #[error(transparent)]
     Team(#[from] TeamError),
@@ -34,7 +34,7 @@ pub enum RoomError {
     Store(#[from] StoreError),
 }
 
-impl RoomError {
+impl RepairToolsError {
     /// Returns what the agent can do about it.
     pub fn advice(&self) -> String {
         match self {

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::access::ToolAccess;
 use super::session::{Manner, Session};
-use super::{Place, runtime, until_told_to_end};
+use super::{RepairToolsPlace, runtime, until_told_to_end};
 use crate::files::{FileKind, read_text};
 use crate::project::ProjectError;
 
@@ -86,7 +86,7 @@ pub struct Ready {
 ///
 /// When the address is not this machine's own or in use, or the token cannot be kept.
 pub fn serve_http(
-    place: Place,
+    place: RepairToolsPlace,
     addr: SocketAddr,
     ready: impl FnOnce(&Ready),
 ) -> Result<(), HttpError> {

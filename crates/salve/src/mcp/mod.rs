@@ -1,6 +1,6 @@
 //! The tools and resources that agents reach over the Model Context Protocol.
 //!
-//! [`Room`] knows the journal and answers; it is plain and synchronous. Sessions reach it through
+//! [`RepairTools`] knows the journal and answers; it is plain and synchronous. Sessions reach it through
 //! the store's handle, so that a slow disk never holds up the protocol. A `Session` speaks the
 //! protocol with one client; `news` says what of the journal concerns it.
 //!
@@ -11,15 +11,15 @@ mod access;
 mod error;
 mod http;
 mod news;
+mod repair_tools;
 mod resource;
-mod room;
 mod session;
 mod team;
 mod tool;
 
-pub use error::RoomError;
+pub use error::RepairToolsError;
 pub use http::{HttpError, Ready, serve_http};
-pub use room::{Place, Room};
+pub use repair_tools::{RepairTools, RepairToolsPlace};
 
 use std::future::Future;
 use std::io;
@@ -36,7 +36,7 @@ use session::Session;
 /// # Errors
 ///
 /// When the system does not give what is needed to wait for input.
-pub fn serve_stdio(place: Place) -> io::Result<()> {
+pub fn serve_stdio(place: RepairToolsPlace) -> io::Result<()> {
     let runtime = runtime()?;
     let access = ToolAccess::new(place);
     runtime.block_on(until_told_to_end(&access, async {

@@ -10,14 +10,14 @@ use salve_core::id::IncidentId;
 use salve_core::repair;
 
 use super::news::ResourceChanges;
-use super::{Room, RoomError};
+use super::{RepairTools, RepairToolsError};
 
 /// The most of a crash log that is read, from its end.
 const MOST: u64 = 512 * 1024;
 
 /// What a resource's address means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Address {
+pub(super) enum ResourceAddress {
     /// An incident's crash log.
     CrashLog(IncidentId),
     /// An incident's story.
@@ -29,7 +29,7 @@ pub(super) enum Address {
 /// The address of what is open for the team.
 const ISSUES: &str = "salve://issues";
 
-impl Address {
+impl ResourceAddress {
     /// Reads an address.
     pub(super) fn parse(uri: &str) -> Option<Self> {
         if uri == ISSUES {
@@ -55,7 +55,7 @@ impl Address {
 
 /// Why a resource could not be read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReadError {
+pub(super) enum ResourceError {
     /// There is no such resource.
     #[error("there is no resource `{0}`; resources/list shows those there are")]
     Missing(String),
@@ -64,11 +64,11 @@ pub(super) enum ReadError {
     Log(#[source] io::Error),
     /// The journal cannot be used.
     #[error(transparent)]
-    Room(#[from] RoomError),
+    Room(#[from] RepairToolsError),
 }
 
 /// Returns what there is to read, the newest first.
-pub(super) fn list(room: &mut Room<'_>) -> Result<Vec<Resource>, RoomError> {
+pub(super) fn list(room: &mut RepairTools<'_>) -> Result<Vec<Resource>, RepairToolsError> {
     let mut list = Vec::new();
     let open = room.open()?;
     if !open.issues.is_empty() || !open.incidents.is_empty() {
@@ -114,30 +114,33 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// Reads one resource.
-pub(super) fn read(room: &mut Room<'_>, uri: &str) -> Result<ResourceContents, ReadError> {
-    let missing = || ReadError::Missing(uri.chars().take(120).collect());
-    let known = |result: Result<repair::Story, RoomError>| match result {
-        Err(RoomError::Unknown { .. } | RoomError::Ambiguous(_)) => Err(missing()),
+pub(super) fn read(
+    room: &mut RepairTools<'_>,
+    uri: &str,
+) -> Result<ResourceContents, ResourceError> {
+    let missing = || ResourceError::Missing(uri.chars().take(120).collect());
+    let known = |result: Result<repair::Story, RepairToolsError>| match result {
+        Err(RepairToolsError::Unknown { .. } | RepairToolsError::Ambiguous(_)) => Err(missing()),
         Err(error) => Err(error.into()),
         Ok(story) => Ok(story),
     };
-    match Address::parse(uri).ok_or_else(missing)? {
-        Address::Incident(id) => {
+    match ResourceAddress::parse(uri).ok_or_else(missing)? {
+        ResourceAddress::Incident(id) => {
             let story = known(room.story(&id.to_string()))?;
             // A story has string keys only, so there is no failing path.
             let text = serde_json::to_string_pretty(&story).unwrap_or_default();
             Ok(ResourceContents::text(text, uri).with_mime_type("application/json"))
         }
-        Address::Issues => {
+        ResourceAddress::Issues => {
             // It has string keys only, so there is no failing path.
             let text = serde_json::to_string_pretty(&room.open()?).unwrap_or_default();
             Ok(ResourceContents::text(text, uri).with_mime_type("application/json"))
         }
-        Address::CrashLog(id) => {
+        ResourceAddress::CrashLog(id) => {
             known(room.story(&id.to_string()))?;
             let text = match crash_log(room, id) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
-                read => read.map_err(ReadError::Log)?,
+                read => read.map_err(ResourceError::Log)?,
             };
             Ok(ResourceContents::text(text, uri))
         }
@@ -145,7 +148,7 @@ pub(super) fn read(room: &mut Room<'_>, uri: &str) -> Result<ResourceContents, R
 }
 
 /// Reads an incident's crash log without secrets; a link in its place is not followed.
-fn crash_log(room: &Room<'_>, id: IncidentId) -> io::Result<String> {
+fn crash_log(room: &RepairTools<'_>, id: IncidentId) -> io::Result<String> {
     let path = room.project().root().join(repair::crash_log_name(id));
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(&path, flags, Mode::empty())?);

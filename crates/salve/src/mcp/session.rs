@@ -20,9 +20,9 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::access::ToolAccess;
 use super::news::ResourceChanges;
-use super::resource::{self, Address, ReadError};
-use super::tool::{self, BadCall, Call};
-use super::{Room, RoomError};
+use super::resource::{self, ResourceAddress, ResourceError};
+use super::tool::{self, BadCall, RepairToolCall};
+use super::{RepairTools, RepairToolsError};
 use crate::store::{NewsListener, StoreBusy};
 
 /// The most resources a client may listen to.
@@ -86,9 +86,13 @@ impl Session {
     }
 
     /// Answers a call of a tool.
-    async fn answer(&self, client: String, call: Call) -> Result<CallToolResult, StoreBusy> {
+    async fn answer(
+        &self,
+        client: String,
+        call: RepairToolCall,
+    ) -> Result<CallToolResult, StoreBusy> {
         match call {
-            Call::Task(server) => {
+            RepairToolCall::Task(server) => {
                 let task =
                     self.access.ask(move |room| room.task(&client, server.as_deref())).await?;
                 if let Ok(Task::Repair(task)) = &task {
@@ -96,7 +100,7 @@ impl Session {
                 }
                 Ok(result(task))
             }
-            Call::Mark(mut report) => {
+            RepairToolCall::Mark(mut report) => {
                 if report.attempt.is_none() {
                     let id = report.repair_id.trim().parse::<IncidentId>();
                     let attempts = lock(&self.attempts);
@@ -104,13 +108,13 @@ impl Session {
                 }
                 Ok(result(self.access.ask(move |room| room.mark(&client, &report)).await?))
             }
-            Call::Status(server) => {
+            RepairToolCall::Status(server) => {
                 Ok(result(self.access.ask(move |room| room.status(server.as_deref())).await?))
             }
-            Call::Errors(server) => {
+            RepairToolCall::Errors(server) => {
                 Ok(result(self.access.ask(move |room| room.errors(server.as_deref())).await?))
             }
-            Call::Team(call) => {
+            RepairToolCall::Team(call) => {
                 Ok(result(self.access.ask(move |room| room.team(&client, &call)).await?))
             }
         }
@@ -118,7 +122,7 @@ impl Session {
 
     async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Room<'_>) -> T + Send + 'static,
+        work: impl FnOnce(&mut RepairTools<'_>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
         self.access
             .ask(work)
@@ -132,7 +136,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Returns an answer as the protocol has it: for programs and as text.
-fn result<T: Serialize>(answer: Result<T, RoomError>) -> CallToolResult {
+fn result<T: Serialize>(answer: Result<T, RepairToolsError>) -> CallToolResult {
     match answer {
         Ok(answer) => CallToolResult::structured(json!(answer)),
         Err(error) => refusal(&error.to_string(), &error.advice()),
@@ -144,10 +148,10 @@ fn refusal(error: &str, next_step: &str) -> CallToolResult {
     CallToolResult::structured_error(value)
 }
 
-fn unreadable(error: &ReadError) -> ErrorData {
+fn unreadable(error: &ResourceError) -> ErrorData {
     match error {
-        ReadError::Missing(_) => ErrorData::resource_not_found(error.to_string(), None),
-        ReadError::Log(_) | ReadError::Room(_) => {
+        ResourceError::Missing(_) => ErrorData::resource_not_found(error.to_string(), None),
+        ResourceError::Log(_) | ResourceError::Room(_) => {
             ErrorData::internal_error(error.to_string(), None)
         }
     }
@@ -163,7 +167,7 @@ async fn tell(
         let (opened, changed) = match news.recv().await {
             Ok(entries) => {
                 let changes = ResourceChanges::of(&entries);
-                let uris = Address::changed(&changes);
+                let uris = ResourceAddress::changed(&changes);
                 let watched = lock(&watched);
                 (changes.opened, uris.into_iter().filter(|uri| watched.contains(uri)).collect())
             }
@@ -278,8 +282,8 @@ impl ServerHandler for Session {
         request: SubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if Address::parse(&request.uri).is_none() {
-            let missing = ReadError::Missing(request.uri.chars().take(120).collect());
+        if ResourceAddress::parse(&request.uri).is_none() {
+            let missing = ResourceError::Missing(request.uri.chars().take(120).collect());
             return Err(unreadable(&missing));
         }
         let mut watched = lock(&self.watched);
@@ -304,7 +308,8 @@ impl ServerHandler for Session {
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
         let uris = requested.resource_subscriptions.clone().unwrap_or_default();
-        let ours = uris.into_iter().filter(|uri| Address::parse(uri).is_some()).take(MOST_WATCHED);
+        let ours =
+            uris.into_iter().filter(|uri| ResourceAddress::parse(uri).is_some()).take(MOST_WATCHED);
         let filter = SubscriptionFilter::builder().resources_list_changed();
         Some(filter.resource_subscriptions(ours.collect::<Vec<_>>()).build())
     }
@@ -321,7 +326,7 @@ impl ServerHandler for Session {
             let (opened, changed) = match news {
                 Ok(entries) => {
                     let changes = ResourceChanges::of(&entries);
-                    let uris = Address::changed(&changes);
+                    let uris = ResourceAddress::changed(&changes);
                     (changes.opened, uris.into_iter().filter(|uri| wanted.contains(uri)).collect())
                 }
                 Err(RecvError::Lagged(_)) => (true, wanted.clone()),

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::tool::tool;
-use super::{Room, RoomError};
-use crate::team::{self, Open, TeamError};
+use super::{RepairTools, RepairToolsError};
+use crate::team::{self, OpenTeamWork, TeamError};
 
 /// The tools' names.
 pub(super) const NAMES: [&str; 4] =
@@ -17,7 +17,7 @@ pub(super) const NAMES: [&str; 4] =
 
 /// A call of one of the team's tools.
 #[derive(Clone, Debug)]
-pub(super) enum Call {
+pub(super) enum TeamToolCall {
     /// `heal_report_issue`.
     Report(RawIssue),
     /// `heal_get_open_issues`.
@@ -40,10 +40,10 @@ struct Issue {
 }
 
 #[derive(Debug, Deserialize)]
-struct Nothing {}
+struct NoArguments {}
 
 #[derive(Debug, Deserialize)]
-struct Fix {
+struct ProposalArguments {
     id: String,
     kind: String,
     text: String,
@@ -52,30 +52,33 @@ struct Fix {
 }
 
 #[derive(Debug, Deserialize)]
-struct Wanted {
+struct ClaimArguments {
     id: String,
     #[serde(default)]
     message: Option<String>,
 }
 
 /// Reads a call, if the tool is one of the team's.
-pub(super) fn parse(name: &str, arguments: Value) -> Result<Option<Call>, serde_json::Error> {
+pub(super) fn parse(
+    name: &str,
+    arguments: Value,
+) -> Result<Option<TeamToolCall>, serde_json::Error> {
     Ok(Some(match name {
         "heal_report_issue" => {
             let Issue { text, check, files, auto_fix } = serde_json::from_value(arguments)?;
-            Call::Report(RawIssue { text, check, files, auto_fix })
+            TeamToolCall::Report(RawIssue { text, check, files, auto_fix })
         }
         "heal_get_open_issues" => {
-            let Nothing {} = serde_json::from_value(arguments)?;
-            Call::Open
+            let NoArguments {} = serde_json::from_value(arguments)?;
+            TeamToolCall::Open
         }
         "heal_propose_fix" => {
-            let Fix { id, kind, text, why } = serde_json::from_value(arguments)?;
-            Call::Propose(id, RawFix { kind, text, why })
+            let ProposalArguments { id, kind, text, why } = serde_json::from_value(arguments)?;
+            TeamToolCall::Propose(id, RawFix { kind, text, why })
         }
         "heal_broadcast" => {
-            let Wanted { id, message } = serde_json::from_value(arguments)?;
-            Call::Want(id, message)
+            let ClaimArguments { id, message } = serde_json::from_value(arguments)?;
+            TeamToolCall::Want(id, message)
         }
         _ => return Ok(None),
     }))
@@ -84,19 +87,23 @@ pub(super) fn parse(name: &str, arguments: Value) -> Result<Option<Call>, serde_
 /// What a call is answered.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Answer {
+pub(super) struct TeamToolAnswer {
     ok: bool,
     /// The issue or incident it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    open: Option<Open>,
+    open: Option<OpenTeamWork>,
     next_step: &'static str,
 }
 
-impl Room<'_> {
+impl RepairTools<'_> {
     /// Answers a call of one of the team's tools.
-    pub(super) fn team(&mut self, client: &str, call: &Call) -> Result<Answer, RoomError> {
+    pub(super) fn team(
+        &mut self,
+        client: &str,
+        call: &TeamToolCall,
+    ) -> Result<TeamToolAnswer, RepairToolsError> {
         let by = Actor::Agent { name: self.agent_name(client) };
         let scrubber = self.scrubber().clone();
         let about = |about: About| match about {
@@ -104,33 +111,33 @@ impl Room<'_> {
             About::Issue(id) => id.to_string(),
         };
         let (id, next_step) = match call {
-            Call::Open => {
+            TeamToolCall::Open => {
                 let open = Some(self.open()?);
                 let next_step = "Propose a fix with heal_propose_fix where you know one.";
-                return Ok(Answer { ok: true, id: None, open, next_step });
+                return Ok(TeamToolAnswer { ok: true, id: None, open, next_step });
             }
-            Call::Report(raw) => (self.report(&by, raw, &scrubber)?, reported(raw)),
-            Call::Propose(id, raw) => {
+            TeamToolCall::Report(raw) => (self.report(&by, raw, &scrubber)?, reported(raw)),
+            TeamToolCall::Propose(id, raw) => {
                 let store = self.store()?.ok_or(TeamError::NoProject)?;
                 let found = team::propose(store, &by, (id, raw), &scrubber)?;
                 let next_step = "Salve tries it when it heals the check: behind the gate, and \
                                  kept only if the check is green by it.";
                 (about(found), next_step)
             }
-            Call::Want(id, message) => {
+            TeamToolCall::Want(id, message) => {
                 let store = self.store()?.ok_or(TeamError::NoProject)?;
                 let found = team::want(store, &by, (id, message.as_deref()), &scrubber)?;
                 (about(found), "Whoever listens is told; heal_get_open_issues shows proposals.")
             }
         };
-        Ok(Answer { ok: true, id: Some(id), open: None, next_step })
+        Ok(TeamToolAnswer { ok: true, id: Some(id), open: None, next_step })
     }
 
     /// Returns everything that is open for the team.
-    pub(super) fn open(&mut self) -> Result<Open, RoomError> {
+    pub(super) fn open(&mut self) -> Result<OpenTeamWork, RepairToolsError> {
         match self.store()? {
             Some(store) => Ok(team::open(store)?),
-            None => Ok(Open { version: 1, ..Open::default() }),
+            None => Ok(OpenTeamWork { version: 1, ..OpenTeamWork::default() }),
         }
     }
 
@@ -139,7 +146,7 @@ impl Room<'_> {
         by: &Actor,
         raw: &RawIssue,
         scrubber: &Scrubber,
-    ) -> Result<String, RoomError> {
+    ) -> Result<String, RepairToolsError> {
         let checks = self.checks();
         if self.store()?.is_none() {
             // Where nobody asked for Salve, it leaves no traces.

@@ -5,22 +5,22 @@ use salve_core::event::Change;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::room::Report;
+use super::repair_tools::AgentReport;
 use super::team;
 
 /// A call of one of the tools.
 #[derive(Clone, Debug)]
-pub(super) enum Call {
+pub(super) enum RepairToolCall {
     /// `canvas_get_repair_task`.
     Task(Option<String>),
     /// `canvas_mark_repair_step`.
-    Mark(Report),
+    Mark(AgentReport),
     /// `canvas_get_repair_status`.
     Status(Option<String>),
     /// `canvas_get_errors`.
     Errors(Option<String>),
     /// One of the team's.
-    Team(team::Call),
+    Team(team::TeamToolCall),
 }
 
 /// Why a call cannot be made.
@@ -65,23 +65,26 @@ struct Step {
 }
 
 /// Reads a call.
-pub(super) fn parse(name: &str, arguments: Option<JsonObject>) -> Result<Call, BadCall> {
+pub(super) fn parse(name: &str, arguments: Option<JsonObject>) -> Result<RepairToolCall, BadCall> {
     let arguments = Value::Object(arguments.unwrap_or_default());
     let bad = |error: serde_json::Error| BadCall::Arguments(error.to_string());
     let server = |arguments| {
         serde_json::from_value(arguments).map(|only: ServerOnly| only.server).map_err(bad)
     };
     match name {
-        "canvas_get_repair_task" => server(arguments).map(Call::Task),
-        "canvas_get_repair_status" => server(arguments).map(Call::Status),
-        "canvas_get_errors" => server(arguments).map(Call::Errors),
+        "canvas_get_repair_task" => server(arguments).map(RepairToolCall::Task),
+        "canvas_get_repair_status" => server(arguments).map(RepairToolCall::Status),
+        "canvas_get_errors" => server(arguments).map(RepairToolCall::Errors),
         "canvas_mark_repair_step" => {
             let step: Step = serde_json::from_value(arguments).map_err(bad)?;
             let change = Change { files: step.files_changed, lines: step.lines_changed };
             let Step { repair_id, phase, message, attempt, .. } = step;
-            Ok(Call::Mark(Report { repair_id, phase, attempt, change, message }))
+            Ok(RepairToolCall::Mark(AgentReport { repair_id, phase, attempt, change, message }))
         }
-        _ => team::parse(name, arguments).map_err(bad)?.map(Call::Team).ok_or(BadCall::NoTool),
+        _ => team::parse(name, arguments)
+            .map_err(bad)?
+            .map(RepairToolCall::Team)
+            .ok_or(BadCall::NoTool),
     }
 }
 

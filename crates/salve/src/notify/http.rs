@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use salve_core::notify::{Answer, is_public};
+use salve_core::notify::{TargetAnswer, is_public};
 use ureq::config::Config;
 use ureq::http::{Response, Uri};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Body, Error};
 
-use super::{Plan, sign};
+use super::{NoticePlan, sign};
 
 /// How long one attempt may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -35,12 +35,12 @@ pub(super) struct Letter<'a> {
 /// How it was answered, and that in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
-    pub(super) answer: Answer,
+    pub(super) answer: TargetAnswer,
     pub(super) why: String,
 }
 
 /// Sends a letter, once.
-pub(super) fn send(letter: &Letter<'_>, plan: &Plan) -> Sent {
+pub(super) fn send(letter: &Letter<'_>, plan: &NoticePlan) -> Sent {
     let config = Agent::config_builder()
         .timeout_global(Some(LIMIT))
         .http_status_as_error(false)
@@ -51,7 +51,7 @@ pub(super) fn send(letter: &Letter<'_>, plan: &Plan) -> Sent {
         .user_agent(concat!("salve/", env!("CARGO_PKG_VERSION")));
     // What a proxy connects to cannot be checked from here.
     let config = if plan.allow_private { config } else { config.proxy(None) };
-    let checked = Checked { allow_private: plan.allow_private };
+    let checked = CheckedResolver { allow_private: plan.allow_private };
     let agent = Agent::with_parts(config.build(), DefaultConnector::default(), checked);
     let seconds = letter.at.as_second();
     let mut request = agent
@@ -77,7 +77,7 @@ fn answered(response: &Response<Body>, now: Timestamp) -> Sent {
         410 => "it answered 410: it is gone for good".to_owned(),
         _ => format!("it answered {code}"),
     };
-    Sent { answer: Answer::Status { code, retry_after }, why }
+    Sent { answer: TargetAnswer::Status { code, retry_after }, why }
 }
 
 /// Returns how long a target wants us to wait: so many seconds, or until a date.
@@ -91,17 +91,17 @@ fn wait(wish: &str, now: Timestamp) -> Option<Duration> {
 
 /// Says why a target was not reached, without a word of its address.
 fn failed(error: &Error) -> Sent {
-    let none = |why: &str| Sent { answer: Answer::None, why: why.to_owned() };
+    let none = |why: &str| Sent { answer: TargetAnswer::None, why: why.to_owned() };
     match error {
         Error::Timeout(_) => none("it did not answer in time"),
         Error::HostNotFound => none("there is no such host"),
         Error::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Private>()) => {
-            Sent { answer: Answer::Forbidden, why: Private.to_string() }
+            Sent { answer: TargetAnswer::Forbidden, why: Private.to_string() }
         }
         Error::Io(error) => none(&format!("it could not be reached: {}", error.kind())),
         Error::Rustls(error) => none(&format!("no TLS: {error}")),
         Error::BadUri(_) | Error::Http(_) => {
-            Sent { answer: Answer::Forbidden, why: "its address cannot be used".to_owned() }
+            Sent { answer: TargetAnswer::Forbidden, why: "its address cannot be used".to_owned() }
         }
         _ => none("it could not be reached"),
     }
@@ -109,11 +109,11 @@ fn failed(error: &Error) -> Sent {
 
 /// Looks names up and keeps only the addresses that may be connected to.
 #[derive(Debug)]
-struct Checked {
+struct CheckedResolver {
     allow_private: bool,
 }
 
-impl Resolver for Checked {
+impl Resolver for CheckedResolver {
     fn resolve(
         &self,
         uri: &Uri,

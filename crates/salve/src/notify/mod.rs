@@ -5,15 +5,15 @@
 //! was taken; what was not taken when a run ends is told by the next one, under the same id. A
 //! process tells only of entries that it wrote itself, so several of them tell nothing twice.
 
+mod deliveries;
 mod desktop;
 mod http;
-mod look;
-mod postman;
+mod preview;
 mod sign;
 #[cfg(test)]
 mod tests;
 
-pub use look::{Address, Hook, Look, Screen, look};
+pub use preview::{AddressPreview, Hook, NotifyPreview, Screen, look};
 pub use sign::{BadSecret, Secret};
 
 use std::sync::mpsc::{self, Sender};
@@ -22,11 +22,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::Channel;
-use salve_core::notify::{Answer, Banner, Message, Moment};
+use salve_core::notify::{Banner, Message, NoticeMoment, TargetAnswer};
 use salve_core::scrub::Scrubber;
 
+use self::deliveries::{Deliveries, DeliveryInput};
 use self::desktop::Desktop;
-use self::postman::{Input, Postman};
 use crate::config::Settings;
 use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
@@ -36,9 +36,9 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 /// Who is told what.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct NoticePlan {
     /// The address for each moment that has one.
-    hooks: Vec<(Moment, String)>,
+    hooks: Vec<(NoticeMoment, String)>,
     /// The secrets that messages are signed with, all of them.
     secrets: Vec<Secret>,
     /// Whether addresses that are not the world's may be sent to.
@@ -47,17 +47,17 @@ pub struct Plan {
     desktop: Option<Desktop>,
 }
 
-impl Plan {
+impl NoticePlan {
     /// Returns what the settings say, on this machine.
     pub fn new(settings: &Settings) -> Self {
         let hooks = &settings.webhooks;
         let pairs = [
-            (Moment::Escalation, &hooks.on_escalation),
-            (Moment::Recovered, &hooks.on_recovered),
-            (Moment::Exhausted, &hooks.on_exhausted),
-            (Moment::ConfigChange, &hooks.on_config_change),
+            (NoticeMoment::Escalation, &hooks.on_escalation),
+            (NoticeMoment::Recovered, &hooks.on_recovered),
+            (NoticeMoment::Exhausted, &hooks.on_exhausted),
+            (NoticeMoment::ConfigChange, &hooks.on_config_change),
         ];
-        let named = |(moment, url): (Moment, &Option<String>)| Some((moment, url.clone()?));
+        let named = |(moment, url): (NoticeMoment, &Option<String>)| Some((moment, url.clone()?));
         Self {
             hooks: pairs.into_iter().filter_map(named).collect(),
             // What the settings' own check let through can be read.
@@ -67,7 +67,7 @@ impl Plan {
         }
     }
 
-    fn hook(&self, moment: Moment) -> Option<&str> {
+    fn hook(&self, moment: NoticeMoment) -> Option<&str> {
         self.hooks.iter().find(|(of, _)| *of == moment).map(|(_, url)| &**url)
     }
 
@@ -78,7 +78,7 @@ impl Plan {
 
 /// What came of trying to reach one target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
+pub struct DeliveryAttempt {
     /// How it is told.
     pub via: Channel,
     /// The setting by which it is told.
@@ -88,22 +88,26 @@ pub struct Tried {
 }
 
 /// Tries every target once, with a message that says nothing else.
-pub fn test(plan: &Plan, project: &Project) -> Vec<Tried> {
+pub fn test(plan: &NoticePlan, project: &Project) -> Vec<DeliveryAttempt> {
     let (at, name) = (Timestamp::now(), name_of(project));
     let message = Message::test(at, &name);
     let mut tried = Vec::new();
     for (moment, url) in &plan.hooks {
         let id = format!("msg_test_{}", uuid::Uuid::new_v4().simple());
         let sent = http::send(&http::Letter { id: &id, at, url, body: &message.body() }, plan);
-        let taken = matches!(sent.answer, Answer::Status { code: 200..=299, .. });
+        let taken = matches!(sent.answer, TargetAnswer::Status { code: 200..=299, .. });
         let setting = format!("webhooks.on_{}", moment.as_str());
         let failed = (!taken).then_some(sent.why);
-        tried.push(Tried { via: Channel::Webhook, setting, failed });
+        tried.push(DeliveryAttempt { via: Channel::Webhook, setting, failed });
     }
     if let Some(desktop) = &plan.desktop {
         let text = "Salve's notices appear here.".to_owned();
         let failed = desktop.show(&Banner { title: format!("{name}: a test"), text }).err();
-        tried.push(Tried { via: Channel::Desktop, setting: "notify.desktop".to_owned(), failed });
+        tried.push(DeliveryAttempt {
+            via: Channel::Desktop,
+            setting: "notify.desktop".to_owned(),
+            failed,
+        });
     }
     tried
 }
@@ -122,13 +126,17 @@ pub struct Notifier {
 /// Whoever carries messages, and the way to them.
 #[derive(Debug)]
 struct Office {
-    post: Sender<Input>,
+    post: Sender<DeliveryInput>,
     postman: Option<JoinHandle<()>>,
 }
 
 impl Notifier {
     /// Begins to tell others of what this process writes to the journal from now on.
-    pub fn start(project: &Project, plan: Plan, scrubber: &Scrubber) -> Result<Self, StoreError> {
+    pub fn start(
+        project: &Project,
+        plan: NoticePlan,
+        scrubber: &Scrubber,
+    ) -> Result<Self, StoreError> {
         let (project, scrubber) = (project.clone(), scrubber.clone());
         let mut notifier = Self { project, scrubber, office: None };
         notifier.take_over(plan)?;
@@ -138,10 +146,10 @@ impl Notifier {
     /// Tells by another plan from now on; what was written before is told by the old one.
     ///
     /// What was not taken yet is tried again where the new plan says.
-    pub fn take_over(&mut self, plan: Plan) -> Result<(), StoreError> {
+    pub fn take_over(&mut self, plan: NoticePlan) -> Result<(), StoreError> {
         match &self.office {
             // One whose carrier died has told what it could.
-            Some(office) => drop(office.post.send(Input::Plan(plan))),
+            Some(office) => drop(office.post.send(DeliveryInput::Plan(plan))),
             None if plan.is_empty() => {}
             None => self.office = Some(Office::open(&self.project, plan, &self.scrubber)?),
         }
@@ -150,13 +158,13 @@ impl Notifier {
 }
 
 impl Office {
-    fn open(project: &Project, plan: Plan, scrubber: &Scrubber) -> Result<Self, StoreError> {
+    fn open(project: &Project, plan: NoticePlan, scrubber: &Scrubber) -> Result<Self, StoreError> {
         let (ears, desk) = (Store::open(project)?, Store::open(project)?);
         let after = desk.journal().last_seq()?;
         let (post, inbox) = mpsc::channel();
         let to = post.clone();
         crate::heal::spawn_thread("notice ears", move || follow(&ears, after, &to));
-        let postman = Postman::new(desk, plan, scrubber.clone(), (post.clone(), inbox), after);
+        let postman = Deliveries::new(desk, plan, scrubber.clone(), (post.clone(), inbox), after);
         let builder = std::thread::Builder::new().name("notices".to_owned());
         // Without a thread nobody is told; what is under care goes on.
         let postman = builder.stack_size(512 << 10).spawn(move || postman.work()).ok();
@@ -166,7 +174,7 @@ impl Office {
 
 impl Drop for Office {
     fn drop(&mut self) {
-        let told = self.post.send(Input::Finish);
+        let told = self.post.send(DeliveryInput::Finish);
         if let (Ok(()), Some(postman)) = (told, self.postman.take()) {
             // One that died has told what it could.
             let _ = postman.join();
@@ -174,11 +182,11 @@ impl Drop for Office {
     }
 }
 
-fn follow(store: &Store, after: u64, to: &Sender<Input>) {
+fn follow(store: &Store, after: u64, to: &Sender<DeliveryInput>) {
     let mut follower = store.journal().follow(after, Stream::Project);
     while let Ok(mut entries) = follower.next(LONG) {
-        entries.retain(|entry| Moment::of(&entry.event).is_some());
-        if !entries.is_empty() && to.send(Input::Entries(entries)).is_err() {
+        entries.retain(|entry| NoticeMoment::of(&entry.event).is_some());
+        if !entries.is_empty() && to.send(DeliveryInput::Entries(entries)).is_err() {
             return;
         }
     }

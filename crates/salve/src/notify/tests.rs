@@ -3,13 +3,13 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use salve_core::notify::Answer;
+use salve_core::notify::TargetAnswer;
 
 use super::http::{Letter, send};
 use super::*;
 
-fn plan(allow_private: bool) -> Plan {
-    Plan { hooks: Vec::new(), secrets: Vec::new(), allow_private, desktop: None }
+fn plan(allow_private: bool) -> NoticePlan {
+    NoticePlan { hooks: Vec::new(), secrets: Vec::new(), allow_private, desktop: None }
 }
 
 fn letter(url: &str) -> Letter<'_> {
@@ -35,13 +35,13 @@ fn no_way_to_write_an_own_address_is_connected_to() {
         let url = format!("http://{host}:{port}/hook");
         let sent = send(&letter(&url), &plan(false));
         // Some of them are not even names to this system's resolver.
-        let refused = sent.answer == Answer::Forbidden || sent.why == "there is no such host";
+        let refused = sent.answer == TargetAnswer::Forbidden || sent.why == "there is no such host";
         assert!(refused || sent.why.starts_with("it could not be reached"), "{host}: {sent:?}");
         let told = listener.accept().map(drop).unwrap_err();
         assert_eq!(told.kind(), std::io::ErrorKind::WouldBlock, "{host} was connected to");
     }
     let sent = send(&letter(&format!("http://127.0.0.1:{port}/")), &plan(false));
-    assert_eq!(sent.answer, Answer::Forbidden);
+    assert_eq!(sent.answer, TargetAnswer::Forbidden);
     assert!(sent.why.contains("webhooks.allow_private"), "{}", sent.why);
 }
 
@@ -67,9 +67,9 @@ fn target(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
 fn a_letter_has_its_headers_and_an_answer_is_understood() {
     let (url, asked) = target("HTTP/1.1 204 No Content\r\n\r\n");
     let secret: Secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3".parse().unwrap();
-    let signed = Plan { secrets: vec![secret], ..plan(true) };
+    let signed = NoticePlan { secrets: vec![secret], ..plan(true) };
     let sent = send(&letter(&url), &signed);
-    assert_eq!(sent.answer, Answer::Status { code: 204, retry_after: None });
+    assert_eq!(sent.answer, TargetAnswer::Status { code: 204, retry_after: None });
     let asked = asked.join().unwrap().to_lowercase();
     for want in [
         "post /hook?a=b http/1.1",
@@ -89,7 +89,7 @@ fn a_letter_has_its_headers_and_an_answer_is_understood() {
         let (url, asked) = target(answer);
         let sent = send(&letter(&url), &plan(true));
         let retry_after = seconds.map(Duration::from_secs);
-        assert_eq!(sent.answer, Answer::Status { code, retry_after }, "{answer}");
+        assert_eq!(sent.answer, TargetAnswer::Status { code, retry_after }, "{answer}");
         let asked = asked.join().unwrap();
         assert!(!asked.contains("webhook-signature"), "there is no secret to sign with");
     }

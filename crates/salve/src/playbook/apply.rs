@@ -8,14 +8,14 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use salve_core::event::{Authority, Exit, Process};
-use salve_core::playbook::{Action, Holder, LockHold, Right, Step};
+use salve_core::playbook::{Action, ActionStep, LivingProcess, LockHold, Right};
 
 use super::Ask;
 use super::aside::{self, Aside, remove};
 use super::look::{is_tracked, procs, sqlite};
 use crate::gate::DirError;
-use crate::process::Care;
-use crate::sandbox::{Breach, Job, REMEDY, Ran, SandboxError};
+use crate::process::Supervisor;
+use crate::sandbox::{Breach, REMEDY, SandboxEnd, SandboxError, SandboxedCommand};
 
 /// How long a process may take to end by itself.
 const GRACE: Duration = Duration::from_secs(3);
@@ -105,23 +105,25 @@ pub enum ApplyError {
 pub fn apply(
     (action, on): (&Action, Authority),
     ask: &Ask<'_>,
-    care: &Care,
+    care: &Supervisor,
 ) -> Result<Applied, ApplyError> {
     let mut applied = Applied::default();
     let mut aside: Vec<Aside> = Vec::new();
     for step in &action.steps {
         let done = match step {
-            Step::SetAside { path } => set_aside(ask.root, path).map(|moved| aside.extend(moved)),
-            Step::CopyAside { path } => {
+            ActionStep::SetAside { path } => {
+                set_aside(ask.root, path).map(|moved| aside.extend(moved))
+            }
+            ActionStep::CopyAside { path } => {
                 copy_aside(ask.root, path).map(|copies| aside.extend(copies))
             }
-            Step::Clear { path } => clear(ask.root, path),
-            Step::Unlock { path, hold } => unlock(ask, path, hold),
-            Step::End { holder, family, port, right } => {
+            ActionStep::Clear { path } => clear(ask.root, path),
+            ActionStep::Unlock { path, hold } => unlock(ask, path, hold),
+            ActionStep::End { holder, family, port, right } => {
                 let found = found(ask, holder, *port, *right);
                 found.and_then(|()| end(ask, family))
             }
-            Step::Run { argv, dir, limit, .. } => {
+            ActionStep::Run { argv, dir, limit, .. } => {
                 let ran = run(ask, care, (argv, dir), (*limit, on));
                 ran.map(|ran| applied.output.push_str(&ran.output))
             }
@@ -199,7 +201,7 @@ fn found(
         return if procs::is_there(holder) { Err(changed()) } else { Ok(()) };
     };
     let may = match right {
-        Right::Orphan => Holder::is_orphan(&now),
+        Right::Orphan => LivingProcess::is_orphan(&now),
         Right::Consent => now.inside && now.same_user,
     };
     if may { Ok(()) } else { Err(changed()) }
@@ -234,15 +236,15 @@ fn end(ask: &Ask<'_>, family: &[Process]) -> Result<(), ApplyError> {
 /// Runs a command in the sandbox.
 fn run(
     ask: &Ask<'_>,
-    care: &Care,
+    care: &Supervisor,
     (argv, dir): (&[String], &str),
     (limit, on): (Duration, Authority),
-) -> Result<Ran, ApplyError> {
+) -> Result<SandboxEnd, ApplyError> {
     let command = argv.join(" ");
     let dir = crate::gate::resolve(ask.root, dir)
         .map_err(|source| ApplyError::Place { command: command.clone(), source })?;
     let passed = ask.env.iter().filter(|(name, _)| ask.sandbox.passes(name));
-    let job = Job {
+    let job = SandboxedCommand {
         command: &command,
         argv: argv.iter().map(OsString::from).collect(),
         root: ask.root,

@@ -22,7 +22,7 @@ const PLACE: &str = ".salve/aside";
 
 /// What is written beside a thing.
 #[derive(Debug, Serialize, Deserialize)]
-struct Note {
+struct AsideNote {
     version: u32,
     /// Where it belongs, relative to the project's root.
     path: String,
@@ -91,7 +91,7 @@ pub(super) fn set(root: &Path, path: &str, scrubber: &Scrubber) -> io::Result<Op
     }
     let dir = root.join(PLACE).join(Uuid::now_v7().to_string());
     make_directories(&dir)?;
-    let note = Note { version: 1, path: path.to_owned(), by: process::this(scrubber) };
+    let note = AsideNote { version: 1, path: path.to_owned(), by: process::this(scrubber) };
     let text = serde_json::to_string(&note).map_err(io::Error::other)?;
     atomic::write(&dir.join("note.json"), &text).map_err(io::Error::other)?;
     match fs::rename(&place, dir.join("kept")) {
@@ -145,7 +145,7 @@ pub fn give_back(root: &Path, scrubber: &Scrubber) -> Vec<String> {
             continue;
         }
         let text = read_bytes(&dir.join("note.json"), FileKind::Note).unwrap_or_default();
-        let Ok(note) = serde_json::from_slice::<Note>(&text) else { continue };
+        let Ok(note) = serde_json::from_slice::<AsideNote>(&text) else { continue };
         if !process::is_gone(&note.by, scrubber) {
             continue;
         }
@@ -187,7 +187,7 @@ mod tests {
         assert!(give_back(root, &scrubber).is_empty(), "whoever moved it is at work");
         let me = process::this(&scrubber);
         let by = Process { started: me.started + 1, ..me };
-        let note = Note { version: 1, path: "node_modules".into(), by };
+        let note = AsideNote { version: 1, path: "node_modules".into(), by };
         let Aside::Moved { dir: kept_in, .. } = &aside else { panic!("it was moved") };
         fs::write(kept_in.join("note.json"), serde_json::to_string(&note).unwrap()).unwrap();
         assert_eq!(give_back(root, &scrubber), ["node_modules"]);

@@ -13,7 +13,7 @@ mod tests;
 use std::ffi::OsString;
 use std::path::Path;
 
-use salve_core::playbook::{Diagnosis, Playbook, Seen};
+use salve_core::playbook::{Diagnosis, ObservedFailure, Playbook};
 use salve_core::scrub::Scrubber;
 use uuid::Uuid;
 
@@ -50,13 +50,13 @@ impl Ask<'_> {
 }
 
 /// Looks at what a subject that still runs tells about; see [`Playbook::ails`].
-pub fn ails(ask: &Ask<'_>, seen: &Seen<'_>, scrubber: &Scrubber) -> Diagnosis {
+pub fn ails(ask: &Ask<'_>, seen: &ObservedFailure<'_>, scrubber: &Scrubber) -> Diagnosis {
     let facts = look(ask, seen);
     Playbook::built_in().ails(seen, &facts, scrubber)
 }
 
 /// Looks at what the failure speaks of and returns what to make of it.
-pub fn diagnose(ask: &Ask<'_>, seen: &Seen<'_>, scrubber: &Scrubber) -> Diagnosis {
+pub fn diagnose(ask: &Ask<'_>, seen: &ObservedFailure<'_>, scrubber: &Scrubber) -> Diagnosis {
     let facts = look(ask, seen);
     Playbook::built_in().diagnose(seen, &facts, scrubber)
 }

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use salve_core::event::{Authority, Exit, Process};
-use salve_core::fingerprint::{Hints, Rules};
-use salve_core::playbook::{Action, Diagnosis, Edits, Gate, LockHold, Nature, Right, Step};
+use salve_core::fingerprint::{FingerprintRules, Hints};
+use salve_core::playbook::{Action, ActionStep, Diagnosis, Edits, Gate, LockHold, Nature, Right};
 use salve_core::scrub::{Key, Scrubber};
 
 use super::*;
 use crate::process::tests::alone;
-use crate::process::{Care, tree};
+use crate::process::{Supervisor, tree};
 
 /// Carries an action out on the gate's word.
-fn apply(action: &Action, ask: &Ask<'_>, care: &Care) -> Result<Applied, ApplyError> {
+fn apply(action: &Action, ask: &Ask<'_>, care: &Supervisor) -> Result<Applied, ApplyError> {
     super::apply((action, Authority::Gate), ask, care)
 }
 
@@ -61,9 +61,9 @@ impl Stage {
     fn diagnose(&self, command: &str, output: &str, code: i32) -> Diagnosis {
         let output = output.replace("ROOT", self.root.to_str().unwrap());
         let hints = Hints { exit_code: Some(code), ..Hints::default() };
-        let fingerprint = Rules::built_in().fingerprint(&output, &hints);
+        let fingerprint = FingerprintRules::built_in().fingerprint(&output, &hints);
         let exit = Exit::Code(code);
-        let seen = Seen { fingerprint: &fingerprint, exit: &exit, output: &output };
+        let seen = ObservedFailure { fingerprint: &fingerprint, exit: &exit, output: &output };
         super::diagnose(&self.ask(command), &seen, &Scrubber::new(Key::new([1; 32])))
     }
 
@@ -177,9 +177,11 @@ fn a_clean_exit_is_left_alone() {
 fn what_is_tracked_or_elsewhere_is_never_moved_or_deleted() {
     let _alone = alone();
     let stage = node();
-    let care = Care::start(Uuid::new_v4()).unwrap();
+    let care = Supervisor::start(Uuid::new_v4()).unwrap();
     for path in ["package.json", "..", "", "/etc", "a/../../b", "../sibling"] {
-        for step in [Step::Clear { path: path.into() }, Step::SetAside { path: path.into() }] {
+        for step in
+            [ActionStep::Clear { path: path.into() }, ActionStep::SetAside { path: path.into() }]
+        {
             let action = Action { steps: vec![step] };
             let error = apply(&action, &stage.ask("x"), &care).unwrap_err();
             assert!(matches!(error, ApplyError::NotDerived { .. }), "{path}: {error:?}");
@@ -187,8 +189,8 @@ fn what_is_tracked_or_elsewhere_is_never_moved_or_deleted() {
     }
 }
 
-fn sh(script: &str) -> Step {
-    Step::Run {
+fn sh(script: &str) -> ActionStep {
+    ActionStep::Run {
         argv: vec!["sh".into(), "-c".into(), script.into()],
         dir: String::new(),
         limit: std::time::Duration::from_secs(60),
@@ -201,8 +203,8 @@ fn what_was_set_aside_comes_back_when_a_step_fails() {
     let _alone = alone();
     let stage = node();
     stage.write("node_modules/ms/index.js", "old");
-    let care = Care::start(Uuid::new_v4()).unwrap();
-    let aside = Step::SetAside { path: "node_modules".into() };
+    let care = Supervisor::start(Uuid::new_v4()).unwrap();
+    let aside = ActionStep::SetAside { path: "node_modules".into() };
     let broken = Action { steps: vec![aside.clone(), sh("mkdir node_modules && exit 3")] };
     let error = apply(&broken, &stage.ask("x"), &care).unwrap_err();
     assert!(matches!(error, ApplyError::Failed { exit: Exit::Code(3), .. }), "{error:?}");
@@ -219,7 +221,7 @@ fn a_command_writes_nothing_outside_where_the_kernel_sees_to_that() {
     let _alone = alone();
     let stage = node();
     let outside = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
-    let care = Care::start(Uuid::new_v4()).unwrap();
+    let care = Supervisor::start(Uuid::new_v4()).unwrap();
     let script = format!("echo in > inside; echo out > {}/out", outside.path().display());
     let done = apply(&Action { steps: vec![sh(&script)] }, &stage.ask("x"), &care);
     assert!(stage.root.join("inside").exists());
@@ -230,7 +232,7 @@ fn a_command_writes_nothing_outside_where_the_kernel_sees_to_that() {
 fn a_pid_file_goes_only_when_its_process_is_gone() {
     let _alone = alone();
     let stage = node();
-    let care = Care::start(Uuid::new_v4()).unwrap();
+    let care = Supervisor::start(Uuid::new_v4()).unwrap();
     let mut child =
         Command::new("cat").current_dir(&stage.root).stdin(Stdio::piped()).spawn().unwrap();
     stage.write("server.pid", &child.id().to_string());
@@ -242,7 +244,8 @@ fn a_pid_file_goes_only_when_its_process_is_gone() {
     assert_eq!(held.rule.as_deref(), Some("pidfile.held"), "{held:?}");
     let place = stage.root.join("server.pid");
     let judged = LockHold { holders: Vec::new(), ..look::procs::hold(&stage.ask("x"), &place) };
-    let unlock = Action { steps: vec![Step::Unlock { path: "server.pid".into(), hold: judged }] };
+    let unlock =
+        Action { steps: vec![ActionStep::Unlock { path: "server.pid".into(), hold: judged }] };
     let error = apply(&unlock, &stage.ask("x"), &care).unwrap_err();
     assert!(matches!(error, ApplyError::Changed { .. }), "{error:?}");
     drop(child.stdin.take());
@@ -304,12 +307,12 @@ fn an_orphan_of_the_project_is_ended_and_nobody_else() {
     let found = stage.diagnose("npm run dev", &output, 1);
     assert_eq!(found.rule.as_deref(), Some("port.own-orphan"), "{found:?}");
     assert_eq!(found.remedies[0].gate, Gate::Safe);
-    let care = Care::start(Uuid::new_v4()).unwrap();
+    let care = Supervisor::start(Uuid::new_v4()).unwrap();
     let stat = tree::stat(child.id()).unwrap();
     let host = salve_core::scrub::Scrubbed::literal("here");
     let holder = Process { pid: child.id(), started: stat.started + 1, host };
     let (family, right) = (vec![holder.clone()], Right::Orphan);
-    let other = Action { steps: vec![Step::End { holder, family, port: Some(port), right }] };
+    let other = Action { steps: vec![ActionStep::End { holder, family, port: Some(port), right }] };
     assert!(apply(&other, &stage.ask("x"), &care).is_err());
     assert!(child.try_wait().unwrap().is_none());
     apply(&found.remedies[0].action, &stage.ask("x"), &care).unwrap();
@@ -472,8 +475,8 @@ fn only_the_projects_own_sqlite_file_is_migrated_unasked_and_it_is_copied_first(
     stage.write("db.sqlite3", "SQLite format 3\0old");
     let copy = "cp db.sqlite3 .salve/copies/ && python3 manage.py migrate --noinput";
     stage.check(failure, "django.migrations-local", &[copy]);
-    let care = Care::start(Uuid::new_v4()).unwrap();
-    let copy = Step::CopyAside { path: "db.sqlite3".into() };
+    let care = Supervisor::start(Uuid::new_v4()).unwrap();
+    let copy = ActionStep::CopyAside { path: "db.sqlite3".into() };
     let broken = Action { steps: vec![copy, sh("echo half > db.sqlite3; exit 3")] };
     apply(&broken, &stage.ask("x"), &care).unwrap_err();
     let kept = std::fs::read_to_string(stage.root.join("db.sqlite3")).unwrap();

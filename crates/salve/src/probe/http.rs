@@ -39,7 +39,7 @@ impl Clock {
 
 /// A server and the page that is asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct ProbeTarget {
     uri: Uri,
     host: String,
     port: u16,
@@ -65,7 +65,7 @@ pub(super) enum Body {
     BrokeOff { bytes: u64 },
 }
 
-impl Target {
+impl ProbeTarget {
     /// Reads an address.
     pub(super) fn parse(url: &str) -> Result<Self, Fault> {
         let wrong = |why: &str| Fault::Unreachable(format!("{why}: {url:?}"));
@@ -140,12 +140,12 @@ impl Target {
 }
 
 /// Asks for a page, and looks for `text` in it.
-pub(super) fn get(target: &Target, text: Option<&str>, clock: &Clock) -> Result<Reply, Fault> {
+pub(super) fn get(target: &ProbeTarget, text: Option<&str>, clock: &Clock) -> Result<Reply, Fault> {
     let scheme = target.uri.scheme_str().unwrap_or("http");
     let addresses = target.addresses();
     if addresses.is_empty() {
         let url = target.uri.to_string();
-        return once(Asked { url: &url, name: None, peer: None, text }, clock)
+        return once(ProbeRequest { url: &url, name: None, peer: None, text }, clock)
             .map_err(fault(clock));
     }
     let name = target.name();
@@ -153,7 +153,7 @@ pub(super) fn get(target: &Target, text: Option<&str>, clock: &Clock) -> Result<
     for address in addresses {
         let asked = |scheme| {
             let (url, name, peer) = (target.at(address, scheme), Some(&*name), Some(address));
-            once(Asked { url: &url, name, peer, text }, clock)
+            once(ProbeRequest { url: &url, name, peer, text }, clock)
         };
         match asked(scheme).map_err(fault(clock)) {
             Err(Fault::Refused) => {}
@@ -170,7 +170,7 @@ pub(super) fn get(target: &Target, text: Option<&str>, clock: &Clock) -> Result<
 }
 
 /// One request.
-pub(super) struct Asked<'a> {
+pub(super) struct ProbeRequest<'a> {
     pub(super) url: &'a str,
     /// What the server is called, where the URL has its address.
     pub(super) name: Option<&'a str>,
@@ -180,7 +180,7 @@ pub(super) struct Asked<'a> {
     pub(super) text: Option<&'a str>,
 }
 
-pub(super) fn once(asked: Asked<'_>, clock: &Clock) -> Result<Reply, Error> {
+pub(super) fn once(asked: ProbeRequest<'_>, clock: &Clock) -> Result<Reply, Error> {
     let left = clock.left();
     if left.is_zero() {
         return Err(Error::Timeout(Timeout::Global));

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use salve_core::server::health::{Expect, Fault};
 
-pub use sockets::{Holder, Owner, holder, listeners, owner};
+pub use sockets::{Owner, PortHolder, holder, listeners, owner};
 
 /// How many redirects on the same server are followed.
 const MOST_REDIRECTS: u32 = 10;
 
 /// Whom to ask, and what a healthy answer is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
+pub struct HealthProbe {
     /// The address, with the path that is asked for.
     pub url: String,
     /// What the answer must be.
@@ -30,7 +30,7 @@ pub struct Health {
 
 /// A healthy answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HealthyAnswer {
     /// Its status code.
     pub status: u16,
     /// The address that answered, where it is on this machine.
@@ -43,9 +43,9 @@ pub struct Answer {
 ///
 /// Redirects are followed as long as they stay on the same server; one that leads elsewhere is
 /// the answer itself. A server on this machine may have any certificate.
-pub fn ask(health: &Health) -> Result<Answer, Fault> {
+pub fn ask(health: &HealthProbe) -> Result<HealthyAnswer, Fault> {
     let clock = http::Clock { end: Instant::now() + health.limit, limit: health.limit };
-    let mut target = http::Target::parse(&health.url)?;
+    let mut target = http::ProbeTarget::parse(&health.url)?;
     // A status that is wanted instead of a page is the answer even if it redirects.
     let follows = health.expect.status.contains(200);
     let mut followed = 0;
@@ -62,7 +62,7 @@ pub fn ask(health: &Health) -> Result<Answer, Fault> {
     }
 }
 
-fn judge(reply: http::Reply, expect: &Expect, clock: &http::Clock) -> Result<Answer, Fault> {
+fn judge(reply: http::Reply, expect: &Expect, clock: &http::Clock) -> Result<HealthyAnswer, Fault> {
     let (status, wanted) = (reply.status, expect.status);
     if !wanted.contains(status) {
         return Err(Fault::Status { status, wanted });
@@ -72,7 +72,7 @@ fn judge(reply: http::Reply, expect: &Expect, clock: &http::Clock) -> Result<Ans
             Err(Fault::Body { lacks: lacks.clone() })
         }
         (http::Body::Whole { .. }, _) => {
-            Ok(Answer { status, peer: reply.peer, took: clock.took() })
+            Ok(HealthyAnswer { status, peer: reply.peer, took: clock.took() })
         }
         (http::Body::Endless { bytes }, _) => Err(Fault::Endless { bytes }),
         (http::Body::BrokeOff { bytes }, _) => Err(Fault::BrokeOff { bytes }),

@@ -9,7 +9,7 @@ use salve_core::server::socket::{self, Listener};
 
 /// A process that holds a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct PortHolder {
     /// Its process id.
     pub pid: u32,
     /// When it started, in the kernel's ticks since boot: with the pid it names one process.
@@ -29,7 +29,7 @@ pub enum Owner {
         pid: u32,
     },
     /// Another process.
-    Other(Holder),
+    Other(PortHolder),
     /// Somebody's, but not to be found out: a process of another user, or one in another network
     /// namespace for whom the kernel or a container's proxy listens.
     Unknown {
@@ -73,7 +73,7 @@ pub fn owner(address: SocketAddr, family: &[u32]) -> Owner {
 }
 
 /// Returns a process that listens at this port on any address, where it can be found out.
-pub fn holder(port: u16) -> Option<Holder> {
+pub fn holder(port: u16) -> Option<PortHolder> {
     let held = table().into_iter().filter(|listener| listener.address.port() == port);
     let inodes: Vec<Listener> = held.collect();
     let holds = |pid: &u32| {
@@ -112,7 +112,7 @@ fn sockets(pid: u32) -> impl Iterator<Item = u64> {
     })
 }
 
-fn describe(pid: u32) -> Option<Holder> {
+fn describe(pid: u32) -> Option<PortHolder> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name may hold anything, so the fields count from the parenthesis after it.
     let (name, fields) = stat.rsplit_once(')')?;
@@ -125,5 +125,5 @@ fn describe(pid: u32) -> Option<Holder> {
         false => words.join(" "),
     };
     let cwd = fs::read_link(format!("/proc/{pid}/cwd")).ok();
-    Some(Holder { pid, started, command, cwd })
+    Some(PortHolder { pid, started, command, cwd })
 }

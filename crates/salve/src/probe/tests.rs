@@ -47,17 +47,17 @@ fn flood(mut stream: TcpStream, start: &[u8], piece: &[u8]) {
     }
 }
 
-fn health(url: impl Into<String>) -> Health {
+fn health(url: impl Into<String>) -> HealthProbe {
     let limit = Duration::from_millis(2000);
-    Health { url: url.into(), expect: Expect::default(), limit }
+    HealthProbe { url: url.into(), expect: Expect::default(), limit }
 }
 
-fn at(address: SocketAddr) -> Health {
+fn at(address: SocketAddr) -> HealthProbe {
     health(format!("http://{address}/"))
 }
 
 #[track_caller]
-fn fault(health: &Health) -> Fault {
+fn fault(health: &HealthProbe) -> Fault {
     let begun = Instant::now();
     let fault = ask(health).unwrap_err();
     // Twice the limit, because this machine may be busy; without a bound it would be for ever.
@@ -174,7 +174,7 @@ fn a_long_page_with_an_end_and_a_stream_of_events_are_healthy() {
     let long = serve(|stream| {
         flood(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n", &[b'x'; 65536]);
     });
-    let patient = Health { limit: Duration::from_secs(20), ..at(long) };
+    let patient = HealthProbe { limit: Duration::from_secs(20), ..at(long) };
     assert!(ask(&patient).is_ok());
     let events = serve(|mut stream| {
         request(&mut stream);
@@ -273,7 +273,7 @@ fn a_certificate_of_ones_own_will_do_on_this_machine() {
 #[test]
 fn a_certificate_of_ones_own_will_not_do_elsewhere() {
     let address = tls();
-    let asked = http::Asked {
+    let asked = http::ProbeRequest {
         url: &format!("https://{address}/"),
         name: None,
         // As for any host that is not known to be this machine.
@@ -310,7 +310,7 @@ fn a_listening_socket_is_known_by_its_process() {
     let asked = SocketAddr::new("127.0.0.1".parse().unwrap(), other.port());
     assert_eq!(owner(asked, &[me]), Owner::Ours { pid: me });
     // What other tests start holds the socket too between fork and exec.
-    let is_mine = |found: &Holder| {
+    let is_mine = |found: &PortHolder| {
         let here = std::env::current_dir().ok();
         found.pid == me && found.cwd == here && !found.command.is_empty()
     };

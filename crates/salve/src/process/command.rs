@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use salve_core::event::Exit;
 
-use super::care::Care;
-use super::launch::{Input, SpawnError, Spec};
+use super::launch::{ProcessInput, SpawnError, Spec};
+use super::supervisor::Supervisor;
 
 /// How long a command that outlived its limit may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ pub struct CommandEnd {
 
 /// What a command may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct CommandBounds {
     /// How long it may run.
     pub(crate) limit: Duration,
     /// How many processes it may have at once.
@@ -45,21 +45,29 @@ pub(crate) enum Bounded {
 /// Runs a command until it ends, at most for `limit`, and ends whatever it leaves behind.
 ///
 /// It reads nothing: a question it asks is answered by the end of its input.
-pub fn run_command(care: &Care, spec: &Spec, limit: Duration) -> Result<CommandEnd, SpawnError> {
-    let bounds = Bounds { limit, processes: usize::MAX };
+pub fn run_command(
+    care: &Supervisor,
+    spec: &Spec,
+    limit: Duration,
+) -> Result<CommandEnd, SpawnError> {
+    let bounds = CommandBounds { limit, processes: usize::MAX };
     run_bounded(care, spec, bounds).map(|bounded| match bounded {
         Bounded::Ended(end) | Bounded::Crowded(end) => end,
     })
 }
 
 /// Runs a command as [`run_command`] does, and ends it too when it has too many processes.
-pub(crate) fn run_bounded(care: &Care, spec: &Spec, bounds: Bounds) -> Result<Bounded, SpawnError> {
+pub(crate) fn run_bounded(
+    care: &Supervisor,
+    spec: &Spec,
+    bounds: CommandBounds,
+) -> Result<Bounded, SpawnError> {
     let (tell, told) = mpsc::channel();
     let then = Box::new(move |ended| {
         // Whoever has stopped listening knows already.
         let _ = tell.send(ended);
     });
-    let running = care.spawn_with(spec, Input::Ended, then)?;
+    let running = care.spawn_with(spec, ProcessInput::Ended, then)?;
     let deadline = Instant::now() + bounds.limit;
     let (in_time, is_crowded) = loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::care::{EndReport, Life, Origin, Shared, Table};
+use super::supervisor::{ChildTable, ChildrenShare, EndReport, ProcessLife, ServerOrigin};
 use super::tree::{self, Stat};
 use super::{launch, lock, reaper};
 
@@ -37,12 +37,16 @@ impl Sight {
 }
 
 /// Returns the living processes of the server that `life` is of, its main process included.
-pub(super) fn members(shared: &Shared, life: &Life) -> Vec<Stat> {
+pub(super) fn members(shared: &ChildrenShare, life: &ProcessLife) -> Vec<Stat> {
     Sight::take().map(|sight| members_in(&sight, shared, life)).unwrap_or_default()
 }
 
 /// Returns those of the processes that were seen that are of the server that `life` is of.
-pub(super) fn members_in(Sight { me, all }: &Sight, shared: &Shared, life: &Life) -> Vec<Stat> {
+pub(super) fn members_in(
+    Sight { me, all }: &Sight,
+    shared: &ChildrenShare,
+    life: &ProcessLife,
+) -> Vec<Stat> {
     let mut roots = Vec::new();
     let mains = reaper::mains();
     for child in all.iter().filter(|stat| stat.parent == me.pid) {
@@ -67,7 +71,7 @@ pub(super) fn members_in(Sight { me, all }: &Sight, shared: &Shared, life: &Life
 }
 
 /// Returns whether a child of ours that is no main process is of the server that `life` is of.
-fn belongs(shared: &Shared, me: &Stat, child: &Stat, life: &Life) -> bool {
+fn belongs(shared: &ChildrenShare, me: &Stat, child: &Stat, life: &ProcessLife) -> bool {
     let table = lock(&shared.table);
     if child.session == me.session {
         return false;
@@ -84,21 +88,21 @@ fn belongs(shared: &Shared, me: &Stat, child: &Stat, life: &Life) -> bool {
 }
 
 /// Returns the place of the server that an orphan came from, as far as it shows.
-fn origin(table: &Table, orphan: &Stat) -> Option<usize> {
-    let place = |is_it: &dyn Fn(&Origin) -> bool| table.origins.iter().position(is_it);
-    let leads = |origin: &Origin| {
+fn origin(table: &ChildTable, orphan: &Stat) -> Option<usize> {
+    let place = |is_it: &dyn Fn(&ServerOrigin) -> bool| table.origins.iter().position(is_it);
+    let leads = |origin: &ServerOrigin| {
         origin.sessions.contains(&orphan.session) || origin.sessions.contains(&orphan.group)
     };
     let branded = || {
         let brand = launch::brand_of(orphan.pid)?;
         place(&|origin| origin.brand == brand)
     };
-    let marked = |origin: &Origin| tree::is_marked(orphan.pid, origin.run, &origin.server);
+    let marked = |origin: &ServerOrigin| tree::is_marked(orphan.pid, origin.run, &origin.server);
     place(&leads).or_else(branded).or_else(|| place(&marked))
 }
 
 /// Ends the whole family; returns when nothing of it is left.
-pub(super) fn end(shared: &Shared, life: &Life, grace: Duration) -> EndReport {
+pub(super) fn end(shared: &ChildrenShare, life: &ProcessLife, grace: Duration) -> EndReport {
     let mut report = EndReport::default();
     if !grace.is_zero() {
         ask(shared, life, Instant::now() + grace, &mut report);
@@ -112,7 +116,7 @@ pub(super) fn end(shared: &Shared, life: &Life, grace: Duration) -> EndReport {
 }
 
 /// Asks everyone to end and waits for it; those who come later are asked when they are orphans.
-fn ask(shared: &Shared, life: &Life, deadline: Instant, report: &mut EndReport) {
+fn ask(shared: &ChildrenShare, life: &ProcessLife, deadline: Instant, report: &mut EndReport) {
     let mut asked: Vec<Stat> = Vec::new();
     loop {
         let family = members(shared, life);
@@ -135,7 +139,7 @@ fn ask(shared: &Shared, life: &Life, deadline: Instant, report: &mut EndReport) 
 }
 
 /// Kills everyone, stopping them all first so that none can start another meanwhile.
-fn kill(shared: &Shared, life: &Life, report: &mut EndReport) {
+fn kill(shared: &ChildrenShare, life: &ProcessLife, report: &mut EndReport) {
     let deadline = Instant::now() + KILL_LIMIT;
     loop {
         let mut stopped: Vec<Stat> = Vec::new();
@@ -166,7 +170,7 @@ fn is_same(one: &Stat, other: &Stat) -> bool {
 }
 
 /// Sends a signal to each of `stats`, and to the main process's whole group at once.
-fn signal_all(shared: &Shared, life: &Life, stats: &[Stat], signal: Signal) {
+fn signal_all(shared: &ChildrenShare, life: &ProcessLife, stats: &[Stat], signal: Signal) {
     let main = life.process.pid;
     let mut is_sent = false;
     if stats.iter().any(|stat| stat.group == main) {

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 
-use super::thrift;
+use super::page_trimmer;
 use super::tree::{self, Stat};
 
 /// The variable by which a worker knows its keeper.
@@ -91,7 +91,7 @@ fn shed_if_long(worker: Option<Pid>) {
     let Some(handle) = handle else { return };
     let ends = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&LONG));
     if ends == Ok(0) {
-        thrift::shed();
+        page_trimmer::shed();
     }
 }
 

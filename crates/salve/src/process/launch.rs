@@ -19,7 +19,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Resource, Rlimit};
 use uuid::Uuid;
 
-use super::capture::{Capture, Side, Stream};
+use super::capture::{Capture, OutputPipe, Side};
 use super::session::{self, Program};
 use super::{lock, tree};
 
@@ -63,7 +63,7 @@ pub enum Terminal {
 
 /// What a process reads, and where what it writes goes.
 #[derive(Debug)]
-pub(crate) enum Input {
+pub(crate) enum ProcessInput {
     /// Nothing comes, and it does not end: many watchers stop when their input does.
     Open,
     /// The end, at once.
@@ -124,10 +124,10 @@ pub enum SpawnError {
 }
 
 /// A process that has just been started.
-pub(super) struct Launched {
+pub(super) struct LaunchedProcess {
     pub(super) pid: Pid,
     pub(super) since: Instant,
-    pub(super) streams: Vec<Arc<Stream>>,
+    pub(super) streams: Vec<Arc<OutputPipe>>,
     /// What keeps its input open: the pipe's other end, or the terminal's.
     pub(super) input: Option<OwnedFd>,
 }
@@ -135,10 +135,10 @@ pub(super) struct Launched {
 /// Starts `spec` for `run`, branded with `brand`.
 pub(super) fn launch(
     spec: &Spec,
-    input: Input,
+    input: ProcessInput,
     run: Uuid,
     brand: u64,
-) -> Result<Launched, SpawnError> {
+) -> Result<LaunchedProcess, SpawnError> {
     let program = spec.argv.first().ok_or(SpawnError::Empty)?;
     let run = run.to_string();
     let mut env: Vec<(&OsStr, &OsStr)> =
@@ -188,23 +188,23 @@ fn command(spec: &Spec, env: &[(&OsStr, &OsStr)]) -> Command {
 fn with_pipes(
     spec: &Spec,
     env: Vec<(&OsStr, &OsStr)>,
-    input: Input,
+    input: ProcessInput,
     brand: u64,
-) -> io::Result<Launched> {
+) -> io::Result<LaunchedProcess> {
     let mut streams = Vec::new();
     let mut captured = |side: Side| -> io::Result<OwnedFd> {
         let (reader, writer) = pipe()?;
-        streams.push(Stream::new(reader, side, Arc::clone(&spec.output)));
+        streams.push(OutputPipe::new(reader, side, Arc::clone(&spec.output)));
         Ok(writer)
     };
     let (reader, out_writer, held) = match input {
-        Input::Open => {
+        ProcessInput::Open => {
             let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
             (reader, captured(Side::Out)?, Some(writer))
         }
-        Input::Ended => (File::open("/dev/null")?.into(), captured(Side::Out)?, None),
-        Input::File(stdin) => (stdin, captured(Side::Out)?, None),
-        Input::Wired { stdin, stdout } => (stdin, stdout, None),
+        ProcessInput::Ended => (File::open("/dev/null")?.into(), captured(Side::Out)?, None),
+        ProcessInput::File(stdin) => (stdin, captured(Side::Out)?, None),
+        ProcessInput::Wired { stdin, stdout } => (stdin, stdout, None),
     };
     let err_writer = captured(Side::Err)?;
     let since = Instant::now();
@@ -220,7 +220,7 @@ fn with_pipes(
         let mut command = CommandWrap::from(command);
         pid_of(command.wrap(ProcessSession).spawn()?.id())
     })?;
-    Ok(Launched { pid, since, streams, input: held })
+    Ok(LaunchedProcess { pid, since, streams, input: held })
 }
 
 fn with_terminal(
@@ -228,7 +228,7 @@ fn with_terminal(
     (rows, cols): (u16, u16),
     brand: u64,
     output: &Arc<Capture>,
-) -> io::Result<Launched> {
+) -> io::Result<LaunchedProcess> {
     let (master, slave) = pty_process::blocking::open().map_err(io::Error::other)?;
     master.resize(pty_process::Size::new(rows, cols)).map_err(io::Error::other)?;
     let mut command = pty_process::blocking::Command::from(command);
@@ -241,8 +241,13 @@ fn with_terminal(
     let master = OwnedFd::from(master);
     let reader = master.try_clone()?;
     unblock(&reader)?;
-    let stream = Stream::new(reader, Side::Out, Arc::clone(output));
-    Ok(Launched { pid: pid_of(child.id())?, since, streams: vec![stream], input: Some(master) })
+    let stream = OutputPipe::new(reader, Side::Out, Arc::clone(output));
+    Ok(LaunchedProcess {
+        pid: pid_of(child.id())?,
+        since,
+        streams: vec![stream],
+        input: Some(master),
+    })
 }
 
 fn pid_of(id: u32) -> io::Result<Pid> {

@@ -1,38 +1,38 @@
 //! Processes: which one this is, which others are there, and the care of those Salve starts.
 //!
-//! [`Care`] starts servers and remedies, hands out how they ended, and ends whole families. It
+//! [`Supervisor`] starts servers and remedies, hands out how they ended, and ends whole families. It
 //! runs in the worker, which is a sub-reaper: whatever a server leaves behind falls to us, and
 //! nothing of it survives, whether it left its session, its parents or its environment.
 
 mod capture;
-mod care;
 mod command;
 mod family;
 pub mod keeper;
 mod launch;
 mod machine;
+pub mod page_trimmer;
 mod reaper;
 mod session;
 pub mod strays;
+mod supervisor;
 #[cfg(test)]
 pub(crate) mod tests;
-pub mod thrift;
 pub mod tree;
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use capture::{Capture, LINES, Logs, Look, OLDER, Outlet, Side, older};
-pub use care::{Care, CareError, EndReport, Ended, Running};
-pub(crate) use command::{Bounded, Bounds, run_bounded};
+pub use capture::{Capture, LINES, Logs, OLDER, Outlet, OutputStyle, Side, older};
+pub(crate) use command::{Bounded, CommandBounds, run_bounded};
 pub use command::{CommandEnd, run_command};
-pub(crate) use launch::Input;
+pub(crate) use launch::ProcessInput;
 pub use launch::{SpawnError, Spec, Terminal};
 pub use machine::machine_program;
 use rustix::process::Pid;
 use salve_core::event::Process;
 use salve_core::scrub::Scrubber;
-pub use tree::Found;
+pub use supervisor::{EndReport, Ended, Running, Supervisor, SupervisorError};
+pub use tree::FoundProcess;
 
 /// The variable that marks the processes of an agent that Salve started.
 pub const AGENT_MARK: &str = "SALVE_AGENT";

@@ -16,7 +16,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus};
 use salve_core::event::Exit;
 use signal_hook::consts::SIGCHLD;
 
-use super::care::{Ended, Shared};
+use super::supervisor::{ChildrenShare, Ended};
 use super::tree::{self, Stat};
 use super::{lock, thread};
 
@@ -35,7 +35,7 @@ pub(super) fn mains() -> MutexGuard<'static, BTreeSet<u32>> {
 }
 
 /// Starts the thread that hands out how processes ended.
-pub(super) fn start(shared: &Arc<Shared>) -> io::Result<()> {
+pub(super) fn start(shared: &Arc<ChildrenShare>) -> io::Result<()> {
     let (changes, notify) = UnixStream::pair()?;
     changes.set_nonblocking(true)?;
     signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
@@ -46,7 +46,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     thread("salve-reaper", move || run(&epoll, &changes, &shared))
 }
 
-fn run(epoll: &impl AsFd, changes: &UnixStream, shared: &Weak<Shared>) {
+fn run(epoll: &impl AsFd, changes: &UnixStream, shared: &Weak<ChildrenShare>) {
     let mut events = Vec::with_capacity(64);
     loop {
         events.clear();
@@ -70,7 +70,7 @@ fn run(epoll: &impl AsFd, changes: &UnixStream, shared: &Weak<Shared>) {
 }
 
 /// Reaps a process that we started and tells who asked for it.
-fn hand_out(shared: &Shared, pid: u32) {
+fn hand_out(shared: &ChildrenShare, pid: u32) {
     let mut table = lock(&shared.table);
     let Some(alive) = table.alive.get(&pid) else { return };
     let id = WaitId::PidFd(alive.life.pidfd.as_fd());

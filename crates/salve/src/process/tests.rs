@@ -42,15 +42,15 @@ pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
 
 /// A server under test.
 struct Server {
-    care: Care,
+    care: Supervisor,
     spec: Spec,
 }
 
 impl Server {
     fn new(argv: &[&str], dir: &Path) -> Server {
-        let output = Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain));
+        let output = Arc::new(Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain));
         Server {
-            care: Care::start(Uuid::new_v4()).unwrap(),
+            care: Supervisor::start(Uuid::new_v4()).unwrap(),
             spec: Spec {
                 argv: argv.iter().map(OsString::from).collect(),
                 dir: dir.to_owned(),
@@ -305,7 +305,7 @@ fn what_a_process_wrote_last_is_waited_for() {
     while rustix::io::write(&writer, &[b'.'; 4096]).is_ok() {}
     let mut server = Server::shell("echo the last words", dir.path());
     let outlet = Arc::new(Outlet::new(Some(writer.into()), None));
-    server.spec.output = Arc::new(Capture::new(outlet, Look::Plain));
+    server.spec.output = Arc::new(Capture::new(outlet, OutputStyle::Plain));
     let running = server.care.spawn(&server.spec, Box::new(|_| {})).unwrap();
     running.wait(LONG).unwrap();
     server.care.end(&running, Duration::ZERO);

@@ -20,7 +20,7 @@ pub const SERVER_MARK: &str = "SALVE_SERVER";
 
 /// A living process that was found by looking.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundProcess {
     /// Which one it is.
     pub process: Process,
     /// Its command line as it shows it, words parted by spaces; not scrubbed.
@@ -181,11 +181,11 @@ pub fn is_marked(pid: u32, run: Uuid, server: &str) -> bool {
 }
 
 /// Returns what is to be said about a process, unless it ended or its pid is another's by now.
-pub fn found(stat: &Stat) -> Option<Found> {
+pub fn found(stat: &Stat) -> Option<FoundProcess> {
     let process = Process { pid: stat.pid, started: stat.started, host: host() };
     let command = command_line(stat.pid)?;
     let cwd = cwd(stat.pid).unwrap_or_else(|| PathBuf::from(OsStr::from_bytes(b"")));
-    is_still(stat).then_some(Found { process, command, cwd })
+    is_still(stat).then_some(FoundProcess { process, command, cwd })
 }
 
 /// Returns whether this very process is still there and has not ended.

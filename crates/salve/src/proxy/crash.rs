@@ -16,11 +16,11 @@ const LONGEST: u64 = 1 << 20;
 
 /// The file of one server's crashes, found and opened only when one dies.
 #[derive(Debug)]
-pub(super) struct CrashLog {
+pub(super) struct ProxyCrashLog {
     name: String,
 }
 
-impl CrashLog {
+impl ProxyCrashLog {
     pub(super) fn new(name: String) -> Self {
         Self { name }
     }

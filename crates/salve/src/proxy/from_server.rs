@@ -6,7 +6,7 @@ use std::sync::Arc;
 use salve_core::tool::envelope::{Envelope, EnvelopeScanner};
 use salve_core::tool::session::FromServer;
 
-use super::healing::{AnswerFate, Healing};
+use super::healing::{AnswerFate, CallHealing};
 use super::link::{Happened, Link};
 use super::wire::{LineReader, Piece, write_all};
 use crate::process::Capture;
@@ -16,13 +16,13 @@ use crate::process::Capture;
 pub(super) struct ServerPump {
     pub(super) link: Arc<Link>,
     pub(super) capture: Arc<Capture>,
-    pub(super) healing: Arc<Healing>,
+    pub(super) healing: Arc<CallHealing>,
     pub(super) generation: u64,
 }
 
 /// What to do with one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum LineFate {
     Pass,
     Drop,
     /// It is no message, and belongs where logs go.
@@ -57,11 +57,11 @@ impl ServerPump {
         let (mut start, mut at) = (0, 0);
         for line in lines.split_inclusive(|&byte| byte == b'\n') {
             let fate = self.fate(line);
-            if fate != Fate::Pass {
+            if fate != LineFate::Pass {
                 self.write(&lines[start..at]);
                 start = at + line.len();
             }
-            if fate == Fate::Log {
+            if fate == LineFate::Log {
                 self.capture.take_in(line);
             }
             at += line.len();
@@ -75,13 +75,13 @@ impl ServerPump {
         }
     }
 
-    fn fate(&self, line: &[u8]) -> Fate {
+    fn fate(&self, line: &[u8]) -> LineFate {
         let envelope = Envelope::of(line);
         match &envelope {
-            Envelope::Text | Envelope::Foreign => return Fate::Log,
+            Envelope::Text | Envelope::Foreign => return LineFate::Log,
             Envelope::Malformed { .. } => {
                 self.refuse_malformed(&envelope);
-                return Fate::Log;
+                return LineFate::Log;
             }
             Envelope::Request { .. }
             | Envelope::Notification { .. }
@@ -93,25 +93,25 @@ impl ServerPump {
         match sent {
             FromServer::PassAnswer(request) if request.method == "tools/call" => {
                 match self.healing.look_at(request, &envelope, line) {
-                    AnswerFate::Pass => Fate::Pass,
-                    AnswerFate::Kept => Fate::Drop,
+                    AnswerFate::Pass => LineFate::Pass,
+                    AnswerFate::Kept => LineFate::Drop,
                 }
             }
             FromServer::OwnAnswer(id) => {
                 self.healing.own_answer(&id, line);
-                Fate::Drop
+                LineFate::Drop
             }
             sent => self.fate_of(&sent),
         }
     }
 
-    fn fate_of(&self, sent: &FromServer) -> Fate {
+    fn fate_of(&self, sent: &FromServer) -> LineFate {
         match sent {
-            FromServer::Pass | FromServer::PassAnswer(_) => Fate::Pass,
-            FromServer::Drop | FromServer::OwnAnswer(_) => Fate::Drop,
+            FromServer::Pass | FromServer::PassAnswer(_) => LineFate::Pass,
+            FromServer::Drop | FromServer::OwnAnswer(_) => LineFate::Drop,
             FromServer::Greeted => {
                 self.link.tell(Happened::Greeted { generation: self.generation });
-                Fate::Drop
+                LineFate::Drop
             }
         }
     }

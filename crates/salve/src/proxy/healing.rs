@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::tool::envelope::{Answer, Envelope, MessageId};
+use salve_core::tool::envelope::{Envelope, MessageId, RequestAnswer};
 use salve_core::tool::failure::{FailedCall, failure_in, may_be_failure};
 use salve_core::tool::rule::{HealChoice, ToolFix};
 use salve_core::tool::session::{WaitingRequest, called_tool};
 use serde_json::{Value, json};
 
-use super::OnFailure;
+use super::FailureMeans;
 use super::link::{Happened, Link, ServerWire};
 use super::wire::write_all;
 use crate::tools::{HealMeans, Healed};
@@ -44,16 +44,16 @@ struct RetriedCall {
 }
 
 /// Heals what fails.
-pub(super) struct Healing {
+pub(super) struct CallHealing {
     link: Arc<Link>,
-    on_failure: OnFailure,
+    on_failure: FailureMeans,
     retried: Mutex<HashMap<MessageId, RetriedCall>>,
     own: Mutex<HashMap<MessageId, Sender<Vec<u8>>>>,
     fixes: AtomicU64,
 }
 
-impl Healing {
-    pub(super) fn new(link: Arc<Link>, on_failure: OnFailure) -> Self {
+impl CallHealing {
+    pub(super) fn new(link: Arc<Link>, on_failure: FailureMeans) -> Self {
         let (retried, own, fixes) = Default::default();
         Self { link, on_failure, retried, own, fixes }
     }
@@ -65,7 +65,7 @@ impl Healing {
         envelope: &Envelope,
         line: &[u8],
     ) -> AnswerFate {
-        let is_error = matches!(envelope, Envelope::Response { answer: Answer::Error, .. });
+        let is_error = matches!(envelope, Envelope::Response { answer: RequestAnswer::Error, .. });
         let failure = if is_error || may_be_failure(line) { failure_in(line) } else { None };
         let retried = (request.retries > 0).then(|| lock(&self.retried).remove(&request.id));
         let answer = line.to_vec();
@@ -268,7 +268,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl fmt::Debug for Healing {
+impl fmt::Debug for CallHealing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Healing").finish_non_exhaustive()
     }

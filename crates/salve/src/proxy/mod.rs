@@ -27,10 +27,10 @@ use salve_core::tool::rule::ToolPattern;
 use salve_core::tool::session::ToolHints;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use self::healing::Healing;
+use self::healing::CallHealing;
 use self::link::{Happened, Link};
-use self::supervisor::{Supervisor, SupervisorParts};
-use crate::process::{Capture, Care, Look, Outlet, SpawnError, keeper};
+use self::supervisor::{ProxySupervisor, ProxySupervisorParts};
+use crate::process::{Capture, Outlet, OutputStyle, SpawnError, Supervisor, keeper};
 use crate::tools::HealMeans;
 
 /// How much stack a pump gets.
@@ -54,7 +54,7 @@ pub struct ProxyPlan {
 }
 
 /// Gathers the means to heal a failed call.
-pub type OnFailure = Box<dyn Fn() -> Option<HealMeans> + Send + Sync>;
+pub type FailureMeans = Box<dyn Fn() -> Option<HealMeans> + Send + Sync>;
 
 /// What a proxy needs only when something takes long or fails.
 #[derive(Clone, Debug)]
@@ -117,17 +117,22 @@ pub enum ProxyError {
 }
 
 /// Stands between our own standard input and output and a server until the client has gone.
-pub fn run(plan: ProxyPlan, care: Care, on_failure: OnFailure) -> Result<ExitCode, ProxyError> {
+pub fn run(
+    plan: ProxyPlan,
+    care: Supervisor,
+    on_failure: FailureMeans,
+) -> Result<ExitCode, ProxyError> {
     let (post, inbox) = mpsc::channel();
     let client = rustix::stdio::stdout().try_clone_to_owned()?;
     let input = rustix::stdio::stdin().try_clone_to_owned()?;
     let errors = rustix::stdio::stderr().try_clone_to_owned()?;
     let outlet = Outlet::new(None, Some(errors));
-    let capture = Arc::new(Capture::new(Arc::new(outlet), Look::Plain));
+    let capture = Arc::new(Capture::new(Arc::new(outlet), OutputStyle::Plain));
     let link = Arc::new(Link::new(client, post));
-    let healing = Arc::new(Healing::new(Arc::clone(&link), on_failure));
-    let parts = SupervisorParts { plan, care, link: Arc::clone(&link), capture, inbox, healing };
-    let mut supervisor = Supervisor::new(parts);
+    let healing = Arc::new(CallHealing::new(Arc::clone(&link), on_failure));
+    let parts =
+        ProxySupervisorParts { plan, care, link: Arc::clone(&link), capture, inbox, healing };
+    let mut supervisor = ProxySupervisor::new(parts);
     supervisor.start_first()?;
     let to = Arc::clone(&link);
     thread("salve-from-client", move || from_client::pump(&to, input))?;

@@ -10,14 +10,16 @@ use rustix::pipe::PipeFlags;
 use salve_core::event::Exit;
 use salve_core::tool::envelope::MessageId;
 
-use super::crash::CrashLog;
+use super::crash::ProxyCrashLog;
 use super::from_server::ServerPump;
-use super::healing::Healing;
+use super::healing::CallHealing;
 use super::link::{Happened, Link, ServerWire};
 use super::wire::write_all;
 use super::{OnNeed, ProxyPlan, ProxyTiming, words};
 use crate::agent::vitals::Vitals;
-use crate::process::{Capture, Care, Ended, Input, Running, SpawnError, Spec, Terminal};
+use crate::process::{
+    Capture, Ended, ProcessInput, Running, SpawnError, Spec, Supervisor, Terminal,
+};
 
 /// How much a server's pipes hold, if the system lets them.
 const PIPE: usize = 256 << 10;
@@ -61,14 +63,14 @@ enum Due {
 }
 
 /// Starts the server, again and again, until the client has gone.
-pub(super) struct Supervisor {
+pub(super) struct ProxySupervisor {
     pub(super) plan: ProxyPlan,
-    pub(super) care: Care,
+    pub(super) care: Supervisor,
     pub(super) link: Arc<Link>,
     pub(super) capture: Arc<Capture>,
     pub(super) inbox: Receiver<Happened>,
-    pub(super) healing: Arc<Healing>,
-    crash_log: CrashLog,
+    pub(super) healing: Arc<CallHealing>,
+    crash_log: ProxyCrashLog,
     living: Option<LivingServer>,
     generation: u64,
     failures: u32,
@@ -81,19 +83,19 @@ pub(super) struct Supervisor {
 }
 
 /// What the supervisor is made of.
-pub(super) struct SupervisorParts {
+pub(super) struct ProxySupervisorParts {
     pub(super) plan: ProxyPlan,
-    pub(super) care: Care,
+    pub(super) care: Supervisor,
     pub(super) link: Arc<Link>,
     pub(super) capture: Arc<Capture>,
     pub(super) inbox: Receiver<Happened>,
-    pub(super) healing: Arc<Healing>,
+    pub(super) healing: Arc<CallHealing>,
 }
 
-impl Supervisor {
-    pub(super) fn new(parts: SupervisorParts) -> Self {
-        let SupervisorParts { plan, care, link, capture, inbox, healing } = parts;
-        let crash_log = CrashLog::new(plan.name.clone());
+impl ProxySupervisor {
+    pub(super) fn new(parts: ProxySupervisorParts) -> Self {
+        let ProxySupervisorParts { plan, care, link, capture, inbox, healing } = parts;
+        let crash_log = ProxyCrashLog::new(plan.name.clone());
         Self {
             plan,
             care,
@@ -231,7 +233,7 @@ impl Supervisor {
         };
         let link = Arc::clone(&self.link);
         let then = Box::new(move |_: Ended| link.tell(Happened::ServerEnded { generation }));
-        let running = self.care.spawn_with(&spec, Input::Wired { stdin, stdout }, then)?;
+        let running = self.care.spawn_with(&spec, ProcessInput::Wired { stdin, stdout }, then)?;
         let (tell, passed_on) = mpsc::channel();
         let (link, capture) = (Arc::clone(&self.link), Arc::clone(&self.capture));
         let healing = Arc::clone(&self.healing);

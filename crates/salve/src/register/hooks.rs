@@ -3,7 +3,7 @@
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
 
-use super::{Client, Places, Plan, RegisterError, Scope, Wish};
+use super::{Client, Places, RegisterError, RegistrationPlan, RegistrationScope, Wish};
 
 /// What the hooks run.
 const COMMAND: &str = "salve hook claude";
@@ -14,16 +14,16 @@ const EVENTS: [(&str, &str); 3] =
 /// Returns how a client's settings have to change; nothing for a client without hooks.
 pub fn plan_hooks(
     client: Client,
-    scope: Scope,
+    scope: RegistrationScope,
     places: &Places,
     wish: Wish,
-) -> Result<Option<Plan>, RegisterError> {
+) -> Result<Option<RegistrationPlan>, RegisterError> {
     if client != Client::Claude {
         return Ok(None);
     }
     let dir = match scope {
-        Scope::Project => places.project.clone(),
-        Scope::User => places.home.clone().ok_or(RegisterError::NoHome)?,
+        RegistrationScope::Project => places.project.clone(),
+        RegistrationScope::User => places.home.clone().ok_or(RegisterError::NoHome)?,
     };
     let path = dir.join(".claude/settings.json");
     let path = path.canonicalize().unwrap_or(path);
@@ -34,7 +34,7 @@ pub fn plan_hooks(
     }
     let new =
         edit(text, wish).map_err(|why| RegisterError::Malformed { path: path.clone(), why })?;
-    Ok(Some(Plan { path, old, new, backups: places.backups.clone() }))
+    Ok(Some(RegistrationPlan { path, old, new, backups: places.backups.clone() }))
 }
 
 fn edit(text: &str, wish: Wish) -> Result<String, String> {

@@ -46,7 +46,7 @@ pub enum Client {
 
 /// For whom the server is registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Scope {
+pub enum RegistrationScope {
     /// For this project, in a file that is shared with it.
     #[default]
     Project,
@@ -134,7 +134,7 @@ pub enum RegisterError {
 
 /// A change of one file that has not been made yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct RegistrationPlan {
     /// The file.
     pub path: PathBuf,
     /// What is in it, if it exists.
@@ -146,7 +146,7 @@ pub struct Plan {
 
 /// What became of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum RegistrationDone {
     /// It was right already.
     Nothing,
     /// It was made.
@@ -171,25 +171,31 @@ impl Client {
     }
 
     /// Returns the file in which it looks for servers.
-    pub fn file(self, scope: Scope, places: &Places) -> Result<PathBuf, RegisterError> {
+    pub fn file(self, scope: RegistrationScope, places: &Places) -> Result<PathBuf, RegisterError> {
         let home = || places.home.clone().ok_or(RegisterError::NoHome);
-        if let (Some(file), Scope::User) = (self.file_elsewhere(&places.homes), scope) {
+        if let (Some(file), RegistrationScope::User) = (self.file_elsewhere(&places.homes), scope) {
             return Ok(file);
         }
         let below = match (self, scope) {
-            (Self::Claude, Scope::Project) => ".mcp.json",
-            (Self::Claude, Scope::User) => ".claude.json",
-            (Self::Codex, Scope::Project | Scope::User) => ".codex/config.toml",
-            (Self::Gemini, Scope::Project | Scope::User) => ".gemini/settings.json",
-            (Self::Cursor, Scope::Project | Scope::User) => ".cursor/mcp.json",
-            (Self::Vscode, Scope::Project) => ".vscode/mcp.json",
-            (Self::Vscode, Scope::User) => ".config/Code/User/mcp.json",
-            (Self::Opencode, Scope::Project) => "opencode.json",
-            (Self::Opencode, Scope::User) => ".config/opencode/opencode.json",
+            (Self::Claude, RegistrationScope::Project) => ".mcp.json",
+            (Self::Claude, RegistrationScope::User) => ".claude.json",
+            (Self::Codex, RegistrationScope::Project | RegistrationScope::User) => {
+                ".codex/config.toml"
+            }
+            (Self::Gemini, RegistrationScope::Project | RegistrationScope::User) => {
+                ".gemini/settings.json"
+            }
+            (Self::Cursor, RegistrationScope::Project | RegistrationScope::User) => {
+                ".cursor/mcp.json"
+            }
+            (Self::Vscode, RegistrationScope::Project) => ".vscode/mcp.json",
+            (Self::Vscode, RegistrationScope::User) => ".config/Code/User/mcp.json",
+            (Self::Opencode, RegistrationScope::Project) => "opencode.json",
+            (Self::Opencode, RegistrationScope::User) => ".config/opencode/opencode.json",
         };
         Ok(match scope {
-            Scope::Project => places.project.join(below),
-            Scope::User => home()?.join(below),
+            RegistrationScope::Project => places.project.join(below),
+            RegistrationScope::User => home()?.join(below),
         })
     }
 
@@ -206,17 +212,17 @@ impl Client {
     }
 
     /// Returns what is left to a person once Salve is registered, if anything is.
-    pub fn left_to_do(self, scope: Scope) -> Option<&'static str> {
+    pub fn left_to_do(self, scope: RegistrationScope) -> Option<&'static str> {
         match (self, scope) {
-            (Self::Claude, Scope::Project) => Some(
+            (Self::Claude, RegistrationScope::Project) => Some(
                 "start `claude` here once and approve the server `salve`; to let its tools run \
                  unasked, add \"mcp__salve\" to permissions.allow in .claude/settings.json",
             ),
-            (Self::Claude, Scope::User) => Some(
+            (Self::Claude, RegistrationScope::User) => Some(
                 "to let its tools run unasked, add \"mcp__salve\" to permissions.allow in \
                  ~/.claude/settings.json",
             ),
-            (Self::Codex, Scope::Project) => Some(
+            (Self::Codex, RegistrationScope::Project) => Some(
                 "start `codex` here once and trust the folder, else it reads no settings of it",
             ),
             (Self::Gemini, _) => Some(
@@ -225,7 +231,7 @@ impl Client {
             ),
             (Self::Cursor, _) => Some("switch the server `salve` on under Settings, MCP"),
             (Self::Vscode, _) => Some("start the server `salve` from the list of MCP servers"),
-            (Self::Codex, Scope::User) | (Self::Opencode, _) => None,
+            (Self::Codex, RegistrationScope::User) | (Self::Opencode, _) => None,
         }
     }
 
@@ -243,10 +249,10 @@ impl Client {
 /// Returns how the client's file has to change; nothing is written.
 pub fn plan(
     client: Client,
-    scope: Scope,
+    scope: RegistrationScope,
     places: &Places,
     wish: Wish,
-) -> Result<Plan, RegisterError> {
+) -> Result<RegistrationPlan, RegisterError> {
     let path = client.file(scope, places)?;
     // People keep such files elsewhere and link to them; the link stays.
     let path = path.canonicalize().unwrap_or(path);
@@ -254,7 +260,7 @@ pub fn plan(
     let malformed = |why| RegisterError::Malformed { path: path.clone(), why };
     let text = old.as_deref().unwrap_or_default();
     let new = edit::edit(client.shape(), text, wish, &places.program).map_err(malformed)?;
-    Ok(Plan { path, old, new, backups: places.backups.clone() })
+    Ok(RegistrationPlan { path, old, new, backups: places.backups.clone() })
 }
 
 /// Reads a file that need not exist.
@@ -266,7 +272,7 @@ fn read(path: &Path) -> Result<Option<String>, RegisterError> {
     }
 }
 
-impl Plan {
+impl RegistrationPlan {
     /// Returns whether there is nothing to do.
     pub fn is_done(&self) -> bool {
         self.old.as_deref().unwrap_or_default() == self.new
@@ -289,9 +295,9 @@ impl Plan {
     }
 
     /// Writes the file, and a copy of what it was.
-    pub fn apply(&self) -> Result<Done, RegisterError> {
+    pub fn apply(&self) -> Result<RegistrationDone, RegisterError> {
         if self.is_done() {
-            return Ok(Done::Nothing);
+            return Ok(RegistrationDone::Nothing);
         }
         let make = |dir: Option<&Path>| match dir {
             Some(dir) => fs::create_dir_all(dir).map_err(|error| WriteError::new(dir, error)),
@@ -308,11 +314,15 @@ impl Plan {
         };
         if self.new.trim().is_empty() && self.old.is_some() {
             fs::remove_file(&self.path).map_err(|error| WriteError::new(&self.path, error))?;
-            return Ok(Done::Removed(kept));
+            return Ok(RegistrationDone::Removed(kept));
         }
         make(self.path.parent())?;
         atomic::write(&self.path, &self.new)?;
-        Ok(if self.old.is_some() { Done::Changed(kept) } else { Done::Made })
+        Ok(if self.old.is_some() {
+            RegistrationDone::Changed(kept)
+        } else {
+            RegistrationDone::Made
+        })
     }
 
     /// Returns a name for the copy that no other file's copy has.

@@ -100,15 +100,21 @@ fn a_file_is_made_changed_with_a_copy_or_left() {
     let dir = tempfile::tempdir().unwrap();
     let places = places(dir.path());
     let add = |client, scope| plan(client, scope, &places, Wish::Add).unwrap();
-    assert_eq!(add(Client::Gemini, Scope::User).apply().unwrap(), Done::Made);
+    assert_eq!(
+        add(Client::Gemini, RegistrationScope::User).apply().unwrap(),
+        RegistrationDone::Made
+    );
     assert!(dir.path().join("home/.gemini/settings.json").is_file());
-    assert_eq!(add(Client::Gemini, Scope::User).apply().unwrap(), Done::Nothing);
+    assert_eq!(
+        add(Client::Gemini, RegistrationScope::User).apply().unwrap(),
+        RegistrationDone::Nothing
+    );
     let file = dir.path().join("project/.vscode/mcp.json");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, "{\n  // none yet\n}\n").unwrap();
-    let change = add(Client::Vscode, Scope::Project);
+    let change = add(Client::Vscode, RegistrationScope::Project);
     assert!(change.diff().iter().any(|line| line.starts_with("+ ") && line.contains("salve")));
-    let Done::Changed(Some(copy)) = change.apply().unwrap() else { panic!("no copy") };
+    let RegistrationDone::Changed(Some(copy)) = change.apply().unwrap() else { panic!("no copy") };
     assert_eq!(fs::read_to_string(copy).unwrap(), "{\n  // none yet\n}\n");
     assert!(fs::read_to_string(&file).unwrap().contains("// none yet"));
 }
@@ -120,7 +126,7 @@ fn a_malformed_file_is_named_and_untouched() {
     fs::create_dir_all(&places.project).unwrap();
     let file = places.project.join(".mcp.json");
     fs::write(&file, "{ \"mcpServers\": [").unwrap();
-    let error = plan(Client::Claude, Scope::Project, &places, Wish::Add).unwrap_err();
+    let error = plan(Client::Claude, RegistrationScope::Project, &places, Wish::Add).unwrap_err();
     assert!(error.to_string().contains(".mcp.json: "), "{error}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "{ \"mcpServers\": [");
 }
@@ -134,7 +140,7 @@ fn a_link_to_the_file_stays_a_link() {
         (dir.path().join("dotfiles.toml"), dir.path().join("home/.codex/config.toml"));
     fs::write(&real, "model = \"x\"\n").unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    plan(Client::Codex, Scope::User, &places, Wish::Add).unwrap().apply().unwrap();
+    plan(Client::Codex, RegistrationScope::User, &places, Wish::Add).unwrap().apply().unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&real).unwrap().contains("[mcp_servers.salve]"));
 }
@@ -199,8 +205,8 @@ fn where_a_variable_leads_a_client_elsewhere_its_file_is_there() {
         (Client::Gemini, "gemini_cli_home/.gemini/settings.json"),
         (Client::Opencode, "xdg_config_home/opencode/opencode.json"),
     ] {
-        assert_eq!(file(client, Scope::User), at(want));
-        assert!(file(client, Scope::Project).starts_with(at("project")));
+        assert_eq!(file(client, RegistrationScope::User), at(want));
+        assert!(file(client, RegistrationScope::Project).starts_with(at("project")));
     }
 }
 
@@ -209,18 +215,21 @@ fn nothing_is_left_behind_and_a_program_out_of_the_way_is_named_by_its_path() {
     let dir = tempfile::tempdir().unwrap();
     let places = Places { program: "/opt/s/salve".to_owned(), ..places(dir.path()) };
     for client in [Client::Claude, Client::Codex, Client::Opencode, Client::Vscode] {
-        let file = client.file(Scope::Project, &places).unwrap();
-        plan(client, Scope::Project, &places, Wish::Add).unwrap().apply().unwrap();
+        let file = client.file(RegistrationScope::Project, &places).unwrap();
+        plan(client, RegistrationScope::Project, &places, Wish::Add).unwrap().apply().unwrap();
         assert!(fs::read_to_string(&file).unwrap().contains("/opt/s/salve"), "{client:?}");
-        let done = plan(client, Scope::Project, &places, Wish::Remove).unwrap().apply().unwrap();
-        assert!(matches!(done, Done::Removed(_)), "{client:?}: {done:?}");
+        let done = plan(client, RegistrationScope::Project, &places, Wish::Remove)
+            .unwrap()
+            .apply()
+            .unwrap();
+        assert!(matches!(done, RegistrationDone::Removed(_)), "{client:?}: {done:?}");
         assert!(!file.exists(), "{client:?}");
     }
     let own = "{\n  \"theme\": \"dark\"\n}\n";
-    let file = Client::Opencode.file(Scope::Project, &places).unwrap();
+    let file = Client::Opencode.file(RegistrationScope::Project, &places).unwrap();
     fs::write(&file, own).unwrap();
     for wish in [Wish::Add, Wish::Remove] {
-        plan(Client::Opencode, Scope::Project, &places, wish).unwrap().apply().unwrap();
+        plan(Client::Opencode, RegistrationScope::Project, &places, wish).unwrap().apply().unwrap();
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), own);
 }

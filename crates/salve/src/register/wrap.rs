@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use toml_edit::{Array, DocumentMut, Item, TableLike, Value, value};
 
 use super::edit::{Shape, TOML_LIST, toml_mistake};
-use super::{Client, NAME, Places, Plan, RegisterError, Scope};
+use super::{Client, NAME, Places, RegisterError, RegistrationPlan, RegistrationScope};
 use crate::atomic::{self, WriteError};
 
 /// The words before a wrapped server's own.
@@ -95,7 +95,7 @@ struct Before {
 /// Returns the servers of a client, and how it reaches each.
 pub fn list(
     client: Client,
-    scope: Scope,
+    scope: RegistrationScope,
     places: &Places,
 ) -> Result<Vec<ListedServer>, RegisterError> {
     let file = ClientFile::read(client, scope, places)?;
@@ -112,7 +112,7 @@ pub fn list(
 /// is written.
 pub fn plan_wrapping(
     client: Client,
-    scope: Scope,
+    scope: RegistrationScope,
     places: &Places,
     wish: Wrapping,
     named: &[String],
@@ -128,7 +128,7 @@ pub fn plan_wrapping(
         }
     })?;
     let kept = places.backups.as_ref().map(|dir| dir.join("wrapped"));
-    let plan = Plan {
+    let plan = RegistrationPlan {
         path: file.path.clone(),
         old: file.text.clone(),
         new: edited,
@@ -145,14 +145,14 @@ pub fn plan_wrapping(
         Some(_) | None => plan.new.clone(),
     };
     let original = known.map_or_else(|| old.to_owned(), |before| before.original);
-    Ok(WrapPlan { plan: Plan { new, ..plan }, record, original })
+    Ok(WrapPlan { plan: RegistrationPlan { new, ..plan }, record, original })
 }
 
 /// A change of a client's file, and what is kept so that it can be taken back.
 #[derive(Clone, Debug)]
 pub struct WrapPlan {
     /// The change.
-    pub plan: Plan,
+    pub plan: RegistrationPlan,
     record: Option<PathBuf>,
     original: String,
 }
@@ -189,7 +189,7 @@ enum Rewording {
 }
 
 /// Looks at a server's name and command, if it has one, and says what becomes of it.
-type Judge<'j> = &'j mut dyn FnMut(&str, Option<&Words>) -> Option<Rewording>;
+type ServerJudge<'j> = &'j mut dyn FnMut(&str, Option<&Words>) -> Option<Rewording>;
 
 /// A client's file as it stands.
 struct ClientFile {
@@ -199,14 +199,18 @@ struct ClientFile {
 }
 
 impl ClientFile {
-    fn read(client: Client, scope: Scope, places: &Places) -> Result<Self, RegisterError> {
+    fn read(
+        client: Client,
+        scope: RegistrationScope,
+        places: &Places,
+    ) -> Result<Self, RegisterError> {
         let path = client.file(scope, places)?;
         let path = path.canonicalize().unwrap_or(path);
         let text = super::read(&path)?;
         Ok(Self { shape: client.shape(), path, text })
     }
 
-    fn edit(&self, judge: Judge<'_>) -> Result<String, RegisterError> {
+    fn edit(&self, judge: ServerJudge<'_>) -> Result<String, RegisterError> {
         let text = self.text.as_deref().unwrap_or_default();
         if text.trim().is_empty() {
             return Ok(text.to_owned());
@@ -221,7 +225,7 @@ impl ClientFile {
     }
 }
 
-fn edit_json(text: &str, list: &str, judge: Judge<'_>) -> Result<String, String> {
+fn edit_json(text: &str, list: &str, judge: ServerJudge<'_>) -> Result<String, String> {
     let (mark, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
         None => ("", text),
@@ -276,7 +280,7 @@ fn unwrap_json(entry: &CstObject, words: &Words) {
     }
 }
 
-fn edit_toml(text: &str, judge: Judge<'_>) -> Result<String, String> {
+fn edit_toml(text: &str, judge: ServerJudge<'_>) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error| toml_mistake(text, &error))?;
     let Some(servers) = document.get_mut(TOML_LIST).and_then(Item::as_table_like_mut) else {
         return Ok(text.to_owned());
@@ -331,7 +335,7 @@ mod tests {
             homes: crate::register::ClientHomes::default(),
             program: "salve".to_owned(),
         };
-        let path = client.file(Scope::Project, &places).unwrap();
+        let path = client.file(RegistrationScope::Project, &places).unwrap();
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
         (dir, places, path)
@@ -339,13 +343,13 @@ mod tests {
 
     fn change(client: Client, places: &Places, wish: Wrapping, named: &[&str]) {
         let named: Vec<String> = named.iter().map(|name| (*name).to_owned()).collect();
-        let plan = plan_wrapping(client, Scope::Project, places, wish, &named).unwrap();
+        let plan = plan_wrapping(client, RegistrationScope::Project, places, wish, &named).unwrap();
         plan.keep_original().unwrap();
         plan.plan.apply().unwrap();
     }
 
     fn states(client: Client, places: &Places) -> Vec<(String, Reached)> {
-        let listed = list(client, Scope::Project, places).unwrap();
+        let listed = list(client, RegistrationScope::Project, places).unwrap();
         listed.into_iter().map(|server| (server.name, server.reached)).collect()
     }
 

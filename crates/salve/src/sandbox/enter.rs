@@ -18,9 +18,9 @@ use rustix::thread::CapabilitySet;
 
 use super::calls;
 use super::means::{self, Sockets, Spaces};
-use super::plan::{Hold, Plan};
+use super::plan::{Hold, SandboxPlan};
 use super::spaces;
-use super::writes::{Reach, Writes};
+use super::writes::{TcpReach, Writes};
 use crate::process::tree::{RUN_MARK, SERVER_MARK};
 
 /// The word by which this program knows that it is to become a command.
@@ -50,14 +50,14 @@ const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
 /// Why the bounds could not be taken on.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {why}")]
-pub(super) struct Refusal {
+pub(super) struct SandboxRefusal {
     what: &'static str,
     why: String,
 }
 
-impl Refusal {
-    pub(super) fn of<E: ToString>(what: &'static str) -> impl FnOnce(E) -> Refusal {
-        move |why| Refusal { what, why: why.to_string() }
+impl SandboxRefusal {
+    pub(super) fn of<E: ToString>(what: &'static str) -> impl FnOnce(E) -> SandboxRefusal {
+        move |why| SandboxRefusal { what, why: why.to_string() }
     }
 }
 
@@ -74,7 +74,7 @@ pub fn enter(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
 /// Becomes the command of the plan in `file`.
 pub(super) fn obey(file: &Path) -> ExitCode {
     let plan = fs::read(file).map_err(|error| error.to_string()).and_then(|bytes| {
-        serde_json::from_slice::<Plan>(&bytes).map_err(|error| error.to_string())
+        serde_json::from_slice::<SandboxPlan>(&bytes).map_err(|error| error.to_string())
     });
     // Whoever wrote it removes the directory; the command needs not see it.
     let _ = fs::remove_file(file);
@@ -97,32 +97,35 @@ pub(super) fn obey(file: &Path) -> ExitCode {
     ExitCode::from(REFUSED)
 }
 
-fn take_on(plan: &Plan) -> Result<(), Refusal> {
-    close_files().map_err(Refusal::of("closing files"))?;
+fn take_on(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
+    close_files().map_err(SandboxRefusal::of("closing files"))?;
     if plan.hold == Hold::Must {
         spaces::separate(plan)?;
     }
-    limit(plan).map_err(Refusal::of("setting limits"))?;
-    rustix::thread::set_no_new_privs(true).map_err(Refusal::of("giving up privileges"))?;
+    limit(plan).map_err(SandboxRefusal::of("setting limits"))?;
+    rustix::thread::set_no_new_privs(true).map_err(SandboxRefusal::of("giving up privileges"))?;
     if plan.hold == Hold::Must {
         let allowed = plan.writes.iter().fold(Writes::default(), Writes::allow);
         let reach = match plan.network {
-            crate::config::Network::None => Reach::Nothing,
-            crate::config::Network::Web => Reach::Ports(plan.ports.clone()),
-            crate::config::Network::Any => Reach::Everything,
+            crate::config::Network::None => TcpReach::Nothing,
+            crate::config::Network::Web => TcpReach::Ports(plan.ports.clone()),
+            crate::config::Network::Any => TcpReach::Everything,
         };
         let is_enforced = allowed.reach(reach).alone().restrict();
-        if !is_enforced.map_err(Refusal::of("restricting writes"))? {
-            return Err(Refusal { what: "restricting writes", why: "not enforced".to_owned() });
+        if !is_enforced.map_err(SandboxRefusal::of("restricting writes"))? {
+            return Err(SandboxRefusal {
+                what: "restricting writes",
+                why: "not enforced".to_owned(),
+            });
         }
     }
-    give_up_capabilities().map_err(Refusal::of("giving up capabilities"))?;
+    give_up_capabilities().map_err(SandboxRefusal::of("giving up capabilities"))?;
     if plan.hold == Hold::Must && plan.calls == Sockets::Filtered {
-        calls::restrict().map_err(Refusal::of("restricting what changes others"))?;
+        calls::restrict().map_err(SandboxRefusal::of("restricting what changes others"))?;
     }
     // The last, so that nothing above has to pass it.
     match plan.sockets.filter(|_| plan.hold == Hold::Must) {
-        Some(kinds) => kinds.restrict().map_err(Refusal::of("restricting sockets")),
+        Some(kinds) => kinds.restrict().map_err(SandboxRefusal::of("restricting sockets")),
         None => Ok(()),
     }
 }
@@ -138,7 +141,7 @@ fn close_files() -> io::Result<()> {
     Ok(())
 }
 
-fn limit(plan: &Plan) -> rustix::io::Result<()> {
+fn limit(plan: &SandboxPlan) -> rustix::io::Result<()> {
     let mut bounds = vec![
         (Resource::Core, 0),
         (Resource::Fsize, FILE_SIZE),

@@ -1,6 +1,6 @@
 //! The one sandbox for every command that Salve runs as a remedy.
 //!
-//! Whoever wants a command run says what, where and for how long ([`Job`]); what it may reach is the
+//! Whoever wants a command run says what, where and for how long ([`SandboxedCommand`]); what it may reach is the
 //! settings' business ([`Sandbox`]). The command is started by this very program, which takes all
 //! bounds on itself and then becomes the command ([`enter`]): a session and a private directory for
 //! temporary files of its own, no new privileges, limits, no files but the first three, a short
@@ -58,7 +58,7 @@ use salve_core::event::{Authority, Exit};
 pub use enter::enter;
 pub use means::{Landlock, Means, Sockets, Spaces};
 pub use names::Names;
-use plan::{Hold, Plan};
+use plan::{Hold, SandboxPlan};
 use seal::Seal;
 use sockets::Kinds;
 pub(crate) use writes::Writes;
@@ -67,7 +67,8 @@ use crate::config::{Network, SandboxMode, SandboxSettings};
 use crate::dirs;
 use crate::gate::WorkingDir;
 use crate::process::{
-    Bounded, Bounds, Capture, Care, Look, Outlet, SpawnError, Spec, Terminal, run_bounded,
+    Bounded, Capture, CommandBounds, Outlet, OutputStyle, SpawnError, Spec, Supervisor, Terminal,
+    run_bounded,
 };
 
 /// The shell that commands are given to.
@@ -89,7 +90,7 @@ pub struct Sandbox {
 
 /// A command to run.
 #[derive(Clone, Debug)]
-pub struct Job<'a> {
+pub struct SandboxedCommand<'a> {
     /// The command as the rules know it.
     pub command: &'a str,
     /// The program and its arguments.
@@ -110,7 +111,7 @@ pub struct Job<'a> {
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct SandboxEnd {
     /// By which code or signal, or that it outlived its limit.
     pub exit: Exit,
     /// How long it ran.
@@ -225,7 +226,11 @@ impl Sandbox {
     /// # Errors
     ///
     /// When it was not run, or what it did against the rules could not be undone.
-    pub fn run(&self, care: &Care, job: &Job<'_>) -> Result<Ran, SandboxError> {
+    pub fn run(
+        &self,
+        care: &Supervisor,
+        job: &SandboxedCommand<'_>,
+    ) -> Result<SandboxEnd, SandboxError> {
         match self.settings.mode {
             SandboxMode::Off => {
                 let env = job.env.iter().cloned().chain(env::quiet()).collect();
@@ -238,7 +243,11 @@ impl Sandbox {
         }
     }
 
-    fn run_held(&self, care: &Care, job: &Job<'_>) -> Result<Ran, SandboxError> {
+    fn run_held(
+        &self,
+        care: &Supervisor,
+        job: &SandboxedCommand<'_>,
+    ) -> Result<SandboxEnd, SandboxError> {
         let private = tempfile::Builder::new().prefix("salve-remedy-").tempdir();
         let private = private.map_err(SandboxError::Temporary)?;
         let means = self.means();
@@ -261,7 +270,12 @@ impl Sandbox {
     }
 
     /// Returns the command with all its bounds.
-    fn plan(&self, job: &Job<'_>, seal: &Seal, private: &Path) -> io::Result<Plan> {
+    fn plan(
+        &self,
+        job: &SandboxedCommand<'_>,
+        seal: &Seal,
+        private: &Path,
+    ) -> io::Result<SandboxPlan> {
         let Means { landlock, spaces, sockets } = self.means();
         let temporary = private.join("tmp");
         fs::create_dir(&temporary)?;
@@ -286,7 +300,7 @@ impl Sandbox {
         let mut env = env::environment(&job.env, &self.settings.env, temporary.as_os_str());
         env.extend(by_tcp.map(|_| names::by_tcp()));
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-        Ok(Plan {
+        Ok(SandboxPlan {
             argv: job.argv.clone(),
             env,
             hold: if landlock == Landlock::None { Hold::Cannot } else { Hold::Must },
@@ -309,21 +323,21 @@ impl Sandbox {
 
 /// Runs `argv` in the place of the job's own command.
 fn run_in(
-    care: &Care,
-    job: &Job<'_>,
+    care: &Supervisor,
+    job: &SandboxedCommand<'_>,
     (argv, env): (Vec<OsString>, Vec<(OsString, OsString)>),
-) -> Result<Ran, SandboxError> {
+) -> Result<SandboxEnd, SandboxError> {
     // The handle, not the path: whatever stands there by now, this is what was judged.
     let dir = PathBuf::from(format!("/proc/self/fd/{}", job.dir.handle().as_raw_fd()));
-    let output = Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain));
+    let output = Arc::new(Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain));
     let server = job.name.clone();
     let spec = Spec { argv, dir, env, server, terminal: Terminal::Pipes, output };
-    let bounds = Bounds { limit: job.limit, processes: PROCESSES };
+    let bounds = CommandBounds { limit: job.limit, processes: PROCESSES };
     let (end, breach) = match run_bounded(care, &spec, bounds)? {
         Bounded::Ended(end) => (end, None),
         Bounded::Crowded(end) => (end, Some(Breach::Crowd)),
     };
-    Ok(Ran { exit: end.exit, took: end.took, output: end.output, breach })
+    Ok(SandboxEnd { exit: end.exit, took: end.took, output: end.output, breach })
 }
 
 /// Returns the words that give a command to the shell.

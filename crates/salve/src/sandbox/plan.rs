@@ -10,7 +10,7 @@ use crate::config::Network;
 
 /// A command with its bounds. Both sides are the same program, so it needs no version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Plan {
+pub(super) struct SandboxPlan {
     /// The program and its arguments.
     pub(super) argv: Vec<OsString>,
     /// Its whole environment, but for the marks by which Salve knows its processes.

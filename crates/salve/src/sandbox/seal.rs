@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::Job;
+use super::SandboxedCommand;
 use super::caches::names;
 use super::means::Spaces;
 
@@ -47,27 +47,27 @@ pub(super) struct Seal {
     pub(super) by_kernel: Vec<OsString>,
     /// What stays open below them, for the command's own work.
     pub(super) reopened: Vec<OsString>,
-    kept: Vec<(PathBuf, Found)>,
+    kept: Vec<(PathBuf, PathOccupant)>,
 }
 
 /// What stands at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Found {
+enum PathOccupant {
     Nothing,
-    File(Kept),
-    Dir(Vec<(OsString, Kept)>),
+    File(SealedContent),
+    Dir(Vec<(OsString, SealedContent)>),
     /// Something too large or too strange to be put back.
     Other,
 }
 
 /// A file's content and mode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kept {
+struct SealedContent {
     bytes: Vec<u8>,
     mode: u32,
 }
 
-impl Kept {
+impl SealedContent {
     /// Reads a file that is small enough to be put back.
     fn read(path: &Path) -> Option<Self> {
         let meta = path.symlink_metadata().ok()?;
@@ -85,7 +85,7 @@ impl Kept {
 
 impl Seal {
     /// Looks at what is sealed in a job's project, and at what is `also` sealed elsewhere.
-    pub(super) fn new(job: &Job<'_>, also: Option<&Path>, spaces: Spaces) -> Self {
+    pub(super) fn new(job: &SandboxedCommand<'_>, also: Option<&Path>, spaces: Spaces) -> Self {
         let (by_kernel, reopened, kept) = (Vec::new(), Vec::new(), Vec::new());
         let mut seal = Self { root: job.root.to_path_buf(), by_kernel, reopened, kept };
         let spaced = spaces != Spaces::None;
@@ -115,7 +115,7 @@ impl Seal {
     }
 
     /// Leaves open, and makes if need be, what a command of git has to write.
-    fn reopen(&mut self, job: &Job<'_>) {
+    fn reopen(&mut self, job: &SandboxedCommand<'_>) {
         for (_, name) in REOPENED.iter().filter(|(word, _)| is_git_with(job.command, word)) {
             let path = job.root.join(name);
             if job.root.join(".git").is_dir() && (is_there(&path) || fs::create_dir(&path).is_ok())
@@ -133,7 +133,7 @@ impl Seal {
     pub(super) fn check(self) -> io::Result<Vec<String>> {
         let mut broken = Vec::new();
         for (path, before) in &self.kept {
-            if before == &Found::Other || look(path) == *before {
+            if before == &PathOccupant::Other || look(path) == *before {
                 continue;
             }
             let name = path.strip_prefix(&self.root).unwrap_or(path);
@@ -185,24 +185,24 @@ fn repositories_below(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn look(path: &Path) -> Found {
-    let Ok(meta) = path.symlink_metadata() else { return Found::Nothing };
+fn look(path: &Path) -> PathOccupant {
+    let Ok(meta) = path.symlink_metadata() else { return PathOccupant::Nothing };
     if !meta.is_dir() {
-        return Kept::read(path).map_or(Found::Other, Found::File);
+        return SealedContent::read(path).map_or(PathOccupant::Other, PathOccupant::File);
     }
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let kept = |entry: fs::DirEntry| Some((entry.file_name(), Kept::read(&entry.path())?));
+    let kept = |entry: fs::DirEntry| Some((entry.file_name(), SealedContent::read(&entry.path())?));
     let files: Option<Vec<_>> = entries.map(kept).collect();
-    let Some(mut files) = files else { return Found::Other };
+    let Some(mut files) = files else { return PathOccupant::Other };
     files.sort();
-    Found::Dir(files)
+    PathOccupant::Dir(files)
 }
 
-fn put_back(path: &Path, before: &Found) -> io::Result<()> {
+fn put_back(path: &Path, before: &PathOccupant) -> io::Result<()> {
     match before {
-        Found::Nothing | Found::Other => Ok(()),
-        Found::File(kept) => kept.write(path),
-        Found::Dir(files) => {
+        PathOccupant::Nothing | PathOccupant::Other => Ok(()),
+        PathOccupant::File(kept) => kept.write(path),
+        PathOccupant::Dir(files) => {
             fs::create_dir_all(path)?;
             files.iter().try_for_each(|(name, kept)| kept.write(&path.join(name)))
         }
@@ -217,7 +217,7 @@ mod tests {
     fn without_a_namespace_what_was_changed_is_put_back_and_kept_aside() {
         let dir = tempfile::tempdir().unwrap();
         let place = crate::gate::resolve(dir.path(), ".").unwrap();
-        let job = Job {
+        let job = SandboxedCommand {
             command: "npm ci",
             argv: Vec::new(),
             root: dir.path(),

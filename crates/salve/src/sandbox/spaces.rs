@@ -17,13 +17,13 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::StatVfsMountFlags;
 
-use super::enter::Refusal;
+use super::enter::SandboxRefusal;
 use super::means::Spaces;
-use super::plan::Plan;
+use super::plan::SandboxPlan;
 use crate::config::Network;
 
 /// Moves this process into namespaces of its own, as its plan says.
-pub(super) fn separate(plan: &Plan) -> Result<(), Refusal> {
+pub(super) fn separate(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
     if plan.spaces == Spaces::None {
         return Ok(());
     }
@@ -38,18 +38,18 @@ pub(super) fn separate(plan: &Plan) -> Result<(), Refusal> {
     }
     close_the_rest(&plan.writes)?;
     for place in &plan.sealed {
-        bind(place, MsFlags::MS_RDONLY).map_err(Refusal::of("sealing Salve's own files"))?;
+        bind(place, MsFlags::MS_RDONLY).map_err(SandboxRefusal::of("sealing Salve's own files"))?;
     }
     for place in &plan.reopened {
         let open = bind(place, MsFlags::empty()).and_then(|()| remount(place, MsFlags::empty()));
-        open.map_err(Refusal::of("opening what git needs"))?;
+        open.map_err(SandboxRefusal::of("opening what git needs"))?;
     }
     for socket in &plan.covered {
         let null = Some("/dev/null");
         match mount(null, &**socket, None::<&str>, MsFlags::MS_BIND, None::<&str>) {
             // Where it does not get to, the command does not either.
             Ok(()) | Err(Errno::ENOENT | Errno::EACCES) => {}
-            Err(error) => return Err(Refusal::of("covering a socket")(error)),
+            Err(error) => return Err(SandboxRefusal::of("covering a socket")(error)),
         }
     }
     Ok(())
@@ -59,23 +59,24 @@ pub(super) fn separate(plan: &Plan) -> Result<(), Refusal> {
 ///
 /// Landlock refuses the same writes but knows nothing of modes, owners, times and attributes. What
 /// the kernel does not let us close stays as it is; Landlock holds it.
-fn close_the_rest(writes: &[OsString]) -> Result<(), Refusal> {
+fn close_the_rest(writes: &[OsString]) -> Result<(), SandboxRefusal> {
     let real = |place: &OsString| Path::new(place).canonicalize().ok();
     let open: Vec<PathBuf> =
         writes.iter().filter_map(real).filter(|place| !is_device(place)).collect();
     for place in &open {
         let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
         mount(Some(place), place, None::<&str>, flags, None::<&str>)
-            .map_err(Refusal::of("keeping a place open"))?;
+            .map_err(SandboxRefusal::of("keeping a place open"))?;
     }
-    let list = fs::read_to_string("/proc/self/mountinfo").map_err(Refusal::of("listing mounts"))?;
+    let list =
+        fs::read_to_string("/proc/self/mountinfo").map_err(SandboxRefusal::of("listing mounts"))?;
     for point in list.lines().filter_map(mount_point) {
         let is_open = open.iter().any(|place| point.starts_with(place));
         if !is_open && !point.starts_with("/proc") {
             let _ = remount(point.as_os_str(), MsFlags::MS_RDONLY);
         }
     }
-    enter_again().map_err(Refusal::of("staying in the directory"))
+    enter_again().map_err(SandboxRefusal::of("staying in the directory"))
 }
 
 /// Enters the current directory by its name: by its handle it is still what lies below the mounts.
@@ -114,7 +115,7 @@ fn mount_point(line: &str) -> Option<PathBuf> {
 }
 
 /// Leaves the mounts of the others, and what else `also` says.
-pub(super) fn leave(spaces: Spaces, also: CloneFlags) -> Result<(), Refusal> {
+pub(super) fn leave(spaces: Spaces, also: CloneFlags) -> Result<(), SandboxRefusal> {
     let user = match spaces {
         Spaces::None => return Ok(()),
         Spaces::Root => CloneFlags::empty(),
@@ -122,11 +123,11 @@ pub(super) fn leave(spaces: Spaces, also: CloneFlags) -> Result<(), Refusal> {
     };
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let all = user | CloneFlags::CLONE_NEWNS | also;
-    unshare(all).map_err(Refusal::of("leaving the namespaces"))?;
+    unshare(all).map_err(SandboxRefusal::of("leaving the namespaces"))?;
     if spaces == Spaces::User {
         let told = |file: &str, text: String| {
             fs::write(Path::new("/proc/self").join(file), text)
-                .map_err(Refusal::of("staying the same user"))
+                .map_err(SandboxRefusal::of("staying the same user"))
         };
         told("setgroups", "deny".to_owned())?;
         told("uid_map", format!("{uid} {uid} 1"))?;
@@ -135,7 +136,7 @@ pub(super) fn leave(spaces: Spaces, also: CloneFlags) -> Result<(), Refusal> {
     // Else what is mounted here would show up elsewhere.
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
-        .map_err(Refusal::of("separating the mounts"))
+        .map_err(SandboxRefusal::of("separating the mounts"))
 }
 
 /// Mounts a path over itself.

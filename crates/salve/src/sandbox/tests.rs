@@ -40,7 +40,7 @@ fn becomes_a_command() {
 /// A project in which commands run.
 struct Stage {
     dir: tempfile::TempDir,
-    care: Care,
+    care: Supervisor,
     settings: SandboxSettings,
     names: Names,
 }
@@ -49,7 +49,7 @@ impl Stage {
     fn new() -> Self {
         // Not among temporary files, of which commands get their own.
         let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
-        let care = Care::start(Uuid::new_v4()).unwrap();
+        let care = Supervisor::start(Uuid::new_v4()).unwrap();
         Self { dir, care, settings: settings(), names: Names::ByTcp }
     }
 
@@ -57,10 +57,10 @@ impl Stage {
         self.dir.path().join("repo")
     }
 
-    fn try_run(&self, command: &str, limit: Duration) -> Result<Ran, SandboxError> {
+    fn try_run(&self, command: &str, limit: Duration) -> Result<SandboxEnd, SandboxError> {
         fs::create_dir_all(self.root()).unwrap();
         let dir = crate::gate::resolve(&self.root(), ".").unwrap();
-        let job = Job {
+        let job = SandboxedCommand {
             command,
             argv: shell(command),
             root: &self.root(),
@@ -289,7 +289,7 @@ fn a_directory_that_is_swapped_after_the_check_changes_nothing() {
     let (argv, limit) = (shell(command), Duration::from_secs(60));
     let (env, name) = (Vec::new(), REMEDY.to_owned());
     let on = Authority::Gate;
-    let job = Job { command, argv, root: &root, dir: &dir, env, name, limit, on };
+    let job = SandboxedCommand { command, argv, root: &root, dir: &dir, env, name, limit, on };
     usual().run(&stage.care, &job).unwrap();
     assert!(root.join("was-app/mark").exists() && !root.join("other/mark").exists());
 }
@@ -341,7 +341,7 @@ fn what_cannot_be_started_is_told() {
     let dir = crate::gate::resolve(&stage.root(), ".").unwrap();
     let argv = vec!["no-such-program".into()];
     let (root, limit) = (&stage.root(), Duration::from_secs(60));
-    let job = Job {
+    let job = SandboxedCommand {
         command: "x",
         argv,
         root,
@@ -384,7 +384,10 @@ fn what_nothing_can_hold_runs_only_on_a_persons_word() {
         let (command, root) = ("echo ran >> ran", &stage.root());
         let (argv, env, limit) = (shell(command), Vec::new(), Duration::from_secs(60));
         let name = REMEDY.to_owned();
-        sandbox.run(&stage.care, &Job { command, argv, root, dir: &dir, env, name, limit, on })
+        sandbox.run(
+            &stage.care,
+            &SandboxedCommand { command, argv, root, dir: &dir, env, name, limit, on },
+        )
     };
     let refused = ran(Authority::Gate).unwrap_err();
     assert!(matches!(refused, SandboxError::Unheld(Lack::Landlock)), "{refused}");

@@ -16,13 +16,13 @@ use landlock::{
 #[derive(Debug)]
 pub(crate) struct Writes {
     places: Vec<PathBuf>,
-    reach: Reach,
+    reach: TcpReach,
     is_alone: bool,
 }
 
 /// What can be reached by TCP.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum TcpReach {
     /// Everything.
     Everything,
     /// These ports, wherever they are.
@@ -33,7 +33,7 @@ pub(crate) enum Reach {
 
 impl Default for Writes {
     fn default() -> Self {
-        Self { places: Vec::new(), reach: Reach::Everything, is_alone: false }
+        Self { places: Vec::new(), reach: TcpReach::Everything, is_alone: false }
     }
 }
 
@@ -46,7 +46,7 @@ impl Writes {
     }
 
     /// Says what can be reached by TCP, where the kernel knows such rules.
-    pub(super) fn reach(mut self, reach: Reach) -> Self {
+    pub(super) fn reach(mut self, reach: TcpReach) -> Self {
         self.reach = reach;
         self
     }
@@ -63,10 +63,10 @@ impl Writes {
         let writes = AccessFs::from_write(ABI::V5);
         let mut rules = Ruleset::default().handle_access(writes)?;
         rules = match &self.reach {
-            Reach::Everything => rules,
+            TcpReach::Everything => rules,
             // Listening reaches nobody by itself.
-            Reach::Ports(_) => rules.handle_access(AccessNet::ConnectTcp)?,
-            Reach::Nothing => rules.handle_access(AccessNet::from_all(ABI::V4))?,
+            TcpReach::Ports(_) => rules.handle_access(AccessNet::ConnectTcp)?,
+            TcpReach::Nothing => rules.handle_access(AccessNet::from_all(ABI::V4))?,
         };
         if self.is_alone {
             rules = rules.scope(Scope::from_all(ABI::V6))?;
@@ -78,7 +78,7 @@ impl Writes {
                 if place.is_dir() { writes } else { writes & AccessFs::from_file(ABI::V5) };
             rules = rules.add_rule(PathBeneath::new(fd, access))?;
         }
-        if let Reach::Ports(ports) = self.reach {
+        if let TcpReach::Ports(ports) = self.reach {
             for port in ports {
                 rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
             }

@@ -12,13 +12,13 @@ use super::in_memory::InMemory;
 use crate::project::Project;
 
 /// The content of a store that can be opened any number of times.
-pub(super) struct Bench<'a> {
+pub(super) struct ContractBench<'a> {
     project: Project,
     open: &'a (dyn Fn(&Project) -> Store + Sync),
     _dir: TempDir,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> ContractBench<'a> {
     fn new(open: &'a (dyn Fn(&Project) -> Store + Sync)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self { project: Project::at(dir.path()).unwrap(), open, _dir: dir }
@@ -31,8 +31,8 @@ impl<'a> Bench<'a> {
 }
 
 /// Runs a test on a fresh store of every engine there is.
-pub(super) fn for_every_engine(test: impl Fn(&Bench<'_>)) {
-    test(&Bench::new(&|project| Store::open(project).unwrap()));
+pub(super) fn for_every_engine(test: impl Fn(&ContractBench<'_>)) {
+    test(&ContractBench::new(&|project| Store::open(project).unwrap()));
     let shared = InMemory::default();
-    test(&Bench::new(&move |project| Store::on(project, shared.clone())));
+    test(&ContractBench::new(&move |project| Store::on(project, shared.clone())));
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::error::Category;
 
-use super::sqlite::Holder;
+use super::sqlite::StoreLockHolder;
 use crate::project::ProjectError;
 
 /// What the system or the database engine said.
@@ -65,7 +65,7 @@ pub enum StoreError {
         /// The file that is locked.
         path: PathBuf,
         /// Who holds it, where the system tells.
-        holder: Option<Holder>,
+        holder: Option<StoreLockHolder>,
         /// How long we waited.
         waited: Duration,
     },
@@ -157,7 +157,7 @@ pub enum StoreError {
     },
 }
 
-fn by(holder: Option<&Holder>) -> String {
+fn by(holder: Option<&StoreLockHolder>) -> String {
     holder.map(|holder| format!(" by {holder}")).unwrap_or_default()
 }
 

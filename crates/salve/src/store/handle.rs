@@ -28,10 +28,10 @@ const TICK: Duration = Duration::from_secs(1);
 const NEWS: usize = 256;
 
 /// What happened, as listeners get it: some entries, in the journal's order.
-pub type News = Arc<[Entry]>;
+pub type JournalNews = Arc<[Entry]>;
 
 /// Hears what is written to the journal; one that is too slow is told that it missed something.
-pub type NewsListener = broadcast::Receiver<News>;
+pub type NewsListener = broadcast::Receiver<JournalNews>;
 
 /// The store did not answer in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,14 +64,14 @@ impl StoreOnDemand {
     }
 }
 
-type Work = Box<dyn FnOnce(&mut StoreOnDemand) + Send>;
+type StoreWork = Box<dyn FnOnce(&mut StoreOnDemand) + Send>;
 
 /// The way to the thread that owns a project's store; clones lead to the same thread.
 #[derive(Clone, Debug)]
 pub struct StoreHandle {
     project: Project,
-    work: Sender<Work>,
-    news: broadcast::Sender<News>,
+    work: Sender<StoreWork>,
+    news: broadcast::Sender<JournalNews>,
     following: Arc<Once>,
 }
 
@@ -136,7 +136,7 @@ impl StoreHandle {
     }
 }
 
-fn attend(mut store: StoreOnDemand, orders: &Receiver<Work>) {
+fn attend(mut store: StoreOnDemand, orders: &Receiver<StoreWork>) {
     while let Ok(work) = orders.recv() {
         work(&mut store);
     }
@@ -145,7 +145,7 @@ fn attend(mut store: StoreOnDemand, orders: &Receiver<Work>) {
 /// Follows the journal for as long as the process lives.
 ///
 /// A follower blocks, so it has a store of its own.
-fn follow(project: &Project, news: &broadcast::Sender<News>) {
+fn follow(project: &Project, news: &broadcast::Sender<JournalNews>) {
     let mut known = None;
     loop {
         // What stops us may pass: the disk may have room again, the store may be made anew.
@@ -157,7 +157,7 @@ fn follow(project: &Project, news: &broadcast::Sender<News>) {
 /// Follows the store that is there, if there is one.
 fn follow_store(
     project: &Project,
-    news: &broadcast::Sender<News>,
+    news: &broadcast::Sender<JournalNews>,
     known: &mut Option<u64>,
 ) -> Result<(), StoreError> {
     let Some(store) = Store::open_existing(project)? else {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use salve_core::event::{Draft, Entry, LoopId};
 use salve_core::id::{IncidentId, Signature};
-use salve_core::memory::{Knowledge, KnowledgeEdit, Rekeying, Standing, join, merge};
+use salve_core::memory::{Knowledge, KnowledgeEdit, RecordStanding, Rekeying, join, merge};
 use salve_core::near::NearIndex;
 
 use super::stream::{LOOP_KINDS, loop_named};
@@ -22,11 +22,11 @@ use super::{
 /// A journal and a memory that live as long as their clones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InMemory {
-    shared: Arc<Shared>,
+    shared: Arc<SharedContent>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedContent {
     content: Mutex<Content>,
     written: Condvar,
 }
@@ -35,7 +35,7 @@ struct Shared {
 struct Content {
     entries: Vec<Entry>,
     /// What is known, with the number under which it became known.
-    known: BTreeMap<u64, Known>,
+    known: BTreeMap<u64, KnownFailure>,
     numbers: u64,
     items: BTreeMap<String, Vec<KeyedItem>>,
     bases: BTreeMap<String, FileBase>,
@@ -43,7 +43,7 @@ struct Content {
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownFailure {
     knowledge: Knowledge,
     is_withdrawn: bool,
 }
@@ -72,7 +72,7 @@ impl Content {
     }
 
     fn find(&self, signature: Signature) -> Option<u64> {
-        let is_it = |known: &Known| known.knowledge.failure.signature == signature;
+        let is_it = |known: &KnownFailure| known.knowledge.failure.signature == signature;
         self.known.iter().find(|(_, known)| is_it(known)).map(|(number, _)| *number)
     }
 
@@ -91,9 +91,10 @@ impl Content {
             self.numbers
         });
         let mut knowledge = knowledge;
-        let order = |tried: &salve_core::memory::Tried| (tried.since, tried.remedy.digest().0);
+        let order =
+            |tried: &salve_core::memory::TriedRemedy| (tried.since, tried.remedy.digest().0);
         knowledge.remedies.sort_by_key(order);
-        self.known.insert(number, Known { knowledge, is_withdrawn: false });
+        self.known.insert(number, KnownFailure { knowledge, is_withdrawn: false });
     }
 
     fn move_failure(&mut self, Rekeying { from, to }: &Rekeying) {
@@ -336,7 +337,7 @@ impl Memory for InMemory {
             for tried in &known.remedies {
                 counts.remedies += 1;
                 counts.proven += u64::from(tried.record.proven > 0);
-                counts.failed += u64::from(tried.record.standing() == Standing::Failed);
+                counts.failed += u64::from(tried.record.standing() == RecordStanding::Failed);
             }
         }
         Ok(counts)

@@ -29,7 +29,7 @@ pub enum LineError {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Line {
+struct JournalLine {
     seq: u64,
     at: Timestamp,
     by: Actor,
@@ -43,15 +43,15 @@ struct Line {
 pub fn to_line(entry: &Entry) -> String {
     let Encoded { kind, version, data } = entry.event.encode();
     let Entry { seq, at, ref by, incident, event: _ } = *entry;
-    let line = Line { seq, at, by: by.clone(), incident, event: kind, version, data };
+    let line = JournalLine { seq, at, by: by.clone(), incident, event: kind, version, data };
     // Every part has string keys only, so there is no failing path.
     serde_json::to_string(&line).unwrap_or_default()
 }
 
 /// Reads an entry from one line of JSON.
 pub fn parse_line(line: &str) -> Result<Entry, LineError> {
-    let line: Line = serde_json::from_str(line).map_err(LineError::Shape)?;
-    let Line { seq, at, by, incident, event: kind, version, data } = line;
+    let line: JournalLine = serde_json::from_str(line).map_err(LineError::Shape)?;
+    let JournalLine { seq, at, by, incident, event: kind, version, data } = line;
     if seq == 0 || seq > MAX_SEQ {
         return Err(LineError::Seq(seq));
     }

@@ -13,7 +13,8 @@ use std::fmt::Debug;
 use jiff::Timestamp;
 use salve_core::id::Signature;
 use salve_core::memory::{
-    Failure, Knowledge, KnowledgeChange, KnowledgeEdit, Outcome, Rekeying, Remedy,
+    Knowledge, KnowledgeChange, KnowledgeEdit, Rekeying, RemedyTrial, RememberedFailure,
+    RememberedRemedy,
 };
 use salve_core::near::{Match, NearIndex};
 use salve_core::scrub::Scrubbed;
@@ -47,7 +48,7 @@ pub struct Portion {
 #[derive(Clone, Debug, Default)]
 pub struct FailurePortion {
     /// The failures.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<RememberedFailure>,
     /// Where the next portion begins; `None` behind the last one.
     pub next: Option<u64>,
 }
@@ -66,25 +67,25 @@ pub struct Counts {
 }
 
 /// One item of a learned file with all its keys, a person's own included.
-pub type Item = Map<String, Value>;
+pub type LearnedItem = Map<String, Value>;
 
 /// An item of a learned file and what tells it from the file's other items.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "(String, Item)", into = "(String, Item)")]
+#[serde(from = "(String, LearnedItem)", into = "(String, LearnedItem)")]
 pub struct KeyedItem {
     /// What tells it from the others.
     pub key: String,
     /// The item.
-    pub item: Item,
+    pub item: LearnedItem,
 }
 
-impl From<(String, Item)> for KeyedItem {
-    fn from((key, item): (String, Item)) -> Self {
+impl From<(String, LearnedItem)> for KeyedItem {
+    fn from((key, item): (String, LearnedItem)) -> Self {
         Self { key, item }
     }
 }
 
-impl From<KeyedItem> for (String, Item) {
+impl From<KeyedItem> for (String, LearnedItem) {
     fn from(keyed: KeyedItem) -> Self {
         (keyed.key, keyed.item)
     }
@@ -195,16 +196,16 @@ pub trait Memory: Debug {
     fn edit_file(&self, edit: &FileEdit) -> Result<(), StoreError>;
 
     /// Takes in that a failure was seen.
-    fn see(&self, failure: &Failure, at: Timestamp) -> Result<(), StoreError> {
+    fn see(&self, failure: &RememberedFailure, at: Timestamp) -> Result<(), StoreError> {
         self.edit(&[KnowledgeEdit::of(failure, at, KnowledgeChange::Seen)])
     }
 
     /// Takes in how a remedy came out, to survive a power cut.
     fn learn(
         &self,
-        failure: &Failure,
-        remedy: &Remedy,
-        outcome: &Outcome,
+        failure: &RememberedFailure,
+        remedy: &RememberedRemedy,
+        outcome: &RemedyTrial,
     ) -> Result<(), StoreError> {
         let change = KnowledgeChange::Learned { remedy: remedy.clone(), outcome: outcome.clone() };
         self.edit(&[KnowledgeEdit::of(failure, outcome.at, change)])
@@ -213,8 +214,8 @@ pub trait Memory: Debug {
     /// Takes in a remedy that somebody teaches.
     fn teach(
         &self,
-        failure: &Failure,
-        remedy: &Remedy,
+        failure: &RememberedFailure,
+        remedy: &RememberedRemedy,
         at: Timestamp,
         by: &Scrubbed,
     ) -> Result<(), StoreError> {

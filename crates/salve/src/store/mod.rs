@@ -25,14 +25,14 @@ use std::fs;
 use std::path::PathBuf;
 
 pub use error::{Cause, RawError, StoreError};
-pub use handle::{News, NewsListener, StoreBusy, StoreHandle, StoreOnDemand};
+pub use handle::{JournalNews, NewsListener, StoreBusy, StoreHandle, StoreOnDemand};
 pub use journal::{Appended, Follower, Journal, StreamPosition};
 pub use line::{LineError, parse_line, to_line};
 pub use memory::{
-    Counts, FailurePortion, FileBase, FileEdit, Item, ItemChange, KeyedItem, Memory, Near, Page,
-    Portion,
+    Counts, FailurePortion, FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, Memory, Near,
+    Page, Portion,
 };
-pub use sqlite::{Holder, Mended};
+pub use sqlite::{Mended, StoreLockHolder};
 pub use stream::Stream;
 
 use crate::project::{Project, ProjectError};

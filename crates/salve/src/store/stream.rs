@@ -51,12 +51,12 @@ pub(super) struct Selector<'s> {
     /// Only entries of these kinds; none means any.
     pub(super) kinds: &'static [&'static str],
     /// Which of them.
-    pub(super) which: Which<'s>,
+    pub(super) which: KindSelector<'s>,
 }
 
 /// Which entries of the kinds are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Which<'s> {
+pub(super) enum KindSelector<'s> {
     /// All of them.
     All,
     /// Those of one incident.
@@ -74,13 +74,13 @@ pub(super) const LOOP_KINDS: &[&str] =
 impl Stream {
     /// Returns how the stream's entries are recognised.
     pub(super) fn selector(&self) -> Selector<'_> {
-        let all = |kinds| Selector { kinds, which: Which::All };
+        let all = |kinds| Selector { kinds, which: KindSelector::All };
         match self {
             Stream::Project => all(&[]),
-            Stream::Incident(id) => Selector { kinds: &[], which: Which::OfIncident(*id) },
+            Stream::Incident(id) => Selector { kinds: &[], which: KindSelector::OfIncident(*id) },
             Stream::Incidents => all(&["opened"]),
             Stream::IncidentCourses => all(&IncidentIndex::KINDS),
-            Stream::Loop(id) => Selector { kinds: LOOP_KINDS, which: Which::OfLoop(id) },
+            Stream::Loop(id) => Selector { kinds: LOOP_KINDS, which: KindSelector::OfLoop(id) },
             Stream::LoopServices => all(&["loop_attached", "loop_detached"]),
             Stream::Jobs => all(&["job"]),
             Stream::Settings => all(&[
@@ -96,7 +96,7 @@ impl Stream {
                 all(&["server_started", "server_up", "server_stopped", "server_ordered"])
             }
             Stream::Sessions => all(&["agent_attached", "agent_detached"]),
-            Stream::Orders => Selector { kinds: &["ordered"], which: Which::OfNoIncident },
+            Stream::Orders => Selector { kinds: &["ordered"], which: KindSelector::OfNoIncident },
             Stream::Approvals => all(&["judged", "approved"]),
             Stream::EarnedRules => all(&["rule_accepted", "rule_withdrawn", "rekeyed"]),
             Stream::Notices => all(&["notified"]),
@@ -119,10 +119,10 @@ impl Selector<'_> {
         let is_kind = self.kinds.is_empty() || self.kinds.contains(&event.kind.as_str());
         is_kind
             && match &self.which {
-                Which::All => true,
-                Which::OfIncident(id) => incident == Some(*id),
-                Which::OfNoIncident => incident.is_none(),
-                Which::OfLoop(id) => loop_named(event) == Some(id.as_str()),
+                KindSelector::All => true,
+                KindSelector::OfIncident(id) => incident == Some(*id),
+                KindSelector::OfNoIncident => incident.is_none(),
+                KindSelector::OfLoop(id) => loop_named(event) == Some(id.as_str()),
             }
     }
 }

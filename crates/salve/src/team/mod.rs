@@ -7,10 +7,10 @@
 
 mod view;
 
-pub use view::{Open, OpenIncident, OpenIssue, OpenProposal, open};
+pub use view::{OpenIncident, OpenIssue, OpenProposal, OpenTeamWork, open};
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, Draft, Entry, Event, Settled, SubjectKind, TeamEvent};
+use salve_core::event::{Actor, Draft, Entry, Event, IssueSettled, SubjectKind, TeamEvent};
 use salve_core::id::{IncidentId, IssueId};
 use salve_core::incident::{Incident, Phase};
 use salve_core::scrub::Scrubber;
@@ -192,7 +192,7 @@ pub fn settle(
     let note = accept::note("note", note, scrubber)?;
     say(store, by, |team| match find(store, team, given, scrubber)? {
         About::Issue(issue) => {
-            let how = Settled::Said { note: note.clone() };
+            let how = IssueSettled::Said { note: note.clone() };
             Ok((issue, Some((None, Event::Team(TeamEvent::IssueSettled { issue, how })))))
         }
         About::Incident(_) => Err(unknown(given, scrubber)),

@@ -7,7 +7,7 @@ use salve_core::id::{IncidentId, IssueId};
 use salve_core::incident::RepairPhase;
 use salve_core::repair::{self, Tale, evidence_path, who};
 use salve_core::scrub::Scrubbed;
-use salve_core::team::{About, Issue, Proposal, Team};
+use salve_core::team::{About, Issue, Team, TeamProposal};
 use serde::Serialize;
 
 use super::is_for_a_team;
@@ -19,7 +19,7 @@ const RECENT: usize = 50;
 /// Everything that is open.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Open {
+pub struct OpenTeamWork {
     /// The version of this shape.
     pub version: u32,
     /// The incidents of checks, newest first.
@@ -100,7 +100,7 @@ pub struct OpenProposal {
 }
 
 /// Returns everything that is open.
-pub fn open(store: &Store) -> Result<Open, StoreError> {
+pub fn open(store: &Store) -> Result<OpenTeamWork, StoreError> {
     let team = super::read(store)?;
     let issues = team.open().map(|issue| OpenIssue::of(issue, &team)).collect();
     let journal = store.journal();
@@ -118,7 +118,7 @@ pub fn open(store: &Store) -> Result<Open, StoreError> {
             incidents.push(OpenIncident::of(&tale, &team));
         }
     }
-    Ok(Open { version: 1, incidents, issues })
+    Ok(OpenTeamWork { version: 1, incidents, issues })
 }
 
 impl OpenIncident {
@@ -171,7 +171,7 @@ fn is_wanted(team: &Team, about: About) -> bool {
 }
 
 fn proposals(team: &Team, about: About) -> Vec<OpenProposal> {
-    let told = |proposal: &Proposal| OpenProposal {
+    let told = |proposal: &TeamProposal| OpenProposal {
         at: proposal.at,
         by: who(&proposal.by),
         kind: proposal.fix.kind,

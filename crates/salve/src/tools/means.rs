@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{Authority, Exit};
-use salve_core::fingerprint::{Hints, Rules};
+use salve_core::fingerprint::{FingerprintRules, Hints};
 use salve_core::scrub::Scrubber;
 use salve_core::tool::failure::FailedCall;
 use salve_core::tool::rule::{HealChoice, HealTable, ToolFix};
@@ -18,9 +18,9 @@ use crate::config::{Config, Network, SandboxMode, SandboxSettings};
 use crate::dirs;
 use crate::gate;
 use crate::learned::{Learned, ToolFailure, When};
-use crate::process::Care;
+use crate::process::Supervisor;
 use crate::project::Project;
-use crate::sandbox::{Job, Sandbox, shell};
+use crate::sandbox::{Sandbox, SandboxedCommand, shell};
 use crate::store::Store;
 
 /// How long a command that heals may take.
@@ -35,7 +35,7 @@ pub struct HealMeans {
     /// How often a call is tried again, or 0 where healing is off.
     max_retries: u32,
     config: Config,
-    care: Care,
+    care: Supervisor,
     flight: Flight,
     scrubber: Scrubber,
     project: Option<Project>,
@@ -60,7 +60,7 @@ pub struct Healed<'a> {
 
 impl HealMeans {
     /// Gathers the means for calls made in `dir`.
-    pub fn new(config: Config, care: Care, project: Option<Project>, dir: PathBuf) -> Self {
+    pub fn new(config: Config, care: Supervisor, project: Option<Project>, dir: PathBuf) -> Self {
         let auto_heal = &config.settings.auto_heal;
         let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
             .unwrap_or_else(|_| crate::scrub::scrubber());
@@ -180,7 +180,7 @@ impl HealMeans {
     ) -> Result<(), String> {
         let root = self.project.as_ref().map_or(&*self.dir, Project::root);
         let dir = gate::resolve(root, ".").map_err(|error| error.to_string())?;
-        let job = Job {
+        let job = SandboxedCommand {
             command,
             argv: shell(command),
             root,
@@ -236,7 +236,7 @@ impl HealMeans {
     }
 
     /// Returns the rules by which failures are recognised.
-    pub fn fingerprint_rules(&self) -> &Rules {
+    pub fn fingerprint_rules(&self) -> &FingerprintRules {
         self.config.fingerprint_rules()
     }
 

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::AppState;
-use super::problem::Problem;
+use super::problem::HttpProblem;
 
 /// The version of the file's shape.
 const VERSION: u32 = 1;
@@ -56,7 +56,7 @@ const LONGEST: u64 = 1024 * 1024;
     clap::ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Right {
+pub enum AccessRight {
     /// See everything and change nothing
     Viewer,
     /// See everything and report issues; never decide
@@ -92,7 +92,7 @@ pub struct TokenRecord {
     /// The name under which whoever shows it speaks.
     pub name: String,
     /// What it allows.
-    pub right: Right,
+    pub right: AccessRight,
     /// When it was made.
     pub made: Timestamp,
     /// When it stops being good; never if absent.
@@ -112,7 +112,7 @@ struct Passing {
 /// What the file holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct TokensOnDisk {
     version: u32,
     #[serde(default)]
     tokens: Vec<TokenRecord>,
@@ -164,7 +164,7 @@ impl AccessFile {
     pub fn new_token(
         &self,
         name: &str,
-        right: Right,
+        right: AccessRight,
         life: Option<SignedDuration>,
     ) -> Result<String, AccessError> {
         let token = secret();
@@ -224,14 +224,14 @@ impl AccessFile {
         self.update(|kept| kept.sessions.retain(|session| session.hash != hash))
     }
 
-    fn read(&self) -> Result<Kept, AccessError> {
+    fn read(&self) -> Result<TokensOnDisk, AccessError> {
         let mut kept = read_kept(&self.path).map_err(|source| self.fault(source))?;
         forget_expired(&mut kept);
         Ok(kept)
     }
 
     /// Changes what is kept; of several processes one after the other does.
-    fn update<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> Result<T, AccessError> {
+    fn update<T>(&self, change: impl FnOnce(&mut TokensOnDisk) -> T) -> Result<T, AccessError> {
         let work = || -> io::Result<T> {
             let _lock = lock(&self.path)?;
             let mut kept = read_kept(&self.path)?;
@@ -249,7 +249,7 @@ impl AccessFile {
     }
 }
 
-fn forget_expired(kept: &mut Kept) {
+fn forget_expired(kept: &mut TokensOnDisk) {
     let now = Timestamp::now();
     kept.codes.retain(|code| code.expires > now);
     kept.sessions.retain(|session| session.expires > now);
@@ -265,23 +265,23 @@ fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn read_kept(path: &Path) -> io::Result<Kept> {
+fn read_kept(path: &Path) -> io::Result<TokensOnDisk> {
     let meta = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TokensOnDisk::default()),
         meta => meta?,
     };
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     if !meta.is_file() || meta.permissions().mode() & 0o077 != 0 || meta.len() > LONGEST {
         return Err(bad("others may read or replace it; remove it, and a new one is made"));
     }
-    let kept: Kept = serde_json::from_slice(&fs::read(path)?)?;
+    let kept: TokensOnDisk = serde_json::from_slice(&fs::read(path)?)?;
     if kept.version > VERSION {
         return Err(bad("a newer Salve wrote it"));
     }
     Ok(kept)
 }
 
-fn write_kept(path: &Path, kept: &Kept) -> io::Result<()> {
+fn write_kept(path: &Path, kept: &TokensOnDisk) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let owner_only = fs::Permissions::from_mode(0o600);
     let mut file =
@@ -308,7 +308,7 @@ fn in_time(life: SignedDuration) -> Timestamp {
 #[derive(Clone, Debug)]
 pub(super) struct Visitor {
     /// What they may do.
-    pub(super) right: Right,
+    pub(super) right: AccessRight,
     /// The token's name; none for the browser of the person who runs the server.
     pub(super) token_name: Option<String>,
     hash: Digest,
@@ -318,7 +318,7 @@ pub(super) struct Visitor {
 #[derive(Debug)]
 pub(super) struct AccessList {
     file: AccessFile,
-    kept: Mutex<Kept>,
+    kept: Mutex<TokensOnDisk>,
 }
 
 impl AccessList {
@@ -364,7 +364,7 @@ impl AccessList {
         let now = Timestamp::now();
         let session = kept.sessions.iter().find(|one| one.hash == hash && one.expires > now);
         if session.is_some() {
-            return Some(Visitor { right: Right::Operator, token_name: None, hash });
+            return Some(Visitor { right: AccessRight::Operator, token_name: None, hash });
         }
         let is_good = |token: &&TokenRecord| {
             token.hash == hash && token.expires.is_none_or(|expires| expires > now)
@@ -383,7 +383,7 @@ pub(super) async fn identify(
     let shown = request.headers().get(header::AUTHORIZATION);
     let shown = shown.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let Some(visitor) = shown.and_then(|shown| state.access.visitor(shown.trim())) else {
-        return Problem::new(StatusCode::UNAUTHORIZED, "show a token: Authorization: Bearer …")
+        return HttpProblem::new(StatusCode::UNAUTHORIZED, "show a token: Authorization: Bearer …")
             .next(
                 "salve serve --link prints a link for the browser; salve serve token makes tokens",
             )
@@ -394,25 +394,25 @@ pub(super) async fn identify(
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Visitor {
-    type Rejection = Problem;
+    type Rejection = HttpProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        let nobody = || Problem::new(StatusCode::UNAUTHORIZED, "show a token");
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, HttpProblem> {
+        let nobody = || HttpProblem::new(StatusCode::UNAUTHORIZED, "show a token");
         parts.extensions.get::<Visitor>().cloned().ok_or_else(nobody)
     }
 }
 
 impl Visitor {
     /// Refuses unless the visitor may decide; returns the name under which they speak.
-    pub(super) fn decider(&self, person: &Scrubbed) -> Result<Scrubbed, Problem> {
+    pub(super) fn decider(&self, person: &Scrubbed) -> Result<Scrubbed, HttpProblem> {
         match self.right {
-            Right::Operator => Ok(match &self.token_name {
+            AccessRight::Operator => Ok(match &self.token_name {
                 Some(name) => crate::scrub::scrubber().scrub(name),
                 None => person.clone(),
             }),
-            Right::Viewer | Right::Agent => {
+            AccessRight::Viewer | AccessRight::Agent => {
                 let detail = "this token may not decide";
-                Err(Problem::new(StatusCode::FORBIDDEN, detail)
+                Err(HttpProblem::new(StatusCode::FORBIDDEN, detail)
                     .next("a person decides on the page, or by salve approve, reject, resolve"))
             }
         }
@@ -437,9 +437,9 @@ mod tests {
         let session = access.redeem(&code).unwrap().unwrap();
         assert_eq!(access.redeem(&code).unwrap(), None);
         let right = |access: &AccessList| access.visitor(&session).map(|one| one.right);
-        assert_eq!(right(&access), Some(Right::Operator));
+        assert_eq!(right(&access), Some(AccessRight::Operator));
         let (_, restarted) = list(&dir);
-        assert_eq!(right(&restarted), Some(Right::Operator), "it outlives the server");
+        assert_eq!(right(&restarted), Some(AccessRight::Operator), "it outlives the server");
         let visitor = access.visitor(&session).unwrap();
         access.end_session(&visitor).unwrap();
         assert_eq!(right(&access), None);
@@ -450,15 +450,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (file, access) = list(&dir);
         let life = Some(SignedDuration::from_hours(1));
-        for right in [Right::Viewer, Right::Agent, Right::Operator] {
+        for right in [AccessRight::Viewer, AccessRight::Agent, AccessRight::Operator] {
             let name = format!("{right:?}");
             let token = file.new_token(&name, right, life).unwrap();
             let visitor = access.visitor(&token).unwrap();
             assert_eq!(visitor.right, right);
             let may = visitor.decider(&Scrubbed::literal("ada"));
-            assert_eq!(may.is_ok(), right == Right::Operator, "{right:?}");
+            assert_eq!(may.is_ok(), right == AccessRight::Operator, "{right:?}");
         }
-        assert!(file.new_token("Viewer", Right::Viewer, None).is_err());
+        assert!(file.new_token("Viewer", AccessRight::Viewer, None).is_err());
         assert!(file.revoke_token("Viewer").unwrap());
         assert!(!file.revoke_token("Viewer").unwrap());
         assert_eq!(file.tokens().unwrap().len(), 2);
@@ -469,7 +469,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (file, access) = list(&dir);
         let past = Some(SignedDuration::from_secs(-1));
-        let token = file.new_token("old", Right::Operator, past).unwrap();
+        let token = file.new_token("old", AccessRight::Operator, past).unwrap();
         assert!(access.visitor(&token).is_none());
     }
 
@@ -478,7 +478,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (file, access) = list(&dir);
         let code = file.new_code().unwrap();
-        let token = file.new_token("ci", Right::Viewer, None).unwrap();
+        let token = file.new_token("ci", AccessRight::Viewer, None).unwrap();
         let text = fs::read_to_string(&file.path).unwrap();
         assert!(!text.contains(&code) && !text.contains(&token));
         assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);

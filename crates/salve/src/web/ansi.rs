@@ -6,13 +6,13 @@ use super::visible::visible;
 
 /// How the text that follows looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Look {
+struct TextStyle {
     bold: bool,
     dim: bool,
     colour: Option<u8>,
 }
 
-impl Look {
+impl TextStyle {
     /// Takes in the numbers of one sequence that selects a look.
     fn select(&mut self, numbers: &str) {
         let mut codes = numbers.split([';', ':']).map(|code| code.parse::<u16>().unwrap_or(0));
@@ -54,7 +54,7 @@ pub(super) fn line(text: &str) -> Markup {
     let pieces = pieces(text);
     html! {
         @for (look, text) in &pieces {
-            @if *look == Look::default() { (visible(text)) }
+            @if *look == TextStyle::default() { (visible(text)) }
             @else { span class=(look.classes()) { (visible(text)) } }
         }
     }
@@ -66,9 +66,9 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// Splits a line where its look changes and drops all other sequences.
-fn pieces(text: &str) -> Vec<(Look, String)> {
+fn pieces(text: &str) -> Vec<(TextStyle, String)> {
     let mut pieces = Vec::new();
-    let mut look = Look::default();
+    let mut look = TextStyle::default();
     let mut rest = text.trim_end_matches(['\r', '\n']);
     // What a progress bar wrote over is gone in a terminal, too.
     if let Some(at) = rest.rfind('\r') {
@@ -87,7 +87,7 @@ fn pieces(text: &str) -> Vec<(Look, String)> {
     pieces
 }
 
-fn push(pieces: &mut Vec<(Look, String)>, look: Look, text: &str) {
+fn push(pieces: &mut Vec<(TextStyle, String)>, look: TextStyle, text: &str) {
     if !text.is_empty() {
         pieces.push((look, text.to_owned()));
     }

@@ -6,17 +6,17 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use salve_core::event::{Actor, Amounts, Digest, Order, ServerOrder};
+use salve_core::event::{Actor, Amounts, Digest, PersonOrder, ServerOrder};
 use salve_core::id::IncidentId;
 use salve_core::scrub::{Scrubbed, Scrubber};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::access::{AccessError, Right, Visitor};
+use super::access::{AccessError, AccessRight, Visitor};
 use super::decide::{Answered, DecideError, Decision, decide, order_server};
 use super::pages::ViewQuery;
-use super::problem::Problem;
+use super::problem::HttpProblem;
 use super::project_handle::ProjectHandle;
 use super::views::{ProjectReader, ViewError};
 use super::{AppState, openapi, security};
@@ -56,74 +56,77 @@ pub(super) fn routes() -> Router<AppState> {
 
 impl AppState {
     /// Returns the project that is meant: the first unless one is named.
-    pub(super) fn project(&self, name: Option<&str>) -> Result<&ProjectHandle, Problem> {
+    pub(super) fn project(&self, name: Option<&str>) -> Result<&ProjectHandle, HttpProblem> {
         let found = match name {
             Some(name) => self.projects.iter().find(|handle| handle.name == name),
             None => self.projects.first(),
         };
-        found.ok_or_else(|| Problem::missing("there is no such project").next("GET /api/projects"))
+        found.ok_or_else(|| {
+            HttpProblem::missing("there is no such project").next("GET /api/projects")
+        })
     }
 }
 
-impl From<ViewError> for Problem {
+impl From<ViewError> for HttpProblem {
     fn from(error: ViewError) -> Self {
         match error {
             ViewError::NoIncident(_) => {
-                Problem::missing(error.to_string()).next("GET /api/incidents")
+                HttpProblem::missing(error.to_string()).next("GET /api/incidents")
             }
             ViewError::Ambiguous(_) => {
-                Problem::conflict(error.to_string()).next("give more digits")
+                HttpProblem::conflict(error.to_string()).next("give more digits")
             }
             ViewError::Store(_) | ViewError::Workspace(_) | ViewError::File(..) => {
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+                HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
             }
         }
     }
 }
 
-impl From<DecideError> for Problem {
+impl From<DecideError> for HttpProblem {
     fn from(error: DecideError) -> Self {
         match error {
             DecideError::View(error) => error.into(),
             DecideError::AnotherQuestion | DecideError::Refused(_) | DecideError::Restless => {
-                Problem::conflict(error.to_string()).next("GET the incident again")
+                HttpProblem::conflict(error.to_string()).next("GET the incident again")
             }
-            DecideError::NoSuchServer(_) => Problem::missing(error.to_string()),
+            DecideError::NoSuchServer(_) => HttpProblem::missing(error.to_string()),
         }
     }
 }
 
-impl From<UndoError> for Problem {
+impl From<UndoError> for HttpProblem {
     fn from(error: UndoError) -> Self {
         match &error {
             UndoError::Restore(RestoreError::ChangedSince { .. }) => {
-                Problem::conflict(error.to_string())
+                HttpProblem::conflict(error.to_string())
                     .next("send \"overwrite\": true to undo those files too; they are kept")
             }
             UndoError::BeingHealed | UndoError::NothingKept | UndoError::NotUndone => {
-                Problem::conflict(error.to_string())
+                HttpProblem::conflict(error.to_string())
             }
             UndoError::Restore(_) | UndoError::Workspace(_) | UndoError::Store(_) => {
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+                HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
             }
         }
     }
 }
 
-impl From<AccessError> for Problem {
+impl From<AccessError> for HttpProblem {
     fn from(error: AccessError) -> Self {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+        HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
     }
 }
 
 /// Reads a body; what is not of its shape is refused with the place.
-fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| Problem::bad_request(error.to_string()))
+fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, HttpProblem> {
+    serde_json::from_slice(body).map_err(|error| HttpProblem::bad_request(error.to_string()))
 }
 
 /// Answers with JSON, or with 304 where the client has it already.
-fn json(headers: &HeaderMap, value: &impl Serialize) -> Result<Response, Problem> {
-    let failed = |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the answer cannot be written");
+fn json(headers: &HeaderMap, value: &impl Serialize) -> Result<Response, HttpProblem> {
+    let failed =
+        |_| HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "the answer cannot be written");
     let body = serde_json::to_vec(value).map_err(failed)?;
     let tag = Digest::of(&[&body]).to_string();
     let tag = format!("\"{}\"", tag.chars().take(16).collect::<String>());
@@ -142,7 +145,7 @@ fn json(headers: &HeaderMap, value: &impl Serialize) -> Result<Response, Problem
     Ok(response)
 }
 
-fn written(value: &impl Serialize) -> Result<Response, Problem> {
+fn written(value: &impl Serialize) -> Result<Response, HttpProblem> {
     json(&HeaderMap::new(), value)
 }
 
@@ -164,20 +167,23 @@ pub(super) struct SessionOpened {
     /// What to send as `Authorization: Bearer …`.
     token: String,
     /// What it allows.
-    right: Right,
+    right: AccessRight,
 }
 
-async fn open_session(State(state): State<AppState>, body: Bytes) -> Result<Response, Problem> {
+async fn open_session(State(state): State<AppState>, body: Bytes) -> Result<Response, HttpProblem> {
     let SessionRequest { code } = parse(&body)?;
     let refused = || {
-        Problem::new(StatusCode::UNAUTHORIZED, "this code was used already or is too old")
+        HttpProblem::new(StatusCode::UNAUTHORIZED, "this code was used already or is too old")
             .next("salve serve --link")
     };
     let token = state.access.redeem(&code)?.ok_or_else(refused)?;
-    written(&SessionOpened { token, right: Right::Operator })
+    written(&SessionOpened { token, right: AccessRight::Operator })
 }
 
-async fn end_session(State(state): State<AppState>, visitor: Visitor) -> Result<Response, Problem> {
+async fn end_session(
+    State(state): State<AppState>,
+    visitor: Visitor,
+) -> Result<Response, HttpProblem> {
     state.access.end_session(&visitor)?;
     written(&serde_json::json!({ "ok": true }))
 }
@@ -186,7 +192,7 @@ async fn projects(
     State(state): State<AppState>,
     visitor: Visitor,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let of = |handle: &ProjectHandle| serde_json::json!({ "name": handle.name, "root": handle.root.display().to_string() });
     let projects: Vec<_> = state.projects.iter().map(of).collect();
     json(&headers, &serde_json::json!({ "projects": projects, "right": visitor.right }))
@@ -197,7 +203,7 @@ async fn status(
     _visitor: Visitor,
     Query(query): Query<ViewQuery>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let handle = state.project(query.project.as_deref())?;
     let overview = handle.ask(ProjectReader::overview).await??;
     json(&headers, &overview)
@@ -208,7 +214,7 @@ async fn incidents(
     _visitor: Visitor,
     Query(query): Query<ViewQuery>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let (handle, wanted) = (state.project(query.project.as_deref())?, query.incidents());
     let page = handle.ask(move |reader| reader.incidents(&wanted)).await??;
     json(&headers, &page)
@@ -220,7 +226,7 @@ async fn incident(
     Path(id): Path<String>,
     Query(query): Query<ViewQuery>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let handle = state.project(query.project.as_deref())?;
     let details = handle.ask(move |reader| reader.incident(&id)).await??;
     json(&headers, &details)
@@ -232,10 +238,10 @@ async fn evidence(
     Path(id): Path<String>,
     Query(query): Query<ViewQuery>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let handle = state.project(query.project.as_deref())?;
     let evidence = handle.ask(move |reader| reader.evidence(&id)).await??;
-    json(&headers, &evidence.ok_or_else(|| Problem::missing("no evidence is kept"))?)
+    json(&headers, &evidence.ok_or_else(|| HttpProblem::missing("no evidence is kept"))?)
 }
 
 async fn diff(
@@ -244,7 +250,7 @@ async fn diff(
     Path(id): Path<String>,
     Query(query): Query<ViewQuery>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let handle = state.project(query.project.as_deref())?;
     let diffs = handle.ask(move |reader| -> Result<_, ViewError> {
         let id = reader.incident(&id)?.story.repair.repair_id;
@@ -292,11 +298,12 @@ pub(super) struct Decided {
 }
 
 impl AnswerRequest {
-    fn decision(self, scrubber: &Scrubber) -> Result<Decision, Problem> {
+    fn decision(self, scrubber: &Scrubber) -> Result<Decision, HttpProblem> {
         let note = self.note.as_deref().map(str::trim).filter(|note| !note.is_empty());
         let note: Option<Scrubbed> = note.map(|note| scrubber.scrub(note).head(LONGEST_NOTE));
         let answered = |note| {
-            let shown = || Problem::bad_request("say which question is answered, and its digest");
+            let shown =
+                || HttpProblem::bad_request("say which question is answered, and its digest");
             let digest = serde_json::Value::String(self.digest.clone().ok_or_else(shown)?);
             let digest = serde_json::from_value(digest).map_err(|_| shown())?;
             Ok(Answered { question: self.question.ok_or_else(shown)?, digest, note })
@@ -314,9 +321,9 @@ async fn write_decision(
     handle: &ProjectHandle,
     given: String,
     person: Scrubbed,
-    decision: impl FnOnce(&Scrubber) -> Result<Decision, Problem> + Send + 'static,
-) -> Result<Response, Problem> {
-    let seq = handle.ask(move |reader| -> Result<u64, Problem> {
+    decision: impl FnOnce(&Scrubber) -> Result<Decision, HttpProblem> + Send + 'static,
+) -> Result<Response, HttpProblem> {
+    let seq = handle.ask(move |reader| -> Result<u64, HttpProblem> {
         let decision = decision(reader.scrubber())?;
         let id = incident_id(reader, &given)?;
         Ok(decide(reader, id, &person, &decision)?)
@@ -336,7 +343,7 @@ async fn answer(
     Path(id): Path<String>,
     Query(query): Query<ViewQuery>,
     body: Bytes,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let person = visitor.decider(&state.person)?;
     let request: AnswerRequest = parse(&body)?;
     let handle = state.project(query.project.as_deref())?;
@@ -375,16 +382,16 @@ async fn order(
     Path(id): Path<String>,
     Query(query): Query<ViewQuery>,
     body: Bytes,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let person = visitor.decider(&state.person)?;
     let OrderRequest { order } = parse(&body)?;
     let order = match order {
-        IncidentOrder::Pause => Order::Pause,
-        IncidentOrder::Resume => Order::Resume,
-        IncidentOrder::Skip => Order::Skip,
-        IncidentOrder::Retry => Order::Retry,
-        IncidentOrder::Abort => Order::Abort,
-        IncidentOrder::Escalate => Order::Escalate,
+        IncidentOrder::Pause => PersonOrder::Pause,
+        IncidentOrder::Resume => PersonOrder::Resume,
+        IncidentOrder::Skip => PersonOrder::Skip,
+        IncidentOrder::Retry => PersonOrder::Retry,
+        IncidentOrder::Abort => PersonOrder::Abort,
+        IncidentOrder::Escalate => PersonOrder::Escalate,
     };
     let handle = state.project(query.project.as_deref())?;
     write_decision(handle, id, person, move |_| Ok(Decision::Order(order))).await
@@ -411,13 +418,13 @@ async fn refill(
     Path(id): Path<String>,
     Query(query): Query<ViewQuery>,
     body: Bytes,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let person = visitor.decider(&state.person)?;
     let RefillRequest { attempts, tokens, minutes } = parse(&body)?;
     let wall_ms = minutes.saturating_mul(60_000);
     let granted = Amounts { attempts, tokens, wall_ms, ..Amounts::default() };
     if granted == Amounts::default() {
-        return Err(Problem::bad_request("nothing is granted"));
+        return Err(HttpProblem::bad_request("nothing is granted"));
     }
     let handle = state.project(query.project.as_deref())?;
     write_decision(handle, id, person, move |_| Ok(Decision::Refill(granted))).await
@@ -455,7 +462,7 @@ async fn undo(
     Path(id): Path<String>,
     Query(query): Query<ViewQuery>,
     body: Bytes,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let by = Actor::Person { name: visitor.decider(&state.person)? };
     let UndoBody { attempt, overwrite, direction } = parse(&body)?;
     let request = UndoRequest {
@@ -467,10 +474,10 @@ async fn undo(
         },
     };
     let handle = state.project(query.project.as_deref())?;
-    let restored = handle.ask(move |reader| -> Result<_, Problem> {
+    let restored = handle.ask(move |reader| -> Result<_, HttpProblem> {
         let id = incident_id(reader, &id)?;
         let scrubber = reader.scrubber().clone();
-        let missing = || Problem::missing("there is no journal");
+        let missing = || HttpProblem::missing("there is no journal");
         let store = reader.store().map_err(ViewError::from)?.ok_or_else(missing)?;
         Ok(undo_repair(store, id, &request, by, &scrubber)?)
     });
@@ -484,14 +491,14 @@ async fn server_log(
     Path(name): Path<String>,
     Query(query): Query<ViewQuery>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let handle = state.project(query.project.as_deref())?;
     let log = handle.ask(move |reader| -> Result<_, ViewError> {
         // Only the log of a server that the journal knows: a name is not a path.
         let is_known = reader.servers()?.iter().any(|server| server.server == name);
         if is_known { reader.server_log(&name) } else { Ok(None) }
     });
-    json(&headers, &log.await??.ok_or_else(|| Problem::missing("no log is kept"))?)
+    json(&headers, &log.await??.ok_or_else(|| HttpProblem::missing("no log is kept"))?)
 }
 
 /// An order to a server.
@@ -520,7 +527,7 @@ async fn server_order(
     Path(name): Path<String>,
     Query(query): Query<ViewQuery>,
     body: Bytes,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let person = visitor.decider(&state.person)?;
     let ServerOrderRequest { order } = parse(&body)?;
     let order = match order {

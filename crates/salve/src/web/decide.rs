@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Actor, Amounts, Digest, Draft, Event, IncidentEvent, Order, ServerEvent, ServerOrder,
+    Actor, Amounts, Digest, Draft, Event, IncidentEvent, PersonOrder, ServerEvent, ServerOrder,
 };
 use salve_core::id::IncidentId;
 use salve_core::repair::{self, Tale};
@@ -32,7 +32,7 @@ pub(super) enum Decision {
         note: Option<Scrubbed>,
     },
     /// An order to the incident.
-    Order(Order),
+    Order(PersonOrder),
     /// More of the budget.
     Refill(Amounts),
 }

@@ -22,8 +22,8 @@ use tokio::time::Instant;
 
 use super::AppState;
 use super::access::Visitor;
-use super::pages::{View, ViewQuery};
-use super::problem::Problem;
+use super::pages::{PageView, ViewQuery};
+use super::problem::HttpProblem;
 use super::project_handle::ProjectHandle;
 use super::views::{ProjectReader, ViewError};
 use crate::store::to_line;
@@ -54,7 +54,7 @@ async fn live_home(
     _visitor: Visitor,
     Query(query): Query<ViewQuery>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, HttpProblem> {
     section_stream(&state, "", &query, &headers).await
 }
 
@@ -64,7 +64,7 @@ async fn live_section(
     Path(path): Path<String>,
     Query(query): Query<ViewQuery>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, HttpProblem> {
     section_stream(&state, &path, &query, &headers).await
 }
 
@@ -78,9 +78,9 @@ async fn section_stream(
     path: &str,
     query: &ViewQuery,
     headers: &HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Problem> {
-    let missing = || Problem::missing("there is no such section");
-    let view = View::parse(path, query).ok_or_else(missing)?;
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, HttpProblem> {
+    let missing = || HttpProblem::missing("there is no such section");
+    let view = PageView::parse(path, query).ok_or_else(missing)?;
     let handle = state.project(query.project.as_deref())?.clone();
     let heard_to = match last_event_id(headers) {
         Some(id) => id,
@@ -103,7 +103,7 @@ async fn section_stream(
 /// One client's section.
 struct LiveSection {
     handle: ProjectHandle,
-    view: View,
+    view: PageView,
     changes: watch::Receiver<u64>,
     /// How far notices were told.
     heard_to: u64,
@@ -191,7 +191,7 @@ impl LiveSection {
 
 fn section_news(
     reader: &mut ProjectReader,
-    view: &View,
+    view: &PageView,
     heard_to: u64,
 ) -> Result<SectionNews, ViewError> {
     let (notices, read_to) = reader.notices_after(heard_to)?;
@@ -216,7 +216,7 @@ async fn journal_events(
     _visitor: Visitor,
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, HttpProblem> {
     let handle = state.project(query.project.as_deref())?.clone();
     let after = match last_event_id(&headers).or(query.after) {
         Some(after) => after,

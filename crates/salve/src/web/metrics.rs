@@ -11,7 +11,7 @@ use salve_core::overview::Statistics;
 
 use super::AppState;
 use super::access::Visitor;
-use super::problem::Problem;
+use super::problem::HttpProblem;
 use super::views::{ProjectReader, ViewError};
 
 /// What one project's numbers are.
@@ -25,7 +25,7 @@ struct ProjectNumbers {
 pub(super) async fn metrics(
     State(state): State<AppState>,
     _visitor: Visitor,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let mut all = Vec::new();
     for handle in state.projects.iter() {
         all.push((handle.name.as_str(), handle.ask(numbers).await??));

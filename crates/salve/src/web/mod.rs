@@ -36,7 +36,7 @@ use salve_core::scrub::Scrubbed;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use access::{AccessError, AccessFile, Right, TokenRecord};
+pub use access::{AccessError, AccessFile, AccessRight, TokenRecord};
 pub use project_handle::WatchedProject;
 
 use access::AccessList;

@@ -9,7 +9,7 @@ use super::api::{
     AnswerRequest, Decided, OrderRequest, RefillRequest, ServerOrderRequest, SessionOpened,
     SessionRequest, UndoBody,
 };
-use super::problem::Problem;
+use super::problem::HttpProblem;
 
 /// One thing that the API does.
 struct Operation {
@@ -31,7 +31,7 @@ pub(super) async fn document() -> Response {
 /// Returns the description as OpenAPI 3.1.
 pub(super) fn describe() -> Value {
     let mut generator = SchemaSettings::openapi3().into_generator();
-    let problem = generator.subschema_for::<Problem>();
+    let problem = generator.subschema_for::<HttpProblem>();
     let mut paths: Map<String, Value> = Map::new();
     for operation in operations(&mut generator) {
         let entry = paths.entry(operation.path).or_insert_with(|| json!({}));
@@ -102,7 +102,7 @@ fn write<B: JsonSchema, R: JsonSchema>(
 
 /// Nothing need be sent.
 #[derive(JsonSchema)]
-struct Nothing {}
+struct NoBody {}
 
 fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
     let list: &[&str] = &["project", "state", "subject", "q", "before", "limit"];
@@ -136,7 +136,7 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "/api/session",
             "Turn a one-time code into a session",
         ),
-        write::<Nothing, Decided>(generator, "/api/session/end", "End this session"),
+        write::<NoBody, Decided>(generator, "/api/session/end", "End this session"),
         write::<AnswerRequest, Decided>(
             generator,
             "/api/incidents/{id}/answer",

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// What went wrong, for people and for programs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct Problem {
+pub(super) struct HttpProblem {
     /// The HTTP status code.
     pub(super) status: u16,
     /// The kind of problem, in a few words that do not vary.
@@ -19,7 +19,7 @@ pub(super) struct Problem {
     pub(super) next: Option<String>,
 }
 
-impl Problem {
+impl HttpProblem {
     /// Makes a problem with the words that belong to its status.
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or("Error").to_owned();
@@ -49,7 +49,7 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for HttpProblem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_REQUEST);
         let body = serde_json::to_vec(&self).unwrap_or_default();
@@ -64,11 +64,11 @@ impl IntoResponse for Problem {
 }
 
 /// Answers requests for what does not exist.
-pub(super) async fn not_found() -> Problem {
-    Problem::missing("nothing is served here").next("GET /api/openapi.json lists what is")
+pub(super) async fn not_found() -> HttpProblem {
+    HttpProblem::missing("nothing is served here").next("GET /api/openapi.json lists what is")
 }
 
 /// Answers requests with a method that the address does not take.
-pub(super) async fn method_not_allowed() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not take this method")
+pub(super) async fn method_not_allowed() -> HttpProblem {
+    HttpProblem::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not take this method")
 }

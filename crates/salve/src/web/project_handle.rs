@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use salve_core::scrub::Scrubber;
 use tokio::sync::{oneshot, watch};
 
-use super::problem::Problem;
+use super::problem::HttpProblem;
 use super::views::ProjectReader;
 use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a project without a store is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-type Work = Box<dyn FnOnce(&mut ProjectReader) + Send>;
+type ProjectWork = Box<dyn FnOnce(&mut ProjectReader) + Send>;
 
 /// A project that is shown, and what the settings say about it.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub(super) struct ProjectHandle {
     pub(super) name: String,
     /// Its directory.
     pub(super) root: PathBuf,
-    work: Sender<Work>,
+    work: Sender<ProjectWork>,
     last_seq: watch::Receiver<u64>,
 }
 
@@ -70,12 +70,13 @@ impl ProjectHandle {
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut ProjectReader) -> T + Send + 'static,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, HttpProblem> {
         let busy = || {
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the journal is busy").next("try again")
+            HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "the journal is busy")
+                .next("try again")
         };
         let (reply, answer) = oneshot::channel();
-        let work: Work = Box::new(move |reader| {
+        let work: ProjectWork = Box::new(move |reader| {
             // Whoever asked may have left.
             let _gone = reply.send(work(reader));
         });
@@ -106,7 +107,7 @@ fn free_name(project: &Project, taken: &[ProjectHandle]) -> String {
     std::iter::once(plain.clone()).chain(numbered).find(is_free).unwrap_or(plain)
 }
 
-fn obey(mut reader: ProjectReader, orders: &Receiver<Work>) {
+fn obey(mut reader: ProjectReader, orders: &Receiver<ProjectWork>) {
     while let Ok(work) = orders.recv() {
         work(&mut reader);
     }

@@ -17,7 +17,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::problem::Problem;
+use super::problem::HttpProblem;
 
 /// The largest body of a request.
 pub(super) const BODY_BYTES: u64 = 64 * 1024;
@@ -69,7 +69,7 @@ pub(super) async fn guard(
 pub(super) async fn limit(request: Request, next: Next) -> Response {
     match tokio::time::timeout(ANSWER_TIMEOUT, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the answer takes too long")
+        Err(_) => HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "the answer takes too long")
             .next("try again")
             .into_response(),
     }
@@ -86,17 +86,17 @@ fn refuse(
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
-) -> Option<Problem> {
+) -> Option<HttpProblem> {
     refuse_host(hosts, uri, headers)
         .or_else(|| refuse_origin(method, uri, headers))
         .or_else(|| refuse_shape(method, uri, headers))
 }
 
 /// Refuses names that are not ours, as a rebound one would be.
-fn refuse_host(hosts: &AllowedHosts, uri: &Uri, headers: &HeaderMap) -> Option<Problem> {
+fn refuse_host(hosts: &AllowedHosts, uri: &Uri, headers: &HeaderMap) -> Option<HttpProblem> {
     let misdirected = || {
         let detail = "the Host header names another server";
-        Some(Problem::new(StatusCode::MISDIRECTED_REQUEST, detail))
+        Some(HttpProblem::new(StatusCode::MISDIRECTED_REQUEST, detail))
     };
     let Some(host) = only(headers, &header::HOST) else { return misdirected() };
     let authority = uri.authority().map(|authority| authority.as_str());
@@ -107,10 +107,10 @@ fn refuse_host(hosts: &AllowedHosts, uri: &Uri, headers: &HeaderMap) -> Option<P
 }
 
 /// Refuses requests that a page of another origin caused.
-fn refuse_origin(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Problem> {
+fn refuse_origin(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<HttpProblem> {
     let forbidden = || {
         let detail = "the request comes from a page of another origin";
-        Some(Problem::new(StatusCode::FORBIDDEN, detail))
+        Some(HttpProblem::new(StatusCode::FORBIDDEN, detail))
     };
     if headers.contains_key(header::ORIGIN) {
         let own = only(headers, &header::HOST).map(|host| format!("http://{host}"));
@@ -138,24 +138,24 @@ fn refuse_origin(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Prob
 }
 
 /// Refuses methods, types, sizes and paths that nothing here takes.
-fn refuse_shape(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Problem> {
+fn refuse_shape(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<HttpProblem> {
     let is_write = *method == Method::POST;
     if !is_write && *method != Method::GET && *method != Method::HEAD {
         let detail = "only GET, HEAD and POST are taken";
-        return Some(Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail));
+        return Some(HttpProblem::new(StatusCode::METHOD_NOT_ALLOWED, detail));
     }
     let text = uri.path_and_query().map_or("", |text| text.as_str());
     if text.len() > URI_BYTES {
-        return Some(Problem::new(StatusCode::URI_TOO_LONG, "the address is too long"));
+        return Some(HttpProblem::new(StatusCode::URI_TOO_LONG, "the address is too long"));
     }
     let path = uri.path().to_ascii_lowercase();
     if ["//", "..", "%2e", "%2f", "%5c", "%00", "\\"].iter().any(|odd| path.contains(odd)) {
-        return Some(Problem::bad_request("the path is not in its plain form"));
+        return Some(HttpProblem::bad_request("the path is not in its plain form"));
     }
     if headers.contains_key(header::TRANSFER_ENCODING)
         && headers.contains_key(header::CONTENT_LENGTH)
     {
-        return Some(Problem::bad_request("the body has two lengths"));
+        return Some(HttpProblem::bad_request("the body has two lengths"));
     }
     if !is_write {
         return None;
@@ -164,11 +164,11 @@ fn refuse_shape(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Probl
     let media = kind.split(';').next().unwrap_or_default().trim();
     if !media.eq_ignore_ascii_case("application/json") {
         let detail = "only application/json is taken";
-        return Some(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+        return Some(HttpProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
     let length = only(headers, &header::CONTENT_LENGTH).and_then(|text| text.parse::<u64>().ok());
     if length.is_some_and(|length| length > BODY_BYTES) {
-        return Some(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"));
+        return Some(HttpProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"));
     }
     None
 }

@@ -11,7 +11,7 @@ use salve_core::id::{IncidentId, Signature};
 use salve_core::incident::RepairPhase;
 use salve_core::overview::{IncidentIndex, IndexedIncident};
 use salve_core::repair::{
-    self, QuestionDetail, RemedyTried, RepairState, Scene, Server, State, Story, Tale,
+    self, QuestionDetail, RemedyTried, RepairStanding, RepairState, Scene, Server, Story, Tale,
 };
 use salve_core::scrub::Scrubber;
 use serde::Serialize;
@@ -91,7 +91,7 @@ pub(super) struct IncidentRow {
     pub(super) class: String,
     pub(super) signature: Signature,
     pub(super) key_line: String,
-    pub(super) state: State,
+    pub(super) state: RepairStanding,
     pub(super) proof: Option<Proof>,
     pub(super) opened_at: Timestamp,
     pub(super) ended_at: Option<Timestamp>,
@@ -345,7 +345,7 @@ impl ProjectReader {
                     let repair = RepairState::of(&tale, &scene);
                     (repair.state, repair.proof)
                 });
-                replayed.unwrap_or((State::Healing, None))
+                replayed.unwrap_or((RepairStanding::Healing, None))
             }
         };
         Ok(IncidentRow {
@@ -510,33 +510,36 @@ impl IncidentQuery {
 
 impl StateFilter {
     /// Tells whether a state is meant.
-    fn is(self, state: State) -> bool {
+    fn is(self, state: RepairStanding) -> bool {
         let (is_over, is_healed) = match state {
-            State::Healing
-            | State::AwaitingAgent
-            | State::NeedsHuman
-            | State::Cooldown
-            | State::Deserted => (false, false),
-            State::Recovered => (true, true),
-            State::Resolved | State::GivenUp | State::Unhealed | State::Aborted => (true, false),
+            RepairStanding::Healing
+            | RepairStanding::AwaitingAgent
+            | RepairStanding::NeedsHuman
+            | RepairStanding::Cooldown
+            | RepairStanding::Deserted => (false, false),
+            RepairStanding::Recovered => (true, true),
+            RepairStanding::Resolved
+            | RepairStanding::GivenUp
+            | RepairStanding::Unhealed
+            | RepairStanding::Aborted => (true, false),
         };
         match self {
             StateFilter::Open => !is_over,
-            StateFilter::NeedsYou => state == State::NeedsHuman,
+            StateFilter::NeedsYou => state == RepairStanding::NeedsHuman,
             StateFilter::Recovered => is_healed,
             StateFilter::NotHealed => is_over && !is_healed,
         }
     }
 }
 
-fn state_of(outcome: salve_core::event::Outcome) -> (State, Option<Proof>) {
-    use salve_core::event::Outcome;
+fn state_of(outcome: salve_core::event::IncidentOutcome) -> (RepairStanding, Option<Proof>) {
+    use salve_core::event::IncidentOutcome;
     match outcome {
-        Outcome::Recovered(proof) => (State::Recovered, Some(proof)),
-        Outcome::Resolved => (State::Resolved, None),
-        Outcome::GivenUp => (State::GivenUp, None),
-        Outcome::Unhealed => (State::Unhealed, None),
-        Outcome::Aborted => (State::Aborted, None),
+        IncidentOutcome::Recovered(proof) => (RepairStanding::Recovered, Some(proof)),
+        IncidentOutcome::Resolved => (RepairStanding::Resolved, None),
+        IncidentOutcome::GivenUp => (RepairStanding::GivenUp, None),
+        IncidentOutcome::Unhealed => (RepairStanding::Unhealed, None),
+        IncidentOutcome::Aborted => (RepairStanding::Aborted, None),
     }
 }
 

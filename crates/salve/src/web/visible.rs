@@ -10,8 +10,8 @@ pub(super) fn visible(text: &str) -> Markup {
     html! {
         @for part in parts(text) {
             @match part {
-                Part::Plain(text) => (text),
-                Part::Hidden(c) => span.hidden-char title="a character that cannot be seen" { (escaped(c)) },
+                TextPart::Plain(text) => (text),
+                TextPart::Hidden(c) => span.hidden-char title="a character that cannot be seen" { (escaped(c)) },
             }
         }
     }
@@ -19,25 +19,25 @@ pub(super) fn visible(text: &str) -> Markup {
 
 /// A run of characters that can be seen, or one that cannot.
 #[derive(Debug, PartialEq, Eq)]
-enum Part<'t> {
+enum TextPart<'t> {
     Plain(&'t str),
     Hidden(char),
 }
 
-fn parts(text: &str) -> Vec<Part<'_>> {
+fn parts(text: &str) -> Vec<TextPart<'_>> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find(is_hidden) {
         let (plain, tail) = rest.split_at(at);
         if !plain.is_empty() {
-            parts.push(Part::Plain(plain));
+            parts.push(TextPart::Plain(plain));
         }
         let mut chars = tail.chars();
-        parts.extend(chars.next().map(Part::Hidden));
+        parts.extend(chars.next().map(TextPart::Hidden));
         rest = chars.as_str();
     }
     if !rest.is_empty() {
-        parts.push(Part::Plain(rest));
+        parts.push(TextPart::Plain(rest));
     }
     parts
 }

@@ -12,7 +12,7 @@ use super::give::Give;
 use super::ignored::Ignored;
 use super::keep;
 use super::plan::Again;
-use super::tree::{Item, Rel, Tree};
+use super::tree::{Rel, TreeItem, WorkingTree};
 use super::{Snapshot, Workspace};
 
 impl Workspace {
@@ -48,9 +48,13 @@ impl Workspace {
 }
 
 /// Returns the files in which the user's work since the last commit is gone.
-fn discarded(committed: &BTreeMap<Rel, Item>, before: &Tree, now: &Tree) -> BTreeSet<Rel> {
+fn discarded(
+    committed: &BTreeMap<Rel, TreeItem>,
+    before: &WorkingTree,
+    now: &WorkingTree,
+) -> BTreeSet<Rel> {
     let changed = before.differing(now);
-    let same = |one: Option<&Item>, other: Option<&Item>| match (one, other) {
+    let same = |one: Option<&TreeItem>, other: Option<&TreeItem>| match (one, other) {
         (Some(one), Some(other)) => (one.kind, one.oid) == (other.kind, other.oid),
         (None, None) => true,
         (Some(_), None) | (None, Some(_)) => false,
@@ -69,7 +73,7 @@ fn discarded(committed: &BTreeMap<Rel, Item>, before: &Tree, now: &Tree) -> BTre
 }
 
 /// Returns the ignored files that people wrote and that are not there any more.
-fn gone(before: &Tree, now: &Ignored) -> BTreeSet<Rel> {
+fn gone(before: &WorkingTree, now: &Ignored) -> BTreeSet<Rel> {
     let is_gone = |path: &&Rel| {
         !now.tree.items.contains_key(*path) && !now.uncovered.contains_key(path.as_os_str())
     };
@@ -77,7 +81,7 @@ fn gone(before: &Tree, now: &Ignored) -> BTreeSet<Rel> {
 }
 
 /// Returns a tree with some files as they are in another.
-fn with(tree: &Tree, other: &Tree, paths: &BTreeSet<Rel>) -> Tree {
+fn with(tree: &WorkingTree, other: &WorkingTree, paths: &BTreeSet<Rel>) -> WorkingTree {
     let mut tree = tree.clone();
     for path in paths {
         match other.items.get(path) {
@@ -94,18 +98,18 @@ mod tests {
     use crate::workspace::oid::{Format, Oid};
     use crate::workspace::tree::Kind;
 
-    fn items(words: &str) -> BTreeMap<Rel, Item> {
+    fn items(words: &str) -> BTreeMap<Rel, TreeItem> {
         let item = |word: &str| {
             let (path, content) = word.split_once('=').unwrap();
             let oid = Oid::of_blob(Format::Sha1, content.as_bytes());
-            (Rel::from(path), Item { kind: Kind::Plain, permissions: 0o644, oid })
+            (Rel::from(path), TreeItem { kind: Kind::Plain, permissions: 0o644, oid })
         };
         words.split_whitespace().map(item).collect()
     }
 
     #[track_caller]
     fn check(committed: &str, before: &str, now: &str, lost: &[&str]) {
-        let tree = |words: &str| Tree { items: items(words), ..Tree::default() };
+        let tree = |words: &str| WorkingTree { items: items(words), ..WorkingTree::default() };
         let found = discarded(&items(committed), &tree(before), &tree(now));
         let expected: BTreeSet<Rel> = lost.iter().map(Rel::from).collect();
         assert_eq!(found, expected, "{committed} | {before} | {now}");

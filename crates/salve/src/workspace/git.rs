@@ -38,12 +38,12 @@ pub(super) struct Git {
     dir: PathBuf,
     /// The repository, if it is not the one that git finds from `dir`.
     private: Option<PathBuf>,
-    settings: Settings,
+    settings: GitConfigScope,
 }
 
 /// Whose settings a git listens to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Settings {
+enum GitConfigScope {
     /// The repository's, the user's and the machine's.
     All,
     /// The repository's only.
@@ -53,12 +53,12 @@ enum Settings {
 impl Git {
     /// Returns a git that finds its repository from `dir` up.
     pub(super) fn at(dir: &Path) -> Self {
-        Self { dir: dir.to_path_buf(), private: None, settings: Settings::All }
+        Self { dir: dir.to_path_buf(), private: None, settings: GitConfigScope::All }
     }
 
     /// Returns a git that keeps `dir`'s files in the repository at `store`.
     pub(super) fn private(dir: &Path, store: PathBuf) -> Self {
-        Self { dir: dir.to_path_buf(), private: Some(store), settings: Settings::All }
+        Self { dir: dir.to_path_buf(), private: Some(store), settings: GitConfigScope::All }
     }
 
     /// Makes an empty repository at `store` whose git listens to no settings but our own.
@@ -77,13 +77,13 @@ impl Git {
             fs::write(store.join(name), text).map_err(WorkspaceError::io(store.join(name)))?;
         }
         let (dir, store) = (store.to_path_buf(), store.to_path_buf());
-        Ok(Self { dir, private: Some(store), settings: Settings::Own })
+        Ok(Self { dir, private: Some(store), settings: GitConfigScope::Own })
     }
 
     /// Returns a git for the repository that [`Git::alone`] made at `store`, with `dir`'s files.
     pub(super) fn alone_over(dir: &Path, store: &Path) -> Self {
         let (dir, store) = (dir.to_path_buf(), store.to_path_buf());
-        Self { dir, private: Some(store), settings: Settings::Own }
+        Self { dir, private: Some(store), settings: GitConfigScope::Own }
     }
 
     /// Returns the private repository, if this is one.
@@ -101,7 +101,7 @@ impl Git {
         command.current_dir(&self.dir).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
         command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_NO_REPLACE_OBJECTS", "1");
         command.env("GIT_NO_LAZY_FETCH", "1");
-        if self.settings == Settings::Own {
+        if self.settings == GitConfigScope::Own {
             command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
             command.env("GIT_ATTR_NOSYSTEM", "1");
         }

@@ -2,7 +2,7 @@
 
 use super::error::{Back, RestoreError, WorkspaceError};
 use super::name::{Moment, Name};
-use super::plan::{self, Again, Both, Extent};
+use super::plan::{self, Again, Both, RestoreExtent};
 use super::restore::{self, Stop};
 use super::tree::show;
 use super::{Snapshot, Workspace};
@@ -23,7 +23,7 @@ pub enum Give<'a> {
 
 /// What a restore did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreSummary {
     /// The snapshot of the state that was left; nothing if there was nothing to do.
     pub kept: Option<Name>,
     /// The files that were given back or removed.
@@ -37,10 +37,10 @@ impl Workspace {
     /// Gives the working tree back as it was, after keeping the state that it leaves.
     ///
     /// Files that did not change are not touched.
-    pub fn restore(&self, to: &Snapshot, give: Give<'_>) -> Result<Restored, RestoreError> {
+    pub fn restore(&self, to: &Snapshot, give: Give<'_>) -> Result<RestoreSummary, RestoreError> {
         let now = self.now(to.name, to)?;
         if self.plan(to, &now, give)?.is_empty() {
-            return Ok(Restored { kept: None, files: Vec::new(), left: Vec::new() });
+            return Ok(RestoreSummary { kept: None, files: Vec::new(), left: Vec::new() });
         }
         let kept = self.next_undone(to.name)?;
         // Keeping reads the files again, so the plan is made from what is kept.
@@ -51,7 +51,7 @@ impl Workspace {
             return Err(RestoreError::Partly { path: show(&stop.path), source: stop.source, back });
         }
         let [files, left] = plan.told();
-        Ok(Restored { kept: Some(kept), files, left })
+        Ok(RestoreSummary { kept: Some(kept), files, left })
     }
 
     /// Makes of the state `left` the state `to`, in the files in which they differ, and returns these.
@@ -75,10 +75,10 @@ impl Workspace {
     /// Decides what has to be done for all files.
     fn plan(&self, to: &Snapshot, now: &Snapshot, give: Give<'_>) -> Result<Both, RestoreError> {
         let (extent, extent_ignored) = match give {
-            Give::All => (Extent::All, Extent::All),
+            Give::All => (RestoreExtent::All, RestoreExtent::All),
             Give::Repair { left, again } => (
-                Extent::Repair { left: &left.tree, again },
-                Extent::Repair { left: &left.ignored.tree, again },
+                RestoreExtent::Repair { left: &left.tree, again },
+                RestoreExtent::Repair { left: &left.ignored.tree, again },
             ),
         };
         let seen = plan::plan(&to.tree, &now.tree, extent)?;

@@ -12,7 +12,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::scan::{Scanner, Walk, is_salves};
-use super::tree::{Rel, Tree, Why};
+use super::tree::{Rel, Why, WorkingTree};
 
 /// Directories whose content is made by tools, or is the data of programs.
 const DERIVED: [&str; 45] = [
@@ -107,22 +107,22 @@ const SAMPLE: u64 = 8 << 10;
 #[derive(Clone, Default)]
 pub(super) struct Ignored {
     /// The files that are kept.
-    pub(super) tree: Tree,
+    pub(super) tree: WorkingTree,
     /// What is not, each directory for all that is in it.
     pub(super) uncovered: BTreeMap<Rel, Why>,
 }
 
 impl Ignored {
     /// Takes what was kept; what was not is not known any more.
-    pub(super) fn of(tree: Tree) -> Self {
+    pub(super) fn of(tree: WorkingTree) -> Self {
         Self { tree, uncovered: BTreeMap::new() }
     }
 }
 
 /// One look at what git ignores.
-struct Search<'a> {
+struct IgnoredSearch<'a> {
     scanner: &'a Scanner,
-    seen: &'a Tree,
+    seen: &'a WorkingTree,
     walk: Walk,
     uncovered: BTreeMap<Rel, Why>,
     looked_at: usize,
@@ -132,11 +132,11 @@ struct Search<'a> {
 /// Looks at what is ignored beside the `seen` tree, and at `also` whatever git says of it.
 pub(super) fn look<'a>(
     scanner: &Scanner,
-    seen: &Tree,
+    seen: &WorkingTree,
     also: impl IntoIterator<Item = &'a Rel>,
 ) -> Ignored {
     let (walk, uncovered) = (Walk::default(), BTreeMap::new());
-    let mut search = Search { scanner, seen, walk, uncovered, looked_at: 0, bytes: 0 };
+    let mut search = IgnoredSearch { scanner, seen, walk, uncovered, looked_at: 0, bytes: 0 };
     for path in also {
         if !scanner.leads_through_link(path) && !is_salves(path) {
             search.file(Path::new(path));
@@ -147,7 +147,7 @@ pub(super) fn look<'a>(
     Ignored { tree, uncovered: search.uncovered }
 }
 
-impl Search<'_> {
+impl IgnoredSearch<'_> {
     fn any(&mut self, path: &Path) {
         self.looked_at += 1;
         let is_gits = path.file_name().is_some_and(|name| name == ".git");
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
     use crate::workspace::tests::{Place, git_in, gits_own, name};
-    use crate::workspace::{Again, Fate, Give, Name};
+    use crate::workspace::{Again, FileFate, Give, Name};
 
     fn read(place: &Place, path: &str) -> Option<String> {
         fs::read_to_string(place.root().join(path)).ok()
@@ -281,11 +281,11 @@ mod tests {
             assert_eq!(
                 told,
                 [
-                    (".env.local", Fate::Changed),
-                    (".env.new", Fate::Created),
-                    ("conf/deep/app.yaml", Fate::Changed),
-                    ("conf/report", Fate::Created),
-                    ("gone.md", Fate::Removed),
+                    (".env.local", FileFate::Changed),
+                    (".env.new", FileFate::Created),
+                    ("conf/deep/app.yaml", FileFate::Changed),
+                    ("conf/report", FileFate::Created),
+                    ("gone.md", FileFate::Removed),
                 ]
             );
             let restored = workspace.restore(&before, Give::All).unwrap();

@@ -16,7 +16,7 @@ use super::name::Name;
 use super::note;
 use super::oid::Oid;
 use super::scan::Scanner;
-use super::tree::{Gap, Item, Kind, Rel, Tree, Why};
+use super::tree::{Gap, Kind, Rel, TreeItem, Why, WorkingTree};
 
 /// Writes `tree` to the store and points the ref `at` to it; what it shares with a `base` is taken
 /// from there.
@@ -27,7 +27,7 @@ pub(super) fn keep(
     scanner: &Scanner,
     (store, at): (&Git, &str),
     (name, base): (Name, Option<&Base>),
-    tree: &mut Tree,
+    tree: &mut WorkingTree,
 ) -> Result<(), WorkspaceError> {
     let mut stored = base.map(Base::oids).unwrap_or_default();
     let oids = tree.items.values().map(|item| item.oid).filter(|oid| !stored.contains(oid));
@@ -56,13 +56,13 @@ fn present(store: &Git, oids: &HashSet<Oid>) -> Result<HashSet<Oid>, WorkspaceEr
 /// Sends what the store does not have yet.
 fn send_blobs(
     scanner: &Scanner,
-    tree: &mut Tree,
+    tree: &mut WorkingTree,
     stored: &HashSet<Oid>,
     to: &mut dyn Write,
 ) -> Result<(), WorkspaceError> {
     let mut sent = HashSet::new();
     let mut total = 0;
-    let missing = |item: &Item| !stored.contains(&item.oid);
+    let missing = |item: &TreeItem| !stored.contains(&item.oid);
     let todo: Vec<Rel> =
         tree.items.iter().filter(|(_, item)| missing(item)).map(|(path, _)| path.clone()).collect();
     for path in todo {
@@ -90,7 +90,7 @@ fn send_blobs(
 }
 
 /// Says why a file is not kept; one that is gone is not missed.
-fn gap(read: io::Result<(Item, Vec<u8>)>) -> Option<Gap> {
+fn gap(read: io::Result<(TreeItem, Vec<u8>)>) -> Option<Gap> {
     match read {
         Ok((_, content)) => Some(Gap { why: Why::TooMuch, size: content.len() as u64, written: 0 }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -103,7 +103,7 @@ fn gap(read: io::Result<(Item, Vec<u8>)>) -> Option<Gap> {
 
 fn send_commit(
     (at, name): (&str, Name),
-    (tree, base): (&Tree, Option<&Base>),
+    (tree, base): (&WorkingTree, Option<&Base>),
     to: &mut dyn Write,
 ) -> io::Result<()> {
     let message = note::write(name, tree);
@@ -117,7 +117,7 @@ fn send_commit(
             writeln!(to, "D {}", quote(path))?;
         }
     }
-    let is_new = |(path, item): &(&Rel, &Item)| base.is_none_or(|base| !base.has(path, item));
+    let is_new = |(path, item): &(&Rel, &TreeItem)| base.is_none_or(|base| !base.has(path, item));
     for (path, item) in tree.items.iter().filter(is_new) {
         writeln!(to, "M {} {} {}", item.kind.mode(), item.oid, quote(path))?;
     }
@@ -125,13 +125,13 @@ fn send_commit(
 }
 
 /// Reads the tree under a ref back; nothing if there is none.
-pub(super) fn load(store: &Git, at: &str) -> Result<Option<Tree>, WorkspaceError> {
+pub(super) fn load(store: &Git, at: &str) -> Result<Option<WorkingTree>, WorkspaceError> {
     let target = format!("{at}^{{commit}}");
     let Some(commit) = store.ask(&["rev-parse", "--verify", "--quiet", &target])? else {
         return Ok(None);
     };
     let commit = String::from_utf8_lossy(&commit).trim().to_owned();
-    let mut tree = Tree { items: list(store, &commit)?, ..Tree::default() };
+    let mut tree = WorkingTree { items: list(store, &commit)?, ..WorkingTree::default() };
     let message = store.read(&["cat-file", "commit", &commit])?;
     let text = String::from_utf8_lossy(&message);
     note::read(&text, &mut tree).ok_or_else(|| strange("cat-file", &message))?;
@@ -139,7 +139,7 @@ pub(super) fn load(store: &Git, at: &str) -> Result<Option<Tree>, WorkspaceError
 }
 
 /// Lists the files of a tree, each with what it is; permissions are not part of it.
-pub(super) fn list(store: &Git, tree: &str) -> Result<BTreeMap<Rel, Item>, WorkspaceError> {
+pub(super) fn list(store: &Git, tree: &str) -> Result<BTreeMap<Rel, TreeItem>, WorkspaceError> {
     let listed = store.read(&["ls-tree", "-r", "-z", "--full-tree", tree])?;
     let mut items = BTreeMap::new();
     for line in listed.split(|&byte| byte == 0).filter(|line| !line.is_empty()) {
@@ -150,7 +150,10 @@ pub(super) fn list(store: &Git, tree: &str) -> Result<BTreeMap<Rel, Item>, Works
 }
 
 /// Lists the files of the user's own tree; what is no file, such as a submodule, is left out.
-pub(super) fn committed(store: &Git, tree: &str) -> Result<BTreeMap<Rel, Item>, WorkspaceError> {
+pub(super) fn committed(
+    store: &Git,
+    tree: &str,
+) -> Result<BTreeMap<Rel, TreeItem>, WorkspaceError> {
     let listed = store.read(&["ls-tree", "-r", "-z", "--full-tree", tree])?;
     let files = listed.split(|&byte| byte == 0).filter_map(parse);
     Ok(files.map(|(path, item)| (path.to_owned(), item)).collect())
@@ -162,11 +165,11 @@ fn strange(command: &str, said: &[u8]) -> WorkspaceError {
 }
 
 /// Reads `<mode> blob <oid>\t<path>`; a path that is none of a file below the root is not read.
-fn parse(line: &[u8]) -> Option<(&OsStr, Item)> {
+fn parse(line: &[u8]) -> Option<(&OsStr, TreeItem)> {
     let tab = line.iter().position(|&byte| byte == b'\t')?;
     let mut words = line[..tab].split(|&byte| byte == b' ');
     let (mode, _type, oid) = (words.next()?, words.next()?, words.next()?);
-    let item = Item { kind: Kind::of_mode(mode)?, permissions: 0, oid: Oid::parse(oid)? };
+    let item = TreeItem { kind: Kind::of_mode(mode)?, permissions: 0, oid: Oid::parse(oid)? };
     let path = OsStr::from_bytes(&line[tab + 1..]);
     let is_inside = |part: Component<'_>| matches!(part, Component::Normal(name) if name != ".git");
     Path::new(path).components().all(is_inside).then_some((path, item))

@@ -14,12 +14,12 @@ use salve_core::event::Change;
 use super::error::WorkspaceError;
 use super::git::Git;
 use super::keep;
-use super::tree::{Item, Rel, Tree, show};
+use super::tree::{Rel, TreeItem, WorkingTree, show};
 
 /// What became of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum FileFate {
     /// It was not there before.
     Created,
     /// Its content, kind or permissions changed.
@@ -34,7 +34,7 @@ pub struct FileChange {
     /// Its path below the project's root, for people.
     pub path: String,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: FileFate,
     /// Lines added and removed, if they could be counted.
     pub lines: Option<u32>,
 }
@@ -42,8 +42,8 @@ pub struct FileChange {
 /// Compares two trees that `store` has, given with what it calls them.
 pub(super) fn compare(
     store: &Git,
-    (before, from): (&Tree, &str),
-    (after, to): (&Tree, &str),
+    (before, from): (&WorkingTree, &str),
+    (after, to): (&WorkingTree, &str),
 ) -> Result<Vec<FileChange>, WorkspaceError> {
     let differing = before.differing(after);
     if differing.is_empty() {
@@ -52,11 +52,12 @@ pub(super) fn compare(
     let counted = numstat(store, from, to)?;
     let mut changes = Vec::with_capacity(differing.len());
     for path in differing {
-        let there = |tree: &Tree| tree.items.contains_key(&path) || tree.gaps.contains_key(&path);
+        let there =
+            |tree: &WorkingTree| tree.items.contains_key(&path) || tree.gaps.contains_key(&path);
         let fate = match (there(before), there(after)) {
-            (false, _) => Fate::Created,
-            (true, false) => Fate::Removed,
-            (true, true) => Fate::Changed,
+            (false, _) => FileFate::Created,
+            (true, false) => FileFate::Removed,
+            (true, true) => FileFate::Changed,
         };
         let lines = match (before.gaps.contains_key(&path), after.gaps.contains_key(&path)) {
             (false, false) => {
@@ -100,7 +101,7 @@ fn numstat(store: &Git, from: &str, to: &str) -> Result<HashMap<Rel, Option<u32>
 fn lines(
     store: &Git,
     counted: Option<&Option<u32>>,
-    items: [Option<&Item>; 2],
+    items: [Option<&TreeItem>; 2],
 ) -> Result<u32, WorkspaceError> {
     match counted {
         Some(Some(lines)) => return Ok(*lines),

@@ -15,8 +15,8 @@ use salve_core::event::Digest;
 
 use super::git::Git;
 use super::oid::Oid;
-use super::scan::Stamp;
-use super::tree::{Item, Kind, Rel, Tree};
+use super::scan::FileStamp;
+use super::tree::{Kind, Rel, TreeItem, WorkingTree};
 
 /// How the file begins; another version is not read.
 const MAGIC: &[u8] = b"salve seen 1\n";
@@ -25,7 +25,7 @@ const MAGIC: &[u8] = b"salve seen 1\n";
 const LONG: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The stamps of files, each with the content that it stands for.
-pub(super) type Stamps = HashMap<Rel, (Stamp, Oid)>;
+pub(super) type StampCache = HashMap<Rel, (FileStamp, Oid)>;
 
 /// A tree that a ref holds: what is in it need not be kept again.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub(super) struct Base {
 
 impl Base {
     /// Returns the base that `tree`, kept at a ref of the store, is for those to come.
-    pub(super) fn of(store: &Git, at: &str, tree: &Tree) -> Option<Self> {
+    pub(super) fn of(store: &Git, at: &str, tree: &WorkingTree) -> Option<Self> {
         let items = tree.items.iter().map(|(path, item)| (path.clone(), (item.kind, item.oid)));
         Some(Self { at: at.to_owned(), tree: tree_at(store, at)?, items: items.collect() })
     }
@@ -58,12 +58,12 @@ impl Base {
     }
 
     /// Returns the files that are not in `tree`.
-    pub(super) fn gone<'a>(&'a self, tree: &'a Tree) -> impl Iterator<Item = &'a Rel> {
+    pub(super) fn gone<'a>(&'a self, tree: &'a WorkingTree) -> impl Iterator<Item = &'a Rel> {
         self.items.keys().filter(|path| !tree.items.contains_key(*path))
     }
 
     /// Returns whether it has that very file.
-    pub(super) fn has(&self, path: &Rel, item: &Item) -> bool {
+    pub(super) fn has(&self, path: &Rel, item: &TreeItem) -> bool {
         self.items.get(path) == Some(&(item.kind, item.oid))
     }
 }
@@ -97,11 +97,11 @@ pub(super) fn forget_old() {
 }
 
 /// Reads what was remembered; nothing if it is not there or not whole.
-pub(super) fn read(file: &Path) -> Option<(Stamps, Base)> {
+pub(super) fn read(file: &Path) -> Option<(StampCache, Base)> {
     let text = fs::read(file).ok()?;
-    let mut rest = Reader(text.strip_prefix(MAGIC)?);
+    let mut rest = StampReader(text.strip_prefix(MAGIC)?);
     let (at, tree) = (rest.text()?, rest.text()?);
-    let (mut stamps, mut items) = (Stamps::new(), BTreeMap::new());
+    let (mut stamps, mut items) = (StampCache::new(), BTreeMap::new());
     while !rest.0.is_empty() {
         let path = OsString::from_vec(rest.bytes()?.to_vec());
         let kind = match rest.byte()? {
@@ -112,7 +112,7 @@ pub(super) fn read(file: &Path) -> Option<(Stamps, Base)> {
         };
         let oid = Oid::from_bytes(rest.bytes()?)?;
         if rest.byte()? == 1 {
-            stamps.insert(path.clone(), (Stamp::from_words(rest.words()?), oid));
+            stamps.insert(path.clone(), (FileStamp::from_words(rest.words()?), oid));
         }
         items.insert(path, (kind, oid));
     }
@@ -120,7 +120,7 @@ pub(super) fn read(file: &Path) -> Option<(Stamps, Base)> {
 }
 
 /// Remembers the base and the stamps that belong to it; that it cannot does no harm.
-pub(super) fn write(file: &Path, stamps: &Stamps, base: &Base) {
+pub(super) fn write(file: &Path, stamps: &StampCache, base: &Base) {
     let mut text = MAGIC.to_vec();
     put(&mut text, base.at.as_bytes());
     put(&mut text, base.tree.as_bytes());
@@ -158,9 +158,9 @@ fn put(text: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// What is left to read.
-struct Reader<'a>(&'a [u8]);
+struct StampReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> StampReader<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;

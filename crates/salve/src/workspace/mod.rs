@@ -20,7 +20,6 @@ mod give;
 mod guard;
 mod ignored;
 mod keep;
-mod lair;
 mod layer;
 mod measure;
 mod memo;
@@ -32,6 +31,7 @@ mod patch;
 mod plan;
 mod restore;
 mod scan;
+mod scratch_dir;
 mod shadow;
 mod step_store;
 mod store;
@@ -50,13 +50,13 @@ use salve_core::id::IncidentId;
 use crate::project::Project;
 
 pub use error::{Back, RestoreError, WorkspaceError};
-pub use give::{Give, Restored};
+pub use give::{Give, RestoreSummary};
 pub use guard::{GitChange, GitGuard, GitPart, mend_git};
 pub use layer::{
-    LayerChange, LayerCommand, LayerError, LayerLaunch, LayerMeans, PrivateLayer, TakeOver,
-    TakeOverError, enter_layer,
+    LayerChange, LayerCommand, LayerError, LayerLaunch, LayerMeans, PrivateLayer, TakeOverError,
+    TakenOver, enter_layer,
 };
-pub use measure::{Fate, FileChange};
+pub use measure::{FileChange, FileFate};
 pub use name::{Moment, Name};
 pub use packages::{PackageGuard, PutBack};
 pub use patch::PatchError;
@@ -69,7 +69,7 @@ use git::Git;
 use ignored::Ignored;
 use scan::Scanner;
 use store::Vault;
-use tree::{Tree, show};
+use tree::{WorkingTree, show};
 
 /// The longest diff that is shown.
 const LONGEST_DIFF: usize = 1 << 20;
@@ -107,13 +107,13 @@ pub struct Workspace {
 #[derive(Clone)]
 pub struct Snapshot {
     name: Name,
-    tree: Tree,
+    tree: WorkingTree,
     ignored: Ignored,
 }
 
 /// A file that a snapshot does not keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingFile {
     /// Its path below the project's root, for people.
     pub path: String,
     /// Why it is not kept.
@@ -148,7 +148,7 @@ impl Workspace {
     pub fn with_limits(project: &Project, limits: Limits) -> Result<Self, WorkspaceError> {
         let root = project.root();
         let state_dir = project.make_state_dir()?;
-        let store::Opened { git, format, vault } = store::open(root)?;
+        let store::OpenedVault { git, format, vault } = store::open(root)?;
         let scanner = Scanner::new(root.to_path_buf(), git, format, limits);
         let (shadows, guards) = (shadow::usual_base(), guard::usual_base());
         Ok(Self { scanner, vault, state_dir, shadows, guards })
@@ -171,7 +171,7 @@ impl Workspace {
         let Some(tree) = keep::load(&self.scanner.git, &name.to_ref())? else { return Ok(None) };
         let ignored = match self.vault.existing() {
             Some(store) => keep::load(&store, &name.to_ignored_ref())?.unwrap_or_default(),
-            None => Tree::default(),
+            None => WorkingTree::default(),
         };
         Ok(Some(Snapshot { name, tree, ignored: Ignored::of(ignored) }))
     }
@@ -327,15 +327,16 @@ impl Snapshot {
 
     /// Returns what of the ignored files it does not keep, each directory for all that is in it;
     /// it is known only to whoever took the snapshot.
-    pub fn uncovered(&self) -> Vec<Missing> {
-        let uncovered = |(path, why): (&tree::Rel, &Why)| Missing { path: show(path), why: *why };
+    pub fn uncovered(&self) -> Vec<MissingFile> {
+        let uncovered =
+            |(path, why): (&tree::Rel, &Why)| MissingFile { path: show(path), why: *why };
         self.ignored.uncovered.iter().map(uncovered).collect()
     }
 
     /// Returns the files that it does not keep; with any, it is incomplete.
-    pub fn missing(&self) -> Vec<Missing> {
+    pub fn missing(&self) -> Vec<MissingFile> {
         let missing =
-            |(path, gap): (&tree::Rel, &tree::Gap)| Missing { path: show(path), why: gap.why };
+            |(path, gap): (&tree::Rel, &tree::Gap)| MissingFile { path: show(path), why: gap.why };
         self.tree.gaps.iter().map(missing).collect()
     }
 }

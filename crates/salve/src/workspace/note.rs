@@ -11,14 +11,14 @@ use salve_core::event::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::name::{Moment, Name};
-use super::tree::{Gap, Item, Kind, Tree, Why};
+use super::tree::{Gap, Kind, TreeItem, Why, WorkingTree};
 
 /// The version that is written; a newer one is not understood.
 const VERSION: u32 = 1;
 
 /// All that the commit says.
 #[derive(Debug, Serialize, Deserialize)]
-struct Note {
+struct SnapshotNote {
     version: u32,
     tree: Digest,
     /// The permissions of files that are not in `permissions`.
@@ -31,14 +31,14 @@ struct Note {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    missing: Vec<Missing>,
+    missing: Vec<NotedMissing>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     packages: BTreeMap<String, Digest>,
 }
 
 /// One file that was not kept.
 #[derive(Debug, Serialize, Deserialize)]
-struct Missing {
+struct NotedMissing {
     path: String,
     why: Why,
     size: u64,
@@ -47,7 +47,7 @@ struct Missing {
 }
 
 /// Writes what the commit of `tree` says.
-pub(super) fn write(name: Name, tree: &Tree) -> String {
+pub(super) fn write(name: Name, tree: &WorkingTree) -> String {
     let title = match name.moment {
         Moment::Before => "before",
         Moment::After => "after",
@@ -55,19 +55,19 @@ pub(super) fn write(name: Name, tree: &Tree) -> String {
     };
     let usual = |kind| usual(tree.items.values().filter(move |item| item.kind == kind));
     let (plain, executable) = (usual(Kind::Plain), usual(Kind::Executable));
-    let is_odd = |item: &Item| match item.kind {
+    let is_odd = |item: &TreeItem| match item.kind {
         Kind::Plain => item.permissions != plain,
         Kind::Executable => item.permissions != executable,
         Kind::Link => false,
     };
     let odd = tree.items.iter().filter(|(_, item)| is_odd(item));
-    let missing = tree.gaps.iter().map(|(path, gap)| Missing {
+    let missing = tree.gaps.iter().map(|(path, gap)| NotedMissing {
         path: escape(path),
         why: gap.why,
         size: gap.size,
         written: gap.written.to_string(),
     });
-    let note = Note {
+    let note = SnapshotNote {
         version: VERSION,
         tree: tree.digest(),
         plain,
@@ -84,9 +84,9 @@ pub(super) fn write(name: Name, tree: &Tree) -> String {
 }
 
 /// Completes a tree whose items came from git by what its commit says; nothing if it is no note.
-pub(super) fn read(message: &str, tree: &mut Tree) -> Option<()> {
+pub(super) fn read(message: &str, tree: &mut WorkingTree) -> Option<()> {
     let json = message.lines().find(|line| line.starts_with('{'))?;
-    let note: Note = serde_json::from_str(json).ok()?;
+    let note: SnapshotNote = serde_json::from_str(json).ok()?;
     if note.version > VERSION {
         return None;
     }
@@ -105,14 +105,14 @@ pub(super) fn read(message: &str, tree: &mut Tree) -> Option<()> {
     let packages = note.packages.iter().map(|(path, state)| (unescape(path), *state));
     tree.packages = packages.collect();
     for missing in note.missing {
-        let Missing { path, why, size, written } = missing;
+        let NotedMissing { path, why, size, written } = missing;
         let written = written.parse().ok()?;
         tree.gaps.insert(unescape(&path), Gap { why, size, written });
     }
     Some(())
 }
 
-fn usual_of(note: &Note, item: &Item) -> u16 {
+fn usual_of(note: &SnapshotNote, item: &TreeItem) -> u16 {
     match item.kind {
         Kind::Plain => note.plain,
         Kind::Executable => note.executable,
@@ -121,7 +121,7 @@ fn usual_of(note: &Note, item: &Item) -> u16 {
 }
 
 /// Returns the permissions that most of these have.
-fn usual<'a>(items: impl Iterator<Item = &'a Item>) -> u16 {
+fn usual<'a>(items: impl Iterator<Item = &'a TreeItem>) -> u16 {
     let mut counts = HashMap::new();
     for item in items {
         *counts.entry(item.permissions).or_insert(0_usize) += 1;
@@ -173,8 +173,8 @@ mod tests {
     fn a_tree_is_read_back_with_all_that_git_does_not_hold() {
         let oid = Oid::of_blob(Format::Sha1, b"x");
         let odd = OsString::from_vec(b"100%/\xff \"\n".to_vec());
-        let item = |kind, permissions| Item { kind, permissions, oid };
-        let mut tree = Tree::default();
+        let item = |kind, permissions| TreeItem { kind, permissions, oid };
+        let mut tree = WorkingTree::default();
         tree.items.insert("a".into(), item(Kind::Plain, 0o644));
         tree.items.insert("b".into(), item(Kind::Plain, 0o644));
         tree.items.insert(odd.clone(), item(Kind::Plain, 0o600));
@@ -188,9 +188,9 @@ mod tests {
         let name = Name::before(IncidentId(Uuid::nil()), 2);
         let message = write(name, &tree);
         assert!(message.starts_with("Salve: before attempt 2 of 0000"), "{message}");
-        let mut back = Tree::default();
+        let mut back = WorkingTree::default();
         for (path, item) in &tree.items {
-            back.items.insert(path.clone(), Item { permissions: 0, ..*item });
+            back.items.insert(path.clone(), TreeItem { permissions: 0, ..*item });
         }
         read(&message, &mut back).unwrap();
         assert_eq!(back, tree);

@@ -46,13 +46,13 @@ pub(super) fn differing(before: &Packages, now: &Packages) -> Vec<String> {
 
 /// Returns the files of installed packages, among what git ignores, that were edited since.
 pub(super) fn edited(root: &Path, hidden: &BTreeSet<Rel>, since: SystemTime) -> Vec<String> {
-    let mut found = edited::Search::new(since, NAMED);
+    let mut found = edited::EditedFileSearch::new(since, NAMED);
     search(root, hidden, &mut found);
     let below = |path: &PathBuf| show(path.strip_prefix(root).unwrap_or(path).as_os_str());
     found.found.iter().map(below).collect()
 }
 
-fn search(root: &Path, hidden: &BTreeSet<Rel>, search: &mut edited::Search) {
+fn search(root: &Path, hidden: &BTreeSet<Rel>, search: &mut edited::EditedFileSearch) {
     for (dir, programs) in roots(root, hidden) {
         search.packages(&dir, programs.as_deref());
     }

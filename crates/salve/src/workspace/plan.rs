@@ -6,11 +6,11 @@ use std::path::Path;
 
 use super::error::RestoreError;
 use super::ignored::{Ignored, is_settings};
-use super::tree::{Item, Rel, Tree, show};
+use super::tree::{Rel, TreeItem, WorkingTree, show};
 
 /// The steps of a restore, each list in the order it is worked off.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct RestorePlan {
     /// Files to remove.
     pub(super) remove: Vec<Rel>,
     /// Directories to remove if they are empty then, the deepest first.
@@ -18,7 +18,7 @@ pub(super) struct Plan {
     /// Directories to make that hold no file.
     pub(super) make_dirs: Vec<Rel>,
     /// Files to write.
-    pub(super) write: BTreeMap<Rel, Item>,
+    pub(super) write: BTreeMap<Rel, TreeItem>,
     /// Files that stay although they were not there: they are kept nowhere.
     pub(super) left: Vec<Rel>,
 }
@@ -26,8 +26,8 @@ pub(super) struct Plan {
 /// The steps for what git sees and for what it ignores.
 #[derive(Debug)]
 pub(super) struct Both {
-    pub(super) seen: Plan,
-    pub(super) ignored: Plan,
+    pub(super) seen: RestorePlan,
+    pub(super) ignored: RestorePlan,
 }
 
 impl Both {
@@ -47,13 +47,13 @@ impl Both {
 
 /// What may be given back.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Extent<'a> {
+pub(super) enum RestoreExtent<'a> {
     /// Everything that differs.
     All,
     /// Only what differs between the target and this tree, which the repair left.
     Repair {
         /// The tree that the repair left.
-        left: &'a Tree,
+        left: &'a WorkingTree,
         /// What happens to files that were changed again since.
         again: Again,
     },
@@ -71,8 +71,12 @@ pub enum Again {
 }
 
 /// Decides how to get from `now` to `target`.
-pub(super) fn plan(target: &Tree, now: &Tree, extent: Extent<'_>) -> Result<Plan, RestoreError> {
-    let mut plan = Plan::default();
+pub(super) fn plan(
+    target: &WorkingTree,
+    now: &WorkingTree,
+    extent: RestoreExtent<'_>,
+) -> Result<RestorePlan, RestoreError> {
+    let mut plan = RestorePlan::default();
     let (mut changed, mut lost) = (Vec::new(), Vec::new());
     for path in target.differing(now) {
         let (was, is) = (target.items.get(&path), now.items.get(&path));
@@ -110,8 +114,12 @@ pub(super) fn plan(target: &Tree, now: &Tree, extent: Extent<'_>) -> Result<Plan
 ///
 /// Programs change such files too: one that cannot be given back stays as it is, and so does a new
 /// one unless it holds settings.
-pub(super) fn plan_ignored(target: &Tree, now: &Ignored, extent: Extent<'_>) -> Plan {
-    let mut plan = Plan::default();
+pub(super) fn plan_ignored(
+    target: &WorkingTree,
+    now: &Ignored,
+    extent: RestoreExtent<'_>,
+) -> RestorePlan {
+    let mut plan = RestorePlan::default();
     for path in target.differing(&now.tree) {
         match standing(&path, target, &now.tree, extent) {
             Standing::Theirs => continue,
@@ -138,9 +146,14 @@ enum Standing {
     Both,
 }
 
-fn standing(path: &OsStr, target: &Tree, now: &Tree, extent: Extent<'_>) -> Standing {
-    let Extent::Repair { left, again } = extent else { return Standing::Ours };
-    let same = |a: &Tree, b: &Tree| {
+fn standing(
+    path: &OsStr,
+    target: &WorkingTree,
+    now: &WorkingTree,
+    extent: RestoreExtent<'_>,
+) -> Standing {
+    let RestoreExtent::Repair { left, again } = extent else { return Standing::Ours };
+    let same = |a: &WorkingTree, b: &WorkingTree| {
         a.items.get(path) == b.items.get(path) && a.gaps.get(path) == b.gaps.get(path)
     };
     match (same(target, left), same(left, now), again) {
@@ -150,24 +163,29 @@ fn standing(path: &OsStr, target: &Tree, now: &Tree, extent: Extent<'_>) -> Stan
     }
 }
 
-fn plan_dirs(plan: &mut Plan, target: &Tree, now: &Tree, extent: Extent<'_>) {
+fn plan_dirs(
+    plan: &mut RestorePlan,
+    target: &WorkingTree,
+    now: &WorkingTree,
+    extent: RestoreExtent<'_>,
+) {
     let is_new = |dir: &Rel| !target.dirs.contains(dir) && !target.hides(dir);
     let made: BTreeSet<&Rel> = match extent {
-        Extent::All => now.dirs.iter().filter(|dir| is_new(dir)).collect(),
-        Extent::Repair { left, .. } => {
+        RestoreExtent::All => now.dirs.iter().filter(|dir| is_new(dir)).collect(),
+        RestoreExtent::Repair { left, .. } => {
             now.dirs.iter().filter(|dir| is_new(dir) && left.dirs.contains(*dir)).collect()
         }
     };
     // What is inside a directory comes after it in order, and so before it in reverse.
     plan.remove_dirs = made.into_iter().rev().cloned().collect();
     let was_taken = |dir: &&Rel| match extent {
-        Extent::All => !now.dirs.contains(*dir),
-        Extent::Repair { left, .. } => !now.dirs.contains(*dir) && !left.dirs.contains(*dir),
+        RestoreExtent::All => !now.dirs.contains(*dir),
+        RestoreExtent::Repair { left, .. } => !now.dirs.contains(*dir) && !left.dirs.contains(*dir),
     };
     plan.make_dirs = target.dirs.iter().filter(was_taken).cloned().collect();
 }
 
-impl Plan {
+impl RestorePlan {
     /// Returns whether there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
         self.remove.is_empty()
@@ -189,8 +207,8 @@ mod tests {
     use crate::workspace::tree::{Gap, Kind, Why};
 
     /// Makes a tree of `path=content` words; `!path` is ignored, `path?n` is a gap of n bytes.
-    fn tree(words: &str) -> Tree {
-        let mut tree = Tree::default();
+    fn tree(words: &str) -> WorkingTree {
+        let mut tree = WorkingTree::default();
         for word in words.split_whitespace() {
             if let Some(path) = word.strip_prefix('!') {
                 tree.hidden.insert(path.into());
@@ -199,7 +217,7 @@ mod tests {
                 tree.gaps.insert(path.into(), Gap { why: Why::TooLarge, size, written: 0 });
             } else if let Some((path, content)) = word.split_once('=') {
                 let oid = Oid::of_blob(Format::Sha1, content.as_bytes());
-                let item = Item { kind: Kind::Plain, permissions: 0o644, oid };
+                let item = TreeItem { kind: Kind::Plain, permissions: 0o644, oid };
                 tree.items.insert(path.into(), item);
             } else {
                 tree.dirs.insert(word.into());
@@ -214,8 +232,8 @@ mod tests {
         let (target, now) = (tree(target), tree(now));
         let left = left.map(|(words, again)| (tree(words), again));
         let extent = match &left {
-            None => Extent::All,
-            Some((left, again)) => Extent::Repair { left, again: *again },
+            None => RestoreExtent::All,
+            Some((left, again)) => RestoreExtent::Repair { left, again: *again },
         };
         match plan(&target, &now, extent) {
             Err(error) => error.to_string(),

@@ -13,19 +13,19 @@ use rustix::fs::{Access, AtFlags, Mode, OFlags, RenameFlags};
 use super::error::{RestoreError, WorkspaceError};
 use super::git::Git;
 use super::keep;
-use super::lair::Lair;
 use super::oid::Oid;
-use super::plan::Plan;
+use super::plan::RestorePlan;
 use super::scan::Scanner;
-use super::tree::{Kind, Rel, Tree, show};
+use super::scratch_dir::ScratchDir;
+use super::tree::{Kind, Rel, WorkingTree, show};
 
 /// A plan whose files lie ready to be moved into place.
 pub(super) struct Staged<'a> {
     scanner: &'a Scanner,
-    plan: &'a Plan,
+    plan: &'a RestorePlan,
     /// What is there before the plan is worked off.
-    expected: &'a Tree,
-    lair: Lair,
+    expected: &'a WorkingTree,
+    lair: ScratchDir,
 }
 
 /// Where a restore stopped.
@@ -41,12 +41,12 @@ pub(super) struct Stop {
 /// its turn is somebody's work, and stops it all.
 pub(super) fn stage<'a>(
     scanner: &'a Scanner,
-    (plan, expected): (&'a Plan, &'a Tree),
+    (plan, expected): (&'a RestorePlan, &'a WorkingTree),
     (stage, store): (&Path, &Git),
 ) -> Result<Staged<'a>, RestoreError> {
     check_ways(scanner, plan)?;
     check_rights(scanner, plan)?;
-    let lair = Lair::make(&stage.join("staged"))?;
+    let lair = ScratchDir::make(&stage.join("staged"))?;
     let items: Vec<_> = plan.write.values().collect();
     let oids: Vec<Oid> = items.iter().map(|item| item.oid).collect();
     keep::contents(store, &oids, |at, content| {
@@ -68,7 +68,7 @@ fn write(path: &Path, content: &[u8], permissions: u16) -> io::Result<()> {
 }
 
 /// Refuses if something that stays is where a file or its directory has to be.
-fn check_ways(scanner: &Scanner, plan: &Plan) -> Result<(), RestoreError> {
+fn check_ways(scanner: &Scanner, plan: &RestorePlan) -> Result<(), RestoreError> {
     let mut paths: Vec<String> = Vec::new();
     let meta = |path: &Path| fs::symlink_metadata(scanner.root.join(path)).ok();
     for target in plan.write.keys().chain(&plan.make_dirs) {
@@ -88,7 +88,7 @@ fn check_ways(scanner: &Scanner, plan: &Plan) -> Result<(), RestoreError> {
 }
 
 /// Returns what would be left in a directory that has to make way.
-fn what_stays(scanner: &Scanner, plan: &Plan, dir: &Path) -> Vec<String> {
+fn what_stays(scanner: &Scanner, plan: &RestorePlan, dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(scanner.root.join(dir)) else {
         return vec![show(dir.as_os_str())];
     };
@@ -105,7 +105,7 @@ fn what_stays(scanner: &Scanner, plan: &Plan, dir: &Path) -> Vec<String> {
 }
 
 /// Refuses if the system would not let us change one of the directories.
-fn check_rights(scanner: &Scanner, plan: &Plan) -> Result<(), RestoreError> {
+fn check_rights(scanner: &Scanner, plan: &RestorePlan) -> Result<(), RestoreError> {
     let touched = plan.remove.iter().chain(plan.write.keys()).chain(&plan.make_dirs);
     let is_denied = |path: &&Rel| {
         let nearest = Path::new(path).ancestors().skip(1).find_map(|dir| {

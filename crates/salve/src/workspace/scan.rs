@@ -19,10 +19,10 @@ use rustix::fs::OFlags;
 use super::Limits;
 use super::error::WorkspaceError;
 use super::git::Git;
-use super::memo::{self, Base, Stamps};
+use super::memo::{self, Base, StampCache};
 use super::oid::{Format, Hasher, Oid};
 use super::packages;
-use super::tree::{Gap, Item, Kind, Rel, Tree, Why};
+use super::tree::{Gap, Kind, Rel, TreeItem, Why, WorkingTree};
 
 /// Derived files that no snapshot keeps even where nobody told git to ignore them.
 const DERIVED: [&str; 17] = [
@@ -58,13 +58,13 @@ pub(super) struct Scanner {
     pub(super) git: Git,
     pub(super) format: Format,
     pub(super) limits: Limits,
-    seen: Mutex<Seen>,
+    seen: Mutex<LastScan>,
 }
 
 /// What was seen the last time.
 #[derive(Debug, Default)]
-struct Seen {
-    stamps: Stamps,
+struct LastScan {
+    stamps: StampCache,
     base: Option<Base>,
     /// Where it is remembered.
     file: Option<PathBuf>,
@@ -72,14 +72,14 @@ struct Seen {
 
 /// What changes when a file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(meta: &Metadata) -> Self {
         Self {
             inode: meta.ino(),
@@ -122,14 +122,14 @@ struct Rules {
 /// What one walk has gathered so far.
 #[derive(Default)]
 pub(super) struct Walk {
-    pub(super) tree: Tree,
+    pub(super) tree: WorkingTree,
     rules: Rules,
     seen: HashSet<Rel>,
 }
 
 impl Walk {
     /// Returns what was found.
-    pub(super) fn into_tree(self) -> Tree {
+    pub(super) fn into_tree(self) -> WorkingTree {
         let Self { mut tree, rules, seen: _ } = self;
         tree.add_parents();
         tree.hidden = rules.hidden;
@@ -146,7 +146,7 @@ impl Scanner {
     pub(super) fn scan<'a>(
         &self,
         also: impl IntoIterator<Item = &'a Rel>,
-    ) -> Result<Tree, WorkspaceError> {
+    ) -> Result<WorkingTree, WorkspaceError> {
         let rules = self.rules(&self.git, Path::new(""))?;
         let mut walk = Walk { rules, ..Walk::default() };
         let mut todo = vec![PathBuf::new()];
@@ -166,7 +166,7 @@ impl Scanner {
         Ok(tree)
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, LastScan> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -174,7 +174,7 @@ impl Scanner {
     pub(super) fn remember_in(&mut self, file: PathBuf) {
         let (stamps, base) = memo::read(&file).unzip();
         let stamps = stamps.unwrap_or_default();
-        *self.seen() = Seen { stamps, base, file: Some(file) };
+        *self.seen() = LastScan { stamps, base, file: Some(file) };
     }
 
     /// Returns the tree that was kept last, if it still is.
@@ -184,7 +184,7 @@ impl Scanner {
     }
 
     /// Remembers a tree that was kept at a ref.
-    pub(super) fn remember(&self, at: &str, tree: &Tree) {
+    pub(super) fn remember(&self, at: &str, tree: &WorkingTree) {
         let base = Base::of(&self.git, at, tree);
         let mut seen = self.seen();
         seen.base = base;
@@ -287,7 +287,7 @@ impl Scanner {
             walk.tree.gaps.insert(path.to_owned(), gap);
             return;
         }
-        let stamp = Stamp::of(&meta);
+        let stamp = FileStamp::of(&meta);
         let seen = self.seen().stamps.get(path).copied();
         let known = seen.filter(|(seen, _)| *seen == stamp).map(|(_, oid)| oid);
         let oid = match known {
@@ -312,9 +312,9 @@ impl Scanner {
         for _ in 0..READINGS {
             let now = SystemTime::now();
             let mut file = open(full)?;
-            let stamp = Stamp::of(&file.metadata()?);
+            let stamp = FileStamp::of(&file.metadata()?);
             if let Some(oid) = hash_all(self.format, &mut file, stamp.size)?
-                && Stamp::of(&file.metadata()?) == stamp
+                && FileStamp::of(&file.metadata()?) == stamp
             {
                 if stamp.is_settled(now) {
                     self.seen().stamps.insert(path.to_owned(), (stamp, oid));
@@ -328,7 +328,7 @@ impl Scanner {
     }
 
     /// Returns what a file or link holds, and what it is.
-    pub(super) fn content(&self, full: &Path) -> io::Result<(Item, Vec<u8>)> {
+    pub(super) fn content(&self, full: &Path) -> io::Result<(TreeItem, Vec<u8>)> {
         let meta = fs::symlink_metadata(full)?;
         let content = if meta.is_symlink() {
             fs::read_link(full)?.into_os_string().into_vec()
@@ -378,13 +378,13 @@ fn hash_all(format: Format, file: &mut File, len: u64) -> io::Result<Option<Oid>
     }
 }
 
-fn item(meta: &Metadata, oid: Oid) -> Item {
+fn item(meta: &Metadata, oid: Oid) -> TreeItem {
     if meta.is_symlink() {
-        return Item { kind: Kind::Link, permissions: 0, oid };
+        return TreeItem { kind: Kind::Link, permissions: 0, oid };
     }
     // The mask leaves twelve bits.
     let permissions = (meta.mode() & 0o7777) as u16;
-    Item { kind: Kind::of_permissions(permissions), permissions, oid }
+    TreeItem { kind: Kind::of_permissions(permissions), permissions, oid }
 }
 
 fn written(meta: &Metadata) -> i128 {

@@ -16,14 +16,14 @@ const PRIVATE: &str = ".salve/snapshots.git";
 const VAULT: &str = "salve/ignored.git";
 
 /// Where a project's snapshots are kept.
-pub(super) struct Opened {
+pub(super) struct OpenedVault {
     pub(super) git: Git,
     pub(super) format: Format,
     pub(super) vault: Vault,
 }
 
 /// Finds the repository that the project's files belong to, else Salve's own.
-pub(super) fn open(root: &Path) -> Result<Opened, WorkspaceError> {
+pub(super) fn open(root: &Path) -> Result<OpenedVault, WorkspaceError> {
     let (git, format, store) = match surrounding(root)? {
         Some((format, dir)) => (Git::at(root), format, dir.join(VAULT)),
         None => {
@@ -32,7 +32,7 @@ pub(super) fn open(root: &Path) -> Result<Opened, WorkspaceError> {
         }
     };
     let vault = Vault { root: root.to_path_buf(), store, format };
-    Ok(Opened { git, format, vault })
+    Ok(OpenedVault { git, format, vault })
 }
 
 /// The store of what git ignores, which is made when there is something to keep.

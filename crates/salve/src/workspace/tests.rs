@@ -142,11 +142,11 @@ fn a_repair_is_measured_and_given_back_byte_for_byte() {
     assert_eq!(
         told,
         [
-            ("blob.bin", Fate::Created, 2),
-            ("new/deep/file.txt", Fate::Created, 3),
-            ("run.sh", Fate::Changed, 0),
-            ("src/a.js", Fate::Changed, 2),
-            ("src/gone.js", Fate::Removed, 2),
+            ("blob.bin", FileFate::Created, 2),
+            ("new/deep/file.txt", FileFate::Created, 3),
+            ("run.sh", FileFate::Changed, 0),
+            ("src/a.js", FileFate::Changed, 2),
+            ("src/gone.js", FileFate::Removed, 2),
         ]
     );
     assert_eq!(measured.change, Change { files: Some(5), lines: Some(9) });
@@ -385,7 +385,7 @@ fn a_file_over_the_limit_is_named_and_never_written_over() {
     let limits = Limits { file: 1000, total: 3000 };
     let workspace = Workspace::with_limits(&Project::at(&place.root()).unwrap(), limits).unwrap();
     let before = workspace.snapshot(name(1)).unwrap();
-    assert_eq!(before.missing(), [Missing { path: "large".into(), why: Why::TooLarge }]);
+    assert_eq!(before.missing(), [MissingFile { path: "large".into(), why: Why::TooLarge }]);
     place.write("small", "2");
     place.write("dump", vec![b'y'; 5000]);
     let measured = workspace.measure(&before).unwrap();

@@ -50,7 +50,7 @@ impl Kind {
 
 /// One file or link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct TreeItem {
     pub(super) kind: Kind,
     /// The permission bits; of no meaning, and 0, for a link.
     pub(super) permissions: u16,
@@ -82,8 +82,8 @@ pub(super) struct Gap {
 
 /// All that is in a working tree, but for what git ignores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tree {
-    pub(super) items: BTreeMap<Rel, Item>,
+pub(super) struct WorkingTree {
+    pub(super) items: BTreeMap<Rel, TreeItem>,
     /// Every directory that was walked.
     pub(super) dirs: BTreeSet<Rel>,
     /// What git ignored, each directory for all that is in it.
@@ -93,7 +93,7 @@ pub(super) struct Tree {
     pub(super) packages: Packages,
 }
 
-impl Tree {
+impl WorkingTree {
     /// Returns the hash of all content: the same files with the same content have the same hash.
     pub(super) fn digest(&self) -> Digest {
         let mut flat = Vec::with_capacity(self.items.len() * 64);

@@ -1,6 +1,6 @@
 //! Agents that listen through `salve mcp` repair servers under the care of `salve dev`.
 
-use salve_core::event::{Event, IncidentEvent, Outcome, Proof, Question};
+use salve_core::event::{Event, IncidentEvent, IncidentOutcome, PersonQuestion, Proof};
 use salve_core::incident::Phase;
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn an_agent_repairs_the_server_and_every_phase_is_told_in_order() {
     let updated = |message: &Value| message["method"] == "notifications/resources/updated";
     assert_eq!(client.expect(updated)["params"]["uri"], json!(story));
     wait_until("the end", || matches!(bench.incident().phase(), Phase::Closed(_)));
-    assert_eq!(bench.incident().phase(), Phase::Closed(Outcome::Recovered(Proof::Proven)));
+    assert_eq!(bench.incident().phase(), Phase::Closed(IncidentOutcome::Recovered(Proof::Proven)));
     assert!(!lock.exists());
     let told = bench.told(bench.incidents()[0]);
     let message = |phase: &str| told.iter().find(|(name, _)| *name == phase).unwrap().1.as_str();
@@ -89,7 +89,7 @@ fn without_an_agent_the_server_is_restarted_and_nothing_is_credited() {
     assert!(ready.starts_with("No agent activity"), "{ready}");
     assert_eq!(told.last().unwrap().1, "Dev server recovered!");
     wait_until("the end", || matches!(bench.incident().phase(), Phase::Closed(_)));
-    let closed = Phase::Closed(Outcome::Recovered(Proof::Transient));
+    let closed = Phase::Closed(IncidentOutcome::Recovered(Proof::Transient));
     assert_eq!(bench.incident().phase(), closed);
     let want: Vec<_> = REPAIRED.into_iter().filter(|name| !name.starts_with("agent_")).collect();
     assert_eq!(run.end().1, want);
@@ -176,7 +176,7 @@ fn a_change_above_the_limits_is_a_persons_decision_whoever_counts() {
         assert_eq!(answer["ok"], true);
         run.until("failed_requires_human");
         let Phase::Asking { question, .. } = bench.incident().phase() else { panic!() };
-        assert_eq!(question, Question::ChangeTooLarge);
+        assert_eq!(question, PersonQuestion::ChangeTooLarge);
         let told = bench.told(bench.incidents()[0]).pop().unwrap().1;
         assert!(told.contains("8 files") && told.contains("300 lines"), "{told}");
         drop(run);
@@ -278,7 +278,7 @@ fn a_session_that_dies_in_the_middle_is_not_waited_for_longer_than_for_any() {
     let ready = &told.iter().find(|(name, _)| *name == "ready_to_restart").unwrap().1;
     assert!(ready.contains("Claude Code did not finish in time"), "{ready}");
     wait_until("the end", || matches!(bench.incident().phase(), Phase::Closed(_)));
-    let proven = Phase::Closed(Outcome::Recovered(Proof::Proven));
+    let proven = Phase::Closed(IncidentOutcome::Recovered(Proof::Proven));
     assert_eq!(bench.incident().phase(), proven, "what it had written helped, and was measured");
 }
 

@@ -1,6 +1,8 @@
 //! Agents that `salve dev` starts itself, played by scripts that print what the real ones print.
 
-use salve_core::event::{Amounts, Event, IncidentEvent, Outcome, Proof, Report, Resource};
+use salve_core::event::{
+    Amounts, EffectReport, Event, IncidentEvent, IncidentOutcome, Proof, Resource,
+};
 use salve_core::incident::Phase;
 use serde_json::json;
 
@@ -63,7 +65,7 @@ fn each_agent_repairs_without_a_word_and_is_charged_for_it() {
         assert_eq!(bench.read("app.sh"), MENDED, "{runtime}");
         assert!(bench.read("read").contains("ReferenceError: total"), "{runtime}");
         wait_until("the end", || matches!(bench.incident().phase(), Phase::Closed(_)));
-        let proven = Phase::Closed(Outcome::Recovered(Proof::Proven));
+        let proven = Phase::Closed(IncidentOutcome::Recovered(Proof::Proven));
         assert_eq!(bench.incident().phase(), proven, "{runtime}");
         assert_eq!(spent(&bench), cost, "{runtime}");
         let told = bench.told(bench.incidents()[0]);
@@ -132,7 +134,10 @@ fn an_agent_that_changes_nothing_is_no_agent_and_the_server_is_restarted() {
     let ready = &told.iter().find(|(name, _)| *name == "ready_to_restart").unwrap().1;
     assert!(ready.starts_with("No agent activity"), "{ready}");
     wait_until("the end", || matches!(bench.incident().phase(), Phase::Closed(_)));
-    assert_eq!(bench.incident().phase(), Phase::Closed(Outcome::Recovered(Proof::Transient)));
+    assert_eq!(
+        bench.incident().phase(),
+        Phase::Closed(IncidentOutcome::Recovered(Proof::Transient))
+    );
 }
 
 #[test]
@@ -293,7 +298,7 @@ fn an_agent_that_cannot_work_or_is_not_there_says_why_and_the_server_is_restarte
     assert!(reports.iter().any(|entry| {
         matches!(
             entry.event,
-            Event::Incident(IncidentEvent::Finished { report: Report::NoAgent, .. })
+            Event::Incident(IncidentEvent::Finished { report: EffectReport::NoAgent, .. })
         )
     }));
 

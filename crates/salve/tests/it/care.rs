@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use salve::store::{Store, Stream};
 use salve_core::class::Class;
 use salve_core::event::{
-    Acted, Actor, Digest, Draft, Effect, Entry, Event, Exit, IncidentEvent, Judgement, Mode,
-    Origin, Policy, Process, Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind, Symptom,
-    Undo, Verdict,
+    Acted, Actor, Digest, Draft, Effect, EffectReport, Entry, Event, Exit, IncidentEvent,
+    IncidentPolicy, Judgement, Mode, Process, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict,
+    Repeat, Subject, SubjectKind, Symptom, Undo,
 };
 use salve_core::id::{IncidentId, Signature};
-use salve_core::incident::{Incident, Move};
+use salve_core::incident::{Incident, IncidentMove};
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
@@ -68,10 +68,10 @@ impl Care {
     }
 
     /// Chooses a remedy.
-    pub(crate) fn choose(&self, kind: RemedyKind, text: &'static str, verdict: Verdict) {
+    pub(crate) fn choose(&self, kind: RemedyKind, text: &'static str, verdict: RemedyVerdict) {
         let remedy = Remedy {
             kind,
-            origin: Origin::Playbook,
+            origin: RemedyOrigin::Playbook,
             text: Scrubbed::literal(text),
             digest: Digest::of_command(text, ".", 60_000),
             undo: Undo::Snapshot,
@@ -84,7 +84,7 @@ impl Care {
 
     /// Lets the incident wait for an agent.
     pub(crate) fn await_agent(&self) {
-        self.choose(RemedyKind::Agent, "agent", Verdict::Allow);
+        self.choose(RemedyKind::Agent, "agent", RemedyVerdict::Allow);
         self.act();
         let effect = self.act();
         assert!(matches!(effect, Effect::Apply { .. }), "{effect:?}");
@@ -92,7 +92,7 @@ impl Care {
 
     /// Requests the effect that is due; all but applying and measuring is done at once.
     pub(crate) fn act(&self) -> Effect {
-        let Move::Write(event) = self.incident().next(&self.me, Timestamp::now()) else {
+        let IncidentMove::Write(event) = self.incident().next(&self.me, Timestamp::now()) else {
             panic!("nothing is due: {:?}", self.incident().phase());
         };
         let Event::Incident(IncidentEvent::Requested { effect, what }) = event else {
@@ -105,8 +105,10 @@ impl Care {
             | Effect::RollBack(_)
             | Effect::Ask
             | Effect::Record
-            | Effect::Release => self
-                .write(Event::Incident(IncidentEvent::Finished { effect, report: Report::Done })),
+            | Effect::Release => self.write(Event::Incident(IncidentEvent::Finished {
+                effect,
+                report: EffectReport::Done,
+            })),
         }
         what
     }
@@ -114,8 +116,11 @@ impl Care {
 
 fn opening((kind, name): (SubjectKind, &'static str)) -> Event {
     let subject = Subject { kind, name: Scrubbed::literal(name), repeat: Repeat::Safe };
-    let policy =
-        Policy { engage_ms: 3_600_000, write_ms: 3_600_000, ..support::policy(Mode::Agent) };
+    let policy = IncidentPolicy {
+        engage_ms: 3_600_000,
+        write_ms: 3_600_000,
+        ..support::policy(Mode::Agent)
+    };
     let symptom = Symptom {
         signature: Signature(1),
         class: Class::ImportError,

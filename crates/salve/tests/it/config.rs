@@ -1,6 +1,6 @@
 //! A person looks at the settings, makes mistakes in them, and is told where.
 
-use salve::config::{Live, Reload, Sources};
+use salve::config::{LiveSettings, Reload, Sources};
 use salve::store::Store;
 use salve_core::scrub::{Key, Scrubber};
 use serde_json::Value;
@@ -163,7 +163,7 @@ pub(crate) fn agent_edits(project: &Project, text: &str) -> String {
     let scrubber = || Scrubber::new(Key::new([5; 32]));
     let sources = Sources { project: Some(root.root().to_owned()), ..Sources::default() };
     let now = jiff::Timestamp::now();
-    let mut live = Live::open(store.journal(), sources, scrubber(), now).unwrap();
+    let mut live = LiveSettings::open(store.journal(), sources, scrubber(), now).unwrap();
     let guard = live.agent_starts(now).unwrap();
     project.write("salve.toml", text);
     match live.agent_ended(guard, now).unwrap() {

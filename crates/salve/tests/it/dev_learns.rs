@@ -1,6 +1,6 @@
 //! `salve dev` learns from repairs and uses what is known, as `salve heal` does.
 
-use salve_core::event::{Event, IncidentEvent, Outcome, Proof, RemedyKind};
+use salve_core::event::{Event, IncidentEvent, IncidentOutcome, Proof, RemedyKind};
 use salve_core::incident::{Incident, Phase};
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn heal(bench: &Bench) {
         bench.incidents().len() > before && matches!(last(bench).phase(), Phase::Closed(_))
     });
     run.end();
-    assert_eq!(last(bench).phase(), Phase::Closed(Outcome::Recovered(Proof::Proven)));
+    assert_eq!(last(bench).phase(), Phase::Closed(IncidentOutcome::Recovered(Proof::Proven)));
     assert_eq!(bench.read("app.sh"), MENDED);
 }
 

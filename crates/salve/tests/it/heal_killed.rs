@@ -2,7 +2,7 @@
 
 use std::process::Child;
 
-use salve_core::event::{Entry, Event, IncidentEvent, Outcome};
+use salve_core::event::{Entry, Event, IncidentEvent, IncidentOutcome};
 use salve_core::incident::{Incident, Phase};
 
 use crate::heal::Ward;
@@ -68,7 +68,11 @@ fn a_heal_goes_on_wherever_salve_was_killed() {
         for phase in phases(&ward) {
             let good = matches!(
                 phase,
-                Phase::Closed(Outcome::Recovered(_) | Outcome::Resolved | Outcome::Aborted)
+                Phase::Closed(
+                    IncidentOutcome::Recovered(_)
+                        | IncidentOutcome::Resolved
+                        | IncidentOutcome::Aborted
+                )
             );
             assert!(good, "killed after {entries} entries: {phase:?}");
         }

@@ -8,12 +8,12 @@ use salve::project::Project as Root;
 use salve::store::{Appended, Store, Stream, StreamPosition};
 use salve_core::class::Class;
 use salve_core::event::{
-    Acted, Actor, Digest, Draft, Effect, Event, IncidentEvent, Judgement, Mode, Origin, Outcome,
-    Process, Proof, Remedy, RemedyKind, Repeat, Report, Subject, SubjectKind, Symptom, Undo,
-    Verdict,
+    Acted, Actor, Digest, Draft, Effect, EffectReport, Event, IncidentEvent, IncidentOutcome,
+    Judgement, Mode, Process, Proof, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, Repeat,
+    Subject, SubjectKind, Symptom, Undo,
 };
 use salve_core::id::{IncidentId, Signature};
-use salve_core::incident::{Holder, Incident, Move, Phase, Run};
+use salve_core::incident::{DueEffect, Incident, IncidentMove, OwnerState, Phase};
 use salve_core::scrub::Scrubbed;
 
 use crate::support::{self, Project};
@@ -49,7 +49,7 @@ fn process(pid: u32) -> Process {
 fn remedy() -> Remedy {
     Remedy {
         kind: RemedyKind::Command,
-        origin: Origin::Playbook,
+        origin: RemedyOrigin::Playbook,
         text: Scrubbed::literal("npm ci"),
         digest: Digest::of_command("npm ci", ".", 60_000),
         undo: Undo::Snapshot,
@@ -91,22 +91,22 @@ impl Salve<'_> {
             let entries = self.read();
             let incident = Incident::replay(&entries).unwrap();
             let event = match incident.next(&self.me, Timestamp::UNIX_EPOCH) {
-                Move::Over => return,
-                Move::Write(event) => event,
-                Move::Choose => {
+                IncidentMove::Over => return,
+                IncidentMove::Write(event) => event,
+                IncidentMove::Choose => {
                     let rule = Scrubbed::literal("npm ci");
                     let reason = Scrubbed::literal("listed");
-                    let judgement = Judgement { verdict: Verdict::Allow, rule, reason };
+                    let judgement = Judgement { verdict: RemedyVerdict::Allow, rule, reason };
                     Event::Incident(IncidentEvent::Judged { remedy: Box::new(remedy()), judgement })
                 }
-                Move::NotMine => match incident.claim(&self.me, self.holder(&incident)) {
+                IncidentMove::NotMine => match incident.claim(&self.me, self.holder(&incident)) {
                     Ok(claim) => claim,
                     Err(_) => {
                         std::thread::yield_now();
                         continue;
                     }
                 },
-                wait @ Move::Wait { .. } => panic!("{wait:?} in {:?}", incident.phase()),
+                wait @ IncidentMove::Wait { .. } => panic!("{wait:?} in {:?}", incident.phase()),
             };
             if let Some(run) = self.write(incident, event)
                 && !self.run(run)
@@ -122,16 +122,16 @@ impl Salve<'_> {
         self.store.journal().read(0, &all, usize::MAX).unwrap()
     }
 
-    fn holder(&self, incident: &Incident) -> Holder {
+    fn holder(&self, incident: &Incident) -> OwnerState {
         let dead = self.world.dead.lock().unwrap();
         match incident.owner().is_some_and(|owner| dead.contains(&owner.pid)) {
-            true => Holder::Gone,
-            false => Holder::Alive,
+            true => OwnerState::Gone,
+            false => OwnerState::Alive,
         }
     }
 
     /// Compares and appends; returns what has to run if the entry was the next one.
-    fn write(&self, mut incident: Incident, event: Event) -> Option<Run> {
+    fn write(&self, mut incident: Incident, event: Event) -> Option<DueEffect> {
         let draft = Draft {
             at: Timestamp::UNIX_EPOCH,
             by: Actor::Salve(self.me.clone()),
@@ -147,18 +147,18 @@ impl Salve<'_> {
     }
 
     /// Runs an effect and tells its result, unless the process dies of it.
-    fn run(&self, run: Run) -> bool {
+    fn run(&self, run: DueEffect) -> bool {
         let (kind, report) = match run.what {
-            Effect::Snapshot => (Some(Kind::Snapshot), Report::Done),
-            Effect::Apply { .. } => (Some(Kind::Apply), Report::Done),
+            Effect::Snapshot => (Some(Kind::Snapshot), EffectReport::Done),
+            Effect::Apply { .. } => (Some(Kind::Apply), EffectReport::Done),
             Effect::Verify => {
-                (Some(Kind::Verify), Report::Verified { proof: Proof::Proven, symptom: None })
+                (Some(Kind::Verify), EffectReport::Verified { proof: Proof::Proven, symptom: None })
             }
             Effect::Measure
             | Effect::RollBack(_)
             | Effect::Ask
             | Effect::Record
-            | Effect::Release => (None, Report::Done),
+            | Effect::Release => (None, EffectReport::Done),
         };
         if kind.is_some_and(|kind| self.dies == Dies::BeforeActing(kind)) {
             return false;
@@ -198,7 +198,11 @@ fn heal(seed: u32, fates: [Dies; 8]) -> usize {
     let store = Store::open(&root).unwrap();
     let entries = store.journal().read(0, &Stream::Incident(id), usize::MAX).unwrap();
     let incident = Incident::replay(&entries).unwrap();
-    assert_eq!(incident.phase(), Phase::Closed(Outcome::Recovered(Proof::Proven)), "{fates:?}");
+    assert_eq!(
+        incident.phase(),
+        Phase::Closed(IncidentOutcome::Recovered(Proof::Proven)),
+        "{fates:?}"
+    );
     let ran = world.ran.into_inner().unwrap();
     ran.values().filter(|(_, what)| matches!(what, Effect::Apply { .. })).count()
 }

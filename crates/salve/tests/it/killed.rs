@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use salve_core::event::Outcome;
+use salve_core::event::IncidentOutcome;
 use salve_core::incident::{Incident, Phase};
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn play(bench: &Bench, run: &mut Run, client: &mut Client, phase: &str) {
 }
 
 /// Returns how the incidents ended; nothing if one has not.
-fn outcomes(bench: &Bench) -> Option<Vec<Outcome>> {
+fn outcomes(bench: &Bench) -> Option<Vec<IncidentOutcome>> {
     let ids = bench.incidents();
     let outcome = |id| match Incident::replay(&bench.entries(id)).unwrap().phase() {
         Phase::Closed(outcome) => Some(outcome),
@@ -84,7 +84,10 @@ fn heal(bench: &Bench, phase: &str) {
     });
     let ended = outcomes(bench).unwrap();
     assert_eq!(ended.len(), 1, "{phase}: the same incident goes on, {ended:?}");
-    assert!(matches!(ended[0], Outcome::Recovered(_) | Outcome::Resolved), "{phase}: {ended:?}");
+    assert!(
+        matches!(ended[0], IncidentOutcome::Recovered(_) | IncidentOutcome::Resolved),
+        "{phase}: {ended:?}"
+    );
     assert_eq!(bench.read("app.sh"), MENDED, "{phase}");
     wait_until("one server", || pids(bench).iter().filter(|pid| is_alive(**pid)).count() == 1);
     assert!(!bench.project.dir().join(".dev-repair.lock").exists(), "{phase}");
@@ -184,7 +187,7 @@ fn a_repair_by_restarts_goes_on_wherever_salve_was_killed() {
                 && pids(&bench).iter().any(|pid| is_alive(*pid))
         });
         let ended = outcomes(&bench).unwrap();
-        assert!(matches!(ended[..], [Outcome::Recovered(_)]), "{phase}: {ended:?}");
+        assert!(matches!(ended[..], [IncidentOutcome::Recovered(_)]), "{phase}: {ended:?}");
         wait_until("one server", || pids(&bench).iter().filter(|pid| is_alive(**pid)).count() == 1);
         run.end();
         assert!(pids(&bench).iter().all(|pid| !is_alive(*pid)), "{phase}");

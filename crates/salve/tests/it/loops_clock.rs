@@ -2,7 +2,7 @@
 //! ever nor forget its limits.
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Amounts, Entry, Event, LoopEvent, Promise, RoleEnd, Turn};
+use salve_core::event::{Amounts, Entry, Event, LoopEvent, LoopTurn, Promise, RoleEnd};
 use salve_core::scrub::Scrubber;
 
 use crate::loops::{PROMISE, Rounds};
@@ -15,7 +15,7 @@ fn ahead(entries: &[Entry], by: SignedDuration) -> Vec<Entry> {
     let moved = |entry: &Entry| {
         let mut entry = Entry { at: later(entry.at), ..entry.clone() };
         if let Event::Loop(LoopEvent::Turned {
-            what: Turn::RoleEnded { end: RoleEnd::Away { until, .. }, .. },
+            what: LoopTurn::RoleEnded { end: RoleEnd::Away { until, .. }, .. },
             ..
         }) = &mut entry.event
         {
@@ -40,11 +40,11 @@ fn a_loop_that_was_parked_by_a_clock_ahead_goes_on_in_its_time() {
     let mut entries = journal(&rounds.project);
     let last = entries.last_mut().unwrap();
     let Event::Loop(LoopEvent::Turned { what, .. }) = &mut last.event else { panic!("{last:?}") };
-    let Turn::RoleEnded { role, .. } = what.clone() else { panic!("{what:?}") };
+    let LoopTurn::RoleEnded { role, .. } = what.clone() else { panic!("{what:?}") };
     let until = last.at + SignedDuration::from_millis(300);
     let reason = Scrubber::new(salve_core::scrub::Key::new([1; 32])).scrub("no quota");
     let (end, spent) = (RoleEnd::Away { until, reason }, Amounts::default());
-    *what = Turn::RoleEnded { role, end, spent, promise: Promise::None };
+    *what = LoopTurn::RoleEnded { role, end, spent, promise: Promise::None };
     for by in [years(30), years(-30)] {
         rewrite(&rounds.project, &ahead(&entries, by));
         rounds.salve(&["loop", "status"]).expect(0, &["parked until"]);

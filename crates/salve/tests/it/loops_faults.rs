@@ -83,14 +83,14 @@ fn what_a_role_throws_away_of_the_users_work_is_given_back() {
 
 /// Returns the roles that the journal says are done, each with its iteration.
 fn finished(rounds: &Rounds) -> Vec<String> {
-    use salve_core::event::{Event, LoopEvent, RoleEnd, Turn};
+    use salve_core::event::{Event, LoopEvent, LoopTurn, RoleEnd};
     let project = salve::project::Project::at(&rounds.project.dir()).unwrap();
     let store = salve::store::Store::open(&project).unwrap();
     let entries = store.journal().read(0, &salve::store::Stream::Project, usize::MAX).unwrap();
     let done = entries.iter().filter_map(|entry| match &entry.event {
         Event::Loop(LoopEvent::Turned {
             iteration,
-            what: Turn::RoleEnded { role, end: RoleEnd::Done, .. },
+            what: LoopTurn::RoleEnded { role, end: RoleEnd::Done, .. },
             ..
         }) => Some(format!("{role} {iteration}")),
         _ => None,

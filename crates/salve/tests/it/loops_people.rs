@@ -3,7 +3,7 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Entry, Event, IncidentEvent, LoopEvent, RecoveryEnd, Turn};
+use salve_core::event::{Entry, Event, IncidentEvent, LoopEvent, LoopTurn, RecoveryEnd};
 use serde_json::Value;
 
 use crate::heal::Visit;
@@ -266,7 +266,7 @@ fn wherever_salve_was_killed_a_loops_approved_command_runs_once_at_most() {
         .position(|one| matches!(one.event, Event::Incident(IncidentEvent::Approved { .. })))
         .unwrap();
     let is_over = |entry: &Entry| {
-        matches!(&entry.event, Event::Loop(LoopEvent::Turned { what: Turn::RecoveryEnded { how, .. }, .. })
+        matches!(&entry.event, Event::Loop(LoopEvent::Turned { what: LoopTurn::RecoveryEnded { how, .. }, .. })
             if *how == RecoveryEnd::Well)
     };
     let over = all.iter().position(is_over).unwrap();

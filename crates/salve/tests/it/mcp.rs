@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
-use salve_core::event::{Actor, Event, IncidentEvent, Mark};
+use salve_core::event::{Actor, AgentMark, Event, IncidentEvent};
 use serde_json::{Value, json};
 
 use crate::care::{Care, SECRET};
@@ -132,7 +132,7 @@ impl Drop for Client {
     }
 }
 
-fn marks(care: &Care) -> Vec<(Mark, String)> {
+fn marks(care: &Care) -> Vec<(AgentMark, String)> {
     let marks = care.entries().into_iter().filter_map(|entry| match (entry.event, entry.by) {
         (Event::Incident(IncidentEvent::Marked { mark, .. }), Actor::Agent { name }) => {
             Some((mark, name.to_string()))
@@ -175,7 +175,7 @@ fn an_agent_takes_up_a_repair_and_what_it_reports_reaches_the_journal() {
     assert_eq!(task["phase"], "awaiting_agent");
     assert_eq!(task["repairId"], json!(id));
     client.call("canvas_get_repair_task", json!({ "server": "web" }));
-    assert_eq!(marks(&care), [(Mark::Started, "claude-code".into())]);
+    assert_eq!(marks(&care), [(AgentMark::Started, "claude-code".into())]);
 
     for phase in ["agent_reading_log", "agent_applying_fix"] {
         let step = json!({ "repairId": id, "phase": phase });
@@ -368,7 +368,7 @@ fn a_report_is_bound_to_the_attempt_whose_task_the_session_got() {
     let mut slow = Client::hello(&project, "slow");
     assert_eq!(slow.call("canvas_get_repair_task", json!({}))["attempt"], 1);
     let reason = salve_core::scrub::Scrubbed::literal("the agent was stopped");
-    let report = salve_core::event::Report::failed(reason);
+    let report = salve_core::event::EffectReport::failed(reason);
     care.write(Event::Incident(IncidentEvent::Finished { effect: 2, report }));
     care.act();
     care.await_agent();

@@ -2,7 +2,9 @@
 
 use std::process::Stdio;
 
-use salve_core::event::{Actor, Event, IncidentEvent, Order, RemedyKind, SubjectKind, Verdict};
+use salve_core::event::{
+    Actor, Event, IncidentEvent, PersonOrder, RemedyKind, RemedyVerdict, SubjectKind,
+};
 use salve_core::incident::Phase;
 use serde_json::Value;
 
@@ -21,7 +23,7 @@ fn run(project: &Project, args: &[&str]) -> (i32, String, String) {
 /// Opens an incident that asks whether a command may run.
 fn asking(project: &Project) -> Care {
     let care = Care::crashed(project, 0x7f3a_0000 << 96);
-    care.choose(RemedyKind::Command, "rm -rf dist", Verdict::Ask);
+    care.choose(RemedyKind::Command, "rm -rf dist", RemedyVerdict::Ask);
     care
 }
 
@@ -80,7 +82,7 @@ fn a_no_leaves_the_remedy_out_and_settling_ends_it() {
 fn orders_and_refills_reach_the_incident() {
     let project = Project::new();
     let care = Care::crashed(&project, 0x7f3a_0000 << 96);
-    for (command, order) in [("pause", Order::Pause), ("resume", Order::Resume)] {
+    for (command, order) in [("pause", PersonOrder::Pause), ("resume", PersonOrder::Resume)] {
         assert_eq!(run(&project, &[command, "7f3a"]).0, 0);
         let last = care.entries().pop().unwrap().event;
         assert_eq!(last, Event::Incident(IncidentEvent::Ordered { order }));
@@ -159,7 +161,7 @@ fn without_an_id_the_one_that_asks_is_meant_and_several_are_listed() {
     assert!(said.contains("kim said yes to question 1: go on"), "{said}");
     assert!(matches!(one.incident().phase(), Phase::Due { .. }));
     for id in [0xaaaa_0000, 0xbbbb_0000] {
-        Care::crashed(&project, id << 96).choose(RemedyKind::Command, "make", Verdict::Ask);
+        Care::crashed(&project, id << 96).choose(RemedyKind::Command, "make", RemedyVerdict::Ask);
     }
     let (code, _, told) = run(&project, &["reject"]);
     assert_eq!(code, 2);
@@ -174,7 +176,7 @@ fn the_specs_spellings_answer_for_a_loop() {
     let project = Project::new();
     let asking = |id: u128, name| {
         let care = Care::of(&project, id << 96, (SubjectKind::Iteration, name));
-        care.choose(RemedyKind::Command, "make", Verdict::Ask);
+        care.choose(RemedyKind::Command, "make", RemedyVerdict::Ask);
         care
     };
     let (one, other) = (asking(0xaaaa_0000, "pinpoint-v1"), asking(0xbbbb_0000, "other"));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use salve_core::event::{AtALoss, Limits, Mode, OnFailure, Policy};
+use salve_core::event::{AtALoss, IncidentPolicy, Limits, Mode, OnFailure};
 use salve_core::scrub::Scrubbed;
 use tempfile::TempDir;
 
@@ -36,8 +36,8 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 }
 
 /// Returns terms under which nothing waits and three attempts are made.
-pub(crate) fn policy(mode: Mode) -> Policy {
-    Policy {
+pub(crate) fn policy(mode: Mode) -> IncidentPolicy {
+    IncidentPolicy {
         person: Scrubbed::literal("ada"),
         mode,
         limits: Limits { attempts: Some(3), ..Limits::default() },

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
-use salve_core::event::{Effect, RemedyKind, Verdict};
+use salve_core::event::{Effect, RemedyKind, RemedyVerdict};
 use serde_json::{Value, json};
 
 use crate::care::Care;
@@ -162,7 +162,7 @@ impl EventStream {
 /// Opens an incident that asks whether a command may run.
 fn asking(project: &Project, id: u128) -> Care {
     let care = Care::crashed(project, id);
-    care.choose(RemedyKind::Command, "make \u{202e}clean", Verdict::Ask);
+    care.choose(RemedyKind::Command, "make \u{202e}clean", RemedyVerdict::Ask);
     assert_eq!(care.act(), Effect::Ask);
     care
 }

@@ -1,20 +1,25 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::event::{Change, Limits, Mode, Policy, Verdict};
-use crate::incident::testing::{Story, person, policy, symptom};
+use crate::event::{Change, IncidentPolicy, Limits, Mode, RemedyVerdict};
+use crate::incident::testing::{TestIncident, person, policy, symptom};
 use crate::scrub::Scrubbed;
 
 /// Opens an incident that everything is undone in after three failures in a row.
-fn story() -> Story {
+fn story() -> TestIncident {
     let limits = Limits { attempts: Some(5), ..Limits::default() };
-    Story::new(Policy { mode: Mode::Agent, catastrophe_after: Some(3), limits, ..policy() })
+    TestIncident::new(IncidentPolicy {
+        mode: Mode::Agent,
+        catastrophe_after: Some(3),
+        limits,
+        ..policy()
+    })
 }
 
 /// Lets an agent change a file, up to where the check runs again.
-fn agent_works(story: &mut Story, tokens: u64) {
-    story.judge(RemedyKind::Agent, "agent", Verdict::Allow);
-    story.finish(Effect::Snapshot, Report::Done);
+fn agent_works(story: &mut TestIncident, tokens: u64) {
+    story.judge(RemedyKind::Agent, "agent", RemedyVerdict::Allow);
+    story.finish(Effect::Snapshot, EffectReport::Done);
     let apply = story.run().unwrap().effect;
     let launched = Event::Incident(IncidentEvent::AgentLaunched {
         effect: apply,
@@ -30,25 +35,28 @@ fn agent_works(story: &mut Story, tokens: u64) {
         let _ = story.salve(Event::Incident(IncidentEvent::Charged { effect: apply, spent }));
     }
     story
-        .salve(Event::Incident(IncidentEvent::Finished { effect: apply, report: Report::Done }))
+        .salve(Event::Incident(IncidentEvent::Finished {
+            effect: apply,
+            report: EffectReport::Done,
+        }))
         .unwrap();
     let measure = story.run().unwrap().effect;
     let files = vec![ChangedFile { path: Scrubbed::literal("src/a.rs"), lines: Some(3) }];
     story
         .salve(Event::Incident(IncidentEvent::FilesChanged { effect: measure, files, more: 0 }))
         .unwrap();
-    let small = Report::Measured(Change { files: Some(1), lines: Some(3) });
+    let small = EffectReport::Measured(Change { files: Some(1), lines: Some(3) });
     story
         .salve(Event::Incident(IncidentEvent::Finished { effect: measure, report: small }))
         .unwrap();
 }
 
-fn verified(story: &mut Story, proof: Proof, signature: u64) {
+fn verified(story: &mut TestIncident, proof: Proof, signature: u64) {
     let seen = (proof == Proof::Failed).then(|| Box::new(symptom(signature, "other")));
-    story.finish(Effect::Verify, Report::Verified { proof, symptom: seen });
+    story.finish(Effect::Verify, EffectReport::Verified { proof, symptom: seen });
 }
 
-fn read(story: &Story) -> Vec<Attempt> {
+fn read(story: &TestIncident) -> Vec<Attempt> {
     attempts(&Tale::of(&story.journal).unwrap())
 }
 
@@ -57,7 +65,7 @@ fn an_attempt_says_what_was_tried_what_it_cost_and_what_came_of_it() {
     let mut story = story();
     agent_works(&mut story, 500);
     verified(&mut story, Proof::Failed, 2);
-    story.finish(Effect::RollBack(Scope::Attempt), Report::Done);
+    story.finish(Effect::RollBack(Scope::Attempt), EffectReport::Done);
     agent_works(&mut story, 70);
     verified(&mut story, Proof::Proven, 0);
     let kept = serde_json::to_value(read(&story)).unwrap();
@@ -82,9 +90,9 @@ fn an_attempt_says_what_was_tried_what_it_cost_and_what_came_of_it() {
 #[test]
 fn what_is_only_denied_is_no_attempt_and_a_retry_is_one() {
     let mut story = story();
-    story.judge(RemedyKind::Command, "rm -rf /", Verdict::Deny);
+    story.judge(RemedyKind::Command, "rm -rf /", RemedyVerdict::Deny);
     assert_eq!(read(&story), []);
-    story.judge(RemedyKind::Retry, "run it again", Verdict::Allow);
+    story.judge(RemedyKind::Retry, "run it again", RemedyVerdict::Allow);
     verified(&mut story, Proof::Failed, 1);
     let kept = read(&story);
     assert_eq!(kept.len(), 1);
@@ -100,14 +108,14 @@ fn a_catastrophe_undoes_all_attempts_and_an_order_stops_the_present_one() {
         agent_works(&mut story, 1);
         verified(&mut story, Proof::Failed, signature);
         let scope = if signature == 4 { Scope::Incident } else { Scope::Attempt };
-        story.finish(Effect::RollBack(scope), Report::Done);
+        story.finish(Effect::RollBack(scope), EffectReport::Done);
     }
     let back: Vec<_> = read(&story).iter().map(|attempt| attempt.rolled_back).collect();
     assert_eq!(back, [Some(Scope::Incident); 3]);
     agent_works(&mut story, 1);
     assert_eq!(read(&story)[3].result, Ended::Running);
     story
-        .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: Order::Skip }))
+        .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Skip }))
         .unwrap();
     assert_eq!(read(&story)[3].result, Ended::Stopped);
 }

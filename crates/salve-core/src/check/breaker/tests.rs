@@ -1,17 +1,17 @@
 use super::*;
-use crate::check::{Counts, Tool};
+use crate::check::{CheckTool, Counts};
 use crate::event::{
-    Actor, Draft, Entry, Limits, Mode, Order, Policy, RemedyKind, Repeat, Report, Scope, Subject,
-    SubjectKind, Verdict,
+    Actor, Draft, EffectReport, Entry, IncidentPolicy, Limits, Mode, PersonOrder, RemedyKind,
+    RemedyVerdict, Repeat, Scope, Subject, SubjectKind,
 };
-use crate::incident::testing::{Story, id, person, policy, process, symptom, time};
+use crate::incident::testing::{TestIncident, id, person, policy, process, symptom, time};
 use crate::scrub::Scrubbed;
 
 /// Opens an incident of a check.
-fn opened() -> Story {
+fn opened() -> TestIncident {
     let limits = Limits { attempts: Some(5), ..Limits::default() };
-    let policy = Policy { mode: Mode::Agent, limits, cooldown_ms: 0, ..policy() };
-    let mut story = Story::new(policy);
+    let policy = IncidentPolicy { mode: Mode::Agent, limits, cooldown_ms: 0, ..policy() };
+    let mut story = TestIncident::new(policy);
     let Event::Incident(IncidentEvent::Opened { subject, .. }) = &mut story.journal[0].event else {
         panic!()
     };
@@ -23,8 +23,8 @@ fn opened() -> Story {
 /// Heals an incident by a change of a file, with this proof.
 fn healed(path: &'static str, proof: Proof) -> Vec<Entry> {
     let mut story = opened();
-    story.judge(RemedyKind::Command, "fix", Verdict::Allow);
-    story.finish(Effect::Snapshot, Report::Done);
+    story.judge(RemedyKind::Command, "fix", RemedyVerdict::Allow);
+    story.finish(Effect::Snapshot, EffectReport::Done);
     let run = story.run().unwrap();
     let files = vec![file(path)];
     story
@@ -33,35 +33,35 @@ fn healed(path: &'static str, proof: Proof) -> Vec<Entry> {
     story
         .salve(Event::Incident(IncidentEvent::Finished {
             effect: run.effect,
-            report: Report::Done,
+            report: EffectReport::Done,
         }))
         .unwrap();
-    story.finish(Effect::Verify, Report::Verified { proof, symptom: None });
+    story.finish(Effect::Verify, EffectReport::Verified { proof, symptom: None });
     close(&mut story);
     story.journal
 }
 
 /// Closes an incident whose outcome is clear.
-fn close(story: &mut Story) {
-    story.finish(Effect::Record, Report::Done);
-    story.finish(Effect::Release, Report::Done);
+fn close(story: &mut TestIncident) {
+    story.finish(Effect::Record, EffectReport::Done);
+    story.finish(Effect::Release, EffectReport::Done);
 }
 
 /// An incident in which one remedy did not help and nothing is left.
-fn asking() -> Story {
+fn asking() -> TestIncident {
     let mut story = opened();
-    story.judge(RemedyKind::Command, "fix", Verdict::Allow);
-    story.finish(Effect::Snapshot, Report::Done);
+    story.judge(RemedyKind::Command, "fix", RemedyVerdict::Allow);
+    story.finish(Effect::Snapshot, EffectReport::Done);
     let run = story.run().unwrap();
-    let report = Report::failed(Scrubbed::literal("no"));
+    let report = EffectReport::failed(Scrubbed::literal("no"));
     story.salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report })).unwrap();
-    story.finish(Effect::RollBack(Scope::Attempt), Report::Done);
+    story.finish(Effect::RollBack(Scope::Attempt), EffectReport::Done);
     nothing_left(story)
 }
 
-fn nothing_left(mut story: Story) -> Story {
+fn nothing_left(mut story: TestIncident) -> TestIncident {
     story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap();
-    story.finish(Effect::Ask, Report::Done);
+    story.finish(Effect::Ask, EffectReport::Done);
     story
 }
 
@@ -85,7 +85,7 @@ fn and_green(mut entries: Vec<Entry>) -> Vec<Entry> {
 fn aborted() -> Vec<Entry> {
     let mut story = asking();
     story
-        .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: Order::Abort }))
+        .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Abort }))
         .unwrap();
     close(&mut story);
     story.journal
@@ -121,7 +121,7 @@ fn a_failure_is_counted_by_incidents_that_were_not_healed_since_it_was() {
 
 #[test]
 fn a_server_that_failed_alike_is_no_check() {
-    check(&[Story::new(policy()).journal], 0);
+    check(&[TestIncident::new(policy()).journal], 0);
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn a_file_is_counted_by_the_heals_whose_change_stayed() {
     assert_eq!(churned(&tales, &[file("a")], 3), Vec::<String>::new());
 }
 
-fn results(tool: Tool, failed: &[(&str, &str)], ran: Option<u32>) -> Results {
-    let case = |(file, name): &(&str, &str)| Case {
+fn results(tool: CheckTool, failed: &[(&str, &str)], ran: Option<u32>) -> Results {
+    let case = |(file, name): &(&str, &str)| FailedCase {
         file: Some((*file).into()),
         line: None,
         name: (*name).into(),
@@ -153,7 +153,7 @@ fn new_errors_are_those_that_the_repair_made() {
     let names = |before: &Results, after: &Results| {
         new_errors(before, after).iter().map(|case| case.name.clone()).collect::<Vec<_>>()
     };
-    let tests = |failed: &[(&str, &str)], ran| results(Tool::Pytest, failed, ran);
+    let tests = |failed: &[(&str, &str)], ran| results(CheckTool::Pytest, failed, ran);
     let first = tests(&[("a.py", "one")], Some(5));
     assert_eq!(names(&first, &tests(&[("a.py", "one"), ("b.py", "two")], Some(5))), ["two"]);
     assert_eq!(names(&first, &tests(&[("a.py", "one")], Some(5))), Vec::<String>::new());
@@ -161,11 +161,11 @@ fn new_errors_are_those_that_the_repair_made() {
     assert!(names(&first, &tests(&[("b.py", "two")], Some(9))).is_empty());
     assert!(names(&tests(&[("a.py", "a.py")], None), &tests(&[("b.py", "x")], Some(3))).is_empty());
     // Another finding in the same file may be the same mistake put otherwise.
-    let types = |failed: &[(&str, &str)]| results(Tool::Tsc, failed, None);
+    let types = |failed: &[(&str, &str)]| results(CheckTool::Tsc, failed, None);
     assert!(names(&types(&[("a.ts", "TS1")]), &types(&[("a.ts", "TS2")])).is_empty());
     assert_eq!(names(&types(&[("a.ts", "TS1")]), &types(&[("b.ts", "TS2")])), ["TS2"]);
     // A compiler that gets further finds more.
-    let build = |failed: &[(&str, &str)]| results(Tool::Rustc, failed, None);
+    let build = |failed: &[(&str, &str)]| results(CheckTool::Rustc, failed, None);
     assert!(names(&build(&[("a.rs", "E1")]), &build(&[("b.rs", "E2")])).is_empty());
     assert_eq!(names(&build(&[("a.rs", "E1")]), &build(&[("a.rs", "E1"), ("b.rs", "E2")])), ["E2"]);
     assert!(names(&first, &types(&[("b.ts", "TS2")])).is_empty(), "another tool");

@@ -1,23 +1,23 @@
 use super::*;
-use crate::event::{Limits, Mode, Policy, RemedyKind};
-use crate::incident::testing::{Story, id, person, policy, symptom};
+use crate::event::{IncidentPolicy, Limits, Mode, RemedyKind};
+use crate::incident::testing::{TestIncident, id, person, policy, symptom};
 use crate::scrub::Scrubbed;
 
-fn story(catastrophe_after: u32) -> Story {
+fn story(catastrophe_after: u32) -> TestIncident {
     let limits = Limits { attempts: Some(5), ..Limits::default() };
     let catastrophe_after = Some(catastrophe_after);
-    Story::new(Policy { mode: Mode::Agent, catastrophe_after, limits, ..policy() })
+    TestIncident::new(IncidentPolicy { mode: Mode::Agent, catastrophe_after, limits, ..policy() })
 }
 
-fn fail(story: &mut Story, name: &'static str) {
-    story.judge(RemedyKind::Command, name, Verdict::Allow);
-    story.finish(Effect::Snapshot, Report::Done);
-    story.finish_apply(Report::Done);
+fn fail(story: &mut TestIncident, name: &'static str) {
+    story.judge(RemedyKind::Command, name, RemedyVerdict::Allow);
+    story.finish(Effect::Snapshot, EffectReport::Done);
+    story.finish_apply(EffectReport::Done);
     let symptom = Some(Box::new(symptom(1, "other")));
-    story.finish(Effect::Verify, Report::Verified { proof: Proof::Failed, symptom });
+    story.finish(Effect::Verify, EffectReport::Verified { proof: Proof::Failed, symptom });
 }
 
-fn texts(story: &Story) -> Vec<String> {
+fn texts(story: &TestIncident) -> Vec<String> {
     let told = decisions(&Tale::of(&story.journal).unwrap());
     told.into_iter().map(|one| one.text).collect()
 }
@@ -25,13 +25,13 @@ fn texts(story: &Story) -> Vec<String> {
 #[test]
 fn each_decision_is_told_with_its_reason() {
     let mut story = story(2);
-    story.judge(RemedyKind::Command, "rm -rf /", Verdict::Deny);
+    story.judge(RemedyKind::Command, "rm -rf /", RemedyVerdict::Deny);
     fail(&mut story, "one");
-    story.finish(Effect::RollBack(Scope::Attempt), Report::Done);
+    story.finish(Effect::RollBack(Scope::Attempt), EffectReport::Done);
     fail(&mut story, "two");
     let reason = Scrubbed::literal("disk full");
-    story.finish(Effect::RollBack(Scope::Incident), Report::failed(reason));
-    story.finish(Effect::Ask, Report::Done);
+    story.finish(Effect::RollBack(Scope::Incident), EffectReport::failed(reason));
+    story.finish(Effect::Ask, EffectReport::Done);
     story.by(person("kim"), Event::Incident(IncidentEvent::Resolved { note: None })).unwrap();
     story.run();
     let want = [
@@ -53,15 +53,15 @@ fn each_decision_is_told_with_its_reason() {
 #[test]
 fn a_breaker_that_undoes_everything_is_no_catastrophe() {
     let mut story = story(9);
-    story.judge(RemedyKind::Command, "one", Verdict::Allow);
-    story.finish(Effect::Snapshot, Report::Done);
-    story.finish_apply(Report::Done);
+    story.judge(RemedyKind::Command, "one", RemedyVerdict::Allow);
+    story.finish(Effect::Snapshot, EffectReport::Done);
+    story.finish_apply(EffectReport::Done);
     let verify = story.run().unwrap().effect;
     story.salve(Event::Incident(IncidentEvent::Tripped { breaker: Breaker::NewErrors })).unwrap();
     let symptom = Some(Box::new(symptom(2, "other")));
-    let report = Report::Verified { proof: Proof::Failed, symptom };
+    let report = EffectReport::Verified { proof: Proof::Failed, symptom };
     story.salve(Event::Incident(IncidentEvent::Finished { effect: verify, report })).unwrap();
-    story.finish(Effect::RollBack(Scope::Incident), Report::Done);
+    story.finish(Effect::RollBack(Scope::Incident), EffectReport::Done);
     let told = texts(&story);
     let breaker = "BREAKER new errors: everything is rolled back and flagged";
     assert!(told.iter().any(|text| text == breaker), "{told:?}");

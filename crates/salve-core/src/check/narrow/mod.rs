@@ -11,7 +11,7 @@ mod options;
 #[cfg(test)]
 mod tests;
 
-use super::results::{Case, Results, Tool};
+use super::results::{CheckTool, FailedCase, Results};
 use options::{CARGO, GO, JEST, MOCHA, NEXTEST, NODE, Options, PYTEST, UNITTEST, VITEST};
 
 /// The most tests that a command names.
@@ -88,22 +88,24 @@ fn words_for(words: &[&str], results: &Results) -> Option<Vec<String>> {
     let (before, args) = words.split_at(at);
     let mut narrowed: Vec<String> = before.iter().map(|word| (*word).to_owned()).collect();
     narrowed.extend(match options.tool {
-        Tool::CargoTest => cargo(args, failed)?,
-        Tool::GoTest => go(args, failed)?,
-        Tool::Nextest | Tool::Mocha => with_filter(options, args, failed)?,
-        Tool::Pytest | Tool::Unittest | Tool::Jest | Tool::Vitest | Tool::NodeTest => {
-            with_names(options, args, failed)?
-        }
-        Tool::Tsc
-        | Tool::Mypy
-        | Tool::Pyright
-        | Tool::Eslint
-        | Tool::Biome
-        | Tool::Ruff
-        | Tool::Rustc
-        | Tool::GoBuild
-        | Tool::Cc
-        | Tool::Bundler => return None,
+        CheckTool::CargoTest => cargo(args, failed)?,
+        CheckTool::GoTest => go(args, failed)?,
+        CheckTool::Nextest | CheckTool::Mocha => with_filter(options, args, failed)?,
+        CheckTool::Pytest
+        | CheckTool::Unittest
+        | CheckTool::Jest
+        | CheckTool::Vitest
+        | CheckTool::NodeTest => with_names(options, args, failed)?,
+        CheckTool::Tsc
+        | CheckTool::Mypy
+        | CheckTool::Pyright
+        | CheckTool::Eslint
+        | CheckTool::Biome
+        | CheckTool::Ruff
+        | CheckTool::Rustc
+        | CheckTool::GoBuild
+        | CheckTool::Cc
+        | CheckTool::Bundler => return None,
     });
     Some(narrowed)
 }
@@ -134,16 +136,16 @@ fn runner(words: &[&str]) -> Option<(&'static Options, usize)> {
 }
 
 /// Names the failed tests, or their files, in place of what the command named.
-fn with_names(options: &Options, args: &[&str], failed: &[Case]) -> Option<Vec<String>> {
+fn with_names(options: &Options, args: &[&str], failed: &[FailedCase]) -> Option<Vec<String>> {
     let mut kept = options.without_operands(args)?;
     let mut names: Vec<String> = Vec::new();
     for case in failed {
         let name = match options.tool {
-            Tool::Unittest | Tool::Pytest => case.name.as_str(),
+            CheckTool::Unittest | CheckTool::Pytest => case.name.as_str(),
             _ => case.file.as_deref()?,
         };
         let known = match options.tool {
-            Tool::Unittest => is_name(name, '.') && !name.contains("_FailedTest"),
+            CheckTool::Unittest => is_name(name, '.') && !name.contains("_FailedTest"),
             _ => is_path(name),
         };
         if !known {
@@ -153,7 +155,7 @@ fn with_names(options: &Options, args: &[&str], failed: &[Case]) -> Option<Vec<S
             names.push(name.to_owned());
         }
     }
-    if options.tool == Tool::Jest && !kept.iter().any(|word| word == "--runTestsByPath") {
+    if options.tool == CheckTool::Jest && !kept.iter().any(|word| word == "--runTestsByPath") {
         kept.push("--runTestsByPath".to_owned());
     }
     kept.extend(names);
@@ -161,10 +163,10 @@ fn with_names(options: &Options, args: &[&str], failed: &[Case]) -> Option<Vec<S
 }
 
 /// Adds an expression that only the failed tests fulfil.
-fn with_filter(options: &Options, args: &[&str], failed: &[Case]) -> Option<Vec<String>> {
+fn with_filter(options: &Options, args: &[&str], failed: &[FailedCase]) -> Option<Vec<String>> {
     let operands = options.operands(args)?;
     let mut words: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
-    if options.tool == Tool::Mocha {
+    if options.tool == CheckTool::Mocha {
         // A hook that failed has no name to look for.
         if failed.iter().any(|case| case.name.contains(" hook ") || case.name.contains(" hook:")) {
             return None;
@@ -182,7 +184,7 @@ fn with_filter(options: &Options, args: &[&str], failed: &[Case]) -> Option<Vec<
 }
 
 /// Names the failed tests to the program that cargo builds; it takes any of several exact names.
-fn cargo(args: &[&str], failed: &[Case]) -> Option<Vec<String>> {
+fn cargo(args: &[&str], failed: &[FailedCase]) -> Option<Vec<String>> {
     let end = args.iter().position(|word| *word == "--").unwrap_or(args.len());
     let unfit = ["--no-run", "--doc", "--help", "-h", "--list"];
     if args.iter().any(|word| unfit.contains(word)) {
@@ -203,7 +205,7 @@ fn cargo(args: &[&str], failed: &[Case]) -> Option<Vec<String>> {
 }
 
 /// Puts `-run` before everything else, where it cannot be taken for another option's value.
-fn go(args: &[&str], failed: &[Case]) -> Option<Vec<String>> {
+fn go(args: &[&str], failed: &[FailedCase]) -> Option<Vec<String>> {
     let unfit =
         ["run", "bench", "fuzz", "args", "list", "skip", "cover", "coverprofile", "c", "json"];
     let option = |word: &&str| {

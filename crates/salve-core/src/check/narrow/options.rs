@@ -1,12 +1,12 @@
 //! The options of test runners that do not change which tests a name stands for.
 
-use super::super::results::Tool;
+use super::super::results::CheckTool;
 
 /// What is known about a runner's command line.
 #[derive(Debug)]
 pub(super) struct Options {
     /// The runner.
-    pub(super) tool: Tool,
+    pub(super) tool: CheckTool,
     /// Options that stand alone.
     flags: &'static [&'static str],
     /// Options whose value is the next word, or follows an equal sign.
@@ -43,7 +43,7 @@ impl Options {
 }
 
 pub(super) const PYTEST: Options = Options {
-    tool: Tool::Pytest,
+    tool: CheckTool::Pytest,
     flags: &[
         "-v",
         "-vv",
@@ -106,7 +106,7 @@ pub(super) const PYTEST: Options = Options {
 };
 
 pub(super) const UNITTEST: Options = Options {
-    tool: Tool::Unittest,
+    tool: CheckTool::Unittest,
     flags: &[
         "-v",
         "-q",
@@ -123,7 +123,7 @@ pub(super) const UNITTEST: Options = Options {
 };
 
 pub(super) const JEST: Options = Options {
-    tool: Tool::Jest,
+    tool: CheckTool::Jest,
     flags: &[
         "--ci",
         "--runInBand",
@@ -148,7 +148,7 @@ pub(super) const JEST: Options = Options {
 };
 
 pub(super) const VITEST: Options = Options {
-    tool: Tool::Vitest,
+    tool: CheckTool::Vitest,
     flags: &[
         "--run",
         "--silent",
@@ -177,7 +177,7 @@ pub(super) const VITEST: Options = Options {
 };
 
 pub(super) const MOCHA: Options = Options {
-    tool: Tool::Mocha,
+    tool: CheckTool::Mocha,
     flags: &[
         "--recursive",
         "--exit",
@@ -219,7 +219,7 @@ pub(super) const MOCHA: Options = Options {
 };
 
 pub(super) const NODE: Options = Options {
-    tool: Tool::NodeTest,
+    tool: CheckTool::NodeTest,
     flags: &[
         "--test",
         "--enable-source-maps",
@@ -247,10 +247,10 @@ pub(super) const NODE: Options = Options {
 };
 
 /// Everything before `--` is cargo's own business, so nothing of it has to be understood.
-pub(super) const CARGO: Options = Options { tool: Tool::CargoTest, flags: &[], values: &[] };
+pub(super) const CARGO: Options = Options { tool: CheckTool::CargoTest, flags: &[], values: &[] };
 
 pub(super) const NEXTEST: Options = Options {
-    tool: Tool::Nextest,
+    tool: CheckTool::Nextest,
     flags: &[
         "--workspace",
         "--all",
@@ -296,4 +296,4 @@ pub(super) const NEXTEST: Options = Options {
 };
 
 /// A test's name is given before all packages and options, so nothing has to be understood.
-pub(super) const GO: Options = Options { tool: Tool::GoTest, flags: &[], values: &[] };
+pub(super) const GO: Options = Options { tool: CheckTool::GoTest, flags: &[], values: &[] };

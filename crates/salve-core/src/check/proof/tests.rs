@@ -24,14 +24,14 @@ fn proven() -> Evidence<'static> {
 }
 
 #[track_caller]
-fn check(evidence: &Evidence<'_>, proof: Proof, ground: Ground, keep: Keep) {
+fn check(evidence: &Evidence<'_>, proof: Proof, ground: ProofGround, keep: Keep) {
     assert_eq!(judge(evidence), Judged { proof, ground, keep }, "{evidence:?}");
 }
 
 #[test]
 fn each_row_of_the_table() {
     let why = || Scrubbed::literal(WHY);
-    use {Before as B, Ground as G, OldVerifier as V, Proof as P};
+    use {Before as B, OldVerifier as V, Proof as P, ProofGround as G};
     let of = |before| Evidence { before, ..proven() };
     check(&proven(), P::Proven, G::UnrepairedRed, Keep::All);
     check(&Evidence { now: Red, ..proven() }, P::Failed, G::StillRed, Keep::Nothing);
@@ -81,7 +81,7 @@ fn a_green_exit_does_not_outweigh_failed_tests() {
     let counts_after = Counts { failed: Some(1), ..counts(Some(4)) };
     for old_verifier in [OldVerifier::Untouched, OldVerifier::Green] {
         let evidence = Evidence { counts_after, old_verifier, ..proven() };
-        check(&evidence, Proof::Masked, Ground::GreenInSpiteOf(1), Keep::Nothing);
+        check(&evidence, Proof::Masked, ProofGround::GreenInSpiteOf(1), Keep::Nothing);
     }
 }
 
@@ -94,7 +94,7 @@ fn a_skipped_test_is_a_lost_test() {
     check(
         &evidence,
         Proof::Masked,
-        Ground::FewerTests { before: 4, after: Some(3) },
+        ProofGround::FewerTests { before: 4, after: Some(3) },
         Keep::Nothing,
     );
 }
@@ -181,7 +181,7 @@ fn a_failure_is_known_by_signature_or_by_its_tests() {
     };
     let like = |first: (u64, &[&str]), again: (u64, &[&str])| {
         let (one, two) = (of(first.1), of(again.1));
-        let failure = |number, results| Failure { signature: Signature(number), results };
+        let failure = |number, results| CheckFailure { signature: Signature(number), results };
         likeness(failure(first.0, &one), failure(again.0, &two))
     };
     assert_eq!(like((1, &["a"]), (1, &["z"])), Before::RedAlike);

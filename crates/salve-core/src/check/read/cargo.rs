@@ -2,27 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::results::{Counts, MOST_CASES, Place, Tool};
-use super::{Found, Reader, number, pairs, place};
+use super::super::results::{CheckTool, Counts, ErrorPlace, MOST_CASES};
+use super::{ReadResults, ToolReader, number, pairs, place};
 
 /// Reads what Rust's test runners write.
 #[derive(Default)]
 pub(super) struct Cargo {
-    found: Found,
+    found: ReadResults,
     /// The names of the failed tests.
     failed: Vec<String>,
     known: BTreeSet<String>,
     /// The list of failures has begun.
     listing: bool,
     /// Where a test panicked first, by the name of its thread, which is the test's.
-    panics: BTreeMap<String, Place>,
+    panics: BTreeMap<String, ErrorPlace>,
 }
 
-impl Reader for Cargo {
+impl ToolReader for Cargo {
     fn line(&mut self, line: &str, line_number: usize) {
         if let Some(counts) = line.strip_prefix("test result: ").and_then(totals) {
             self.listing = false;
-            self.found.saw(Tool::CargoTest, line_number);
+            self.found.saw(CheckTool::CargoTest, line_number);
             self.found.counts.add(&counts);
         } else if line == "failures:" {
             self.listing = true;
@@ -36,7 +36,7 @@ impl Reader for Cargo {
             // What a failed test printed may look like anything.
             self.listing = false;
         } else if is_start(line) {
-            self.found.saw(Tool::CargoTest, line_number);
+            self.found.saw(CheckTool::CargoTest, line_number);
         } else {
             self.nextest(line.trim_start(), line_number);
         }
@@ -45,7 +45,7 @@ impl Reader for Cargo {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Option<Found> {
+    fn finish(mut self: Box<Self>) -> Option<ReadResults> {
         for name in &self.failed {
             let place = self.panics.get(name);
             let line = place.and_then(|place| place.line);
@@ -66,7 +66,7 @@ impl Cargo {
     fn nextest(&mut self, line: &str, line_number: usize) {
         if let Some(rest) = line.strip_prefix("Summary [") {
             if let Some(counts) = rest.split_once("] ").and_then(|(_, text)| nextest_totals(text)) {
-                self.found.saw(Tool::Nextest, line_number);
+                self.found.saw(CheckTool::Nextest, line_number);
                 self.found.counts.add(&counts);
             }
             return;
@@ -101,7 +101,7 @@ fn is_start(line: &str) -> bool {
 }
 
 /// Reads `thread 'tests::adds' (9472) panicked at src/lib.rs:11:17:`.
-fn panic(line: &str) -> Option<(&str, Place)> {
+fn panic(line: &str) -> Option<(&str, ErrorPlace)> {
     let (name, rest) = line.strip_prefix("thread '")?.split_once('\'')?;
     let (_, at) = rest.split_once("panicked at ")?;
     Some((name, place::token(at)?))

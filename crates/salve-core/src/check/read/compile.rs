@@ -1,25 +1,25 @@
 //! Compilers and type checkers, which write a file, a line and a message.
 
-use super::super::results::Tool;
-use super::{Found, Reader, number, place};
+use super::super::results::CheckTool;
+use super::{ReadResults, ToolReader, number, place};
 
 /// Reads what rustc, cargo and clippy write for people.
 #[derive(Default)]
 pub(super) struct Rustc {
-    found: Found,
+    found: ReadResults,
     /// The message of the error whose place comes next.
     error: Option<String>,
     errors: u32,
 }
 
-impl Reader for Rustc {
+impl ToolReader for Rustc {
     fn line(&mut self, line: &str, number: usize) {
         let arrow = line.trim_start().strip_prefix("--> ");
         if let (Some(message), Some(at)) = (&self.error, arrow) {
             if let Some(place) = place::token(at) {
                 let message = message.clone();
                 self.errors = self.errors.saturating_add(1);
-                self.found.saw(Tool::Rustc, number);
+                self.found.saw(CheckTool::Rustc, number);
                 self.found.fail(Some(&place.file), place.line, &message);
                 self.found.at(&place.file, place.line);
             }
@@ -28,7 +28,7 @@ impl Reader for Rustc {
             self.error = rest.split_once("]: ").map(|(code, text)| format!("E{code} {text}"));
         } else if let Some(text) = line.strip_prefix("error: ") {
             if text.starts_with("could not compile `") {
-                self.found.saw(Tool::Rustc, number);
+                self.found.saw(CheckTool::Rustc, number);
                 if self.errors == 0 {
                     self.found.fail(None, None, text);
                 }
@@ -40,7 +40,7 @@ impl Reader for Rustc {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Option<Found> {
+    fn finish(mut self: Box<Self>) -> Option<ReadResults> {
         self.found.counts.errors = Some(self.errors);
         self.found.answer()
     }
@@ -55,7 +55,7 @@ struct CompilerFinding<'t> {
 
 /// How one compiler writes.
 struct CompilerDialect {
-    tool: Tool,
+    tool: CheckTool,
     /// Reads an error.
     finding: fn(&str) -> Option<CompilerFinding<'_>>,
     /// Tells whether an error alone shows that it was this tool.
@@ -65,39 +65,44 @@ struct CompilerDialect {
 }
 
 const DIALECTS: [CompilerDialect; 6] = [
-    CompilerDialect { tool: Tool::Tsc, finding: tsc, telling: true, closing: never },
-    CompilerDialect { tool: Tool::Mypy, finding: mypy, telling: false, closing: mypy_end },
-    CompilerDialect { tool: Tool::Pyright, finding: pyright, telling: false, closing: pyright_end },
-    CompilerDialect { tool: Tool::Cc, finding: cc, telling: true, closing: never },
-    CompilerDialect { tool: Tool::GoBuild, finding: go, telling: true, closing: never },
-    CompilerDialect { tool: Tool::Rustc, finding: rust_short, telling: true, closing: never },
+    CompilerDialect { tool: CheckTool::Tsc, finding: tsc, telling: true, closing: never },
+    CompilerDialect { tool: CheckTool::Mypy, finding: mypy, telling: false, closing: mypy_end },
+    CompilerDialect {
+        tool: CheckTool::Pyright,
+        finding: pyright,
+        telling: false,
+        closing: pyright_end,
+    },
+    CompilerDialect { tool: CheckTool::Cc, finding: cc, telling: true, closing: never },
+    CompilerDialect { tool: CheckTool::GoBuild, finding: go, telling: true, closing: never },
+    CompilerDialect { tool: CheckTool::Rustc, finding: rust_short, telling: true, closing: never },
 ];
 
 /// Reads what one compiler writes, line by line.
 struct Compiler {
     dialect: &'static CompilerDialect,
-    found: Found,
+    found: ReadResults,
     errors: u32,
     /// Whether a line named the package whose errors follow.
     package: bool,
 }
 
 /// Returns a reader for each compiler.
-pub(super) fn compilers() -> impl Iterator<Item = Box<dyn Reader>> {
+pub(super) fn compilers() -> impl Iterator<Item = Box<dyn ToolReader>> {
     DIALECTS.iter().map(|dialect| {
-        let (found, errors, package) = (Found::default(), 0, false);
-        Box::new(Compiler { dialect, found, errors, package }) as Box<dyn Reader>
+        let (found, errors, package) = (ReadResults::default(), 0, false);
+        Box::new(Compiler { dialect, found, errors, package }) as Box<dyn ToolReader>
     })
 }
 
-impl Reader for Compiler {
+impl ToolReader for Compiler {
     fn line(&mut self, line: &str, number: usize) {
         self.package |= line.starts_with("# ");
         if let Some(errors) = (self.dialect.closing)(line) {
             self.found.saw(self.dialect.tool, number);
             self.errors = self.errors.max(errors);
         } else if let Some(finding) = (self.dialect.finding)(line) {
-            if self.dialect.tool == Tool::GoBuild && !self.package {
+            if self.dialect.tool == CheckTool::GoBuild && !self.package {
                 return;
             }
             if self.dialect.telling {
@@ -111,7 +116,7 @@ impl Reader for Compiler {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Option<Found> {
+    fn finish(mut self: Box<Self>) -> Option<ReadResults> {
         let seen = u32::try_from(self.found.failed.len()).unwrap_or(u32::MAX);
         self.found.counts.errors = Some(self.errors.max(seen));
         self.found.answer()

@@ -1,12 +1,12 @@
 //! `go test`.
 
-use super::super::results::{MOST_CASES, Place, Tool};
-use super::{Found, Reader, place};
+use super::super::results::{CheckTool, ErrorPlace, MOST_CASES};
+use super::{ReadResults, ToolReader, place};
 
 /// Reads what `go test` writes.
 #[derive(Default)]
 pub(super) struct Go {
-    found: Found,
+    found: ReadResults,
     /// The tests of the present package that failed.
     failed: Vec<GoFailure>,
     passed: u32,
@@ -15,16 +15,16 @@ pub(super) struct Go {
     /// Packages that could not be built or set up.
     broken: u32,
     /// The last place named, which a verbose run writes before the test's result.
-    before: Option<Place>,
+    before: Option<ErrorPlace>,
 }
 
 #[derive(Debug)]
 struct GoFailure {
     name: String,
-    place: Option<Place>,
+    place: Option<ErrorPlace>,
 }
 
-impl Reader for Go {
+impl ToolReader for Go {
     fn line(&mut self, line: &str, number: usize) {
         let bare = line.trim_start();
         if let Some(result) = bare.strip_prefix("--- ").and_then(|rest| rest.split_once(": ")) {
@@ -32,16 +32,16 @@ impl Reader for Go {
         } else if bare.starts_with("=== RUN ") {
             self.before = None;
         } else if let Some(rest) = line.strip_prefix("FAIL\t") {
-            self.found.saw(Tool::GoTest, number);
+            self.found.saw(CheckTool::GoTest, number);
             self.package(rest);
         } else if line.starts_with("ok  \t") || line.starts_with("?   \t") {
-            self.found.saw(Tool::GoTest, number);
+            self.found.saw(CheckTool::GoTest, number);
         } else if line.starts_with("    ") {
             self.place(bare);
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Option<Found> {
+    fn finish(mut self: Box<Self>) -> Option<ReadResults> {
         self.flush();
         let counts = &mut self.found.counts;
         (counts.failed, counts.errors) = (Some(self.failures), Some(self.broken));

@@ -1,17 +1,17 @@
 //! Jest.
 
-use super::super::results::{Counts, Tool};
-use super::{Found, Reader, pairs};
+use super::super::results::{CheckTool, Counts};
+use super::{ReadResults, ToolReader, pairs};
 
 /// Reads what Jest writes.
 #[derive(Default)]
 pub(super) struct Jest {
-    found: Found,
+    found: ReadResults,
     /// The file of tests in question.
     file: Option<String>,
 }
 
-impl Reader for Jest {
+impl ToolReader for Jest {
     fn line(&mut self, line: &str, number: usize) {
         let bare = line.trim_start();
         if let Some(rest) = bare.strip_prefix("FAIL ") {
@@ -21,20 +21,20 @@ impl Reader for Jest {
         } else if let Some(name) = line.strip_prefix("  ● ") {
             self.case(name.trim());
         } else if let Some(counts) = line.strip_prefix("Tests:").and_then(totals) {
-            self.found.saw(Tool::Jest, number);
+            self.found.saw(CheckTool::Jest, number);
             self.found.counts.add(&counts);
         } else if let Some(suites) = line.strip_prefix("Test Suites:") {
             if suites.trim_end().ends_with(" total") {
-                self.found.saw(Tool::Jest, number);
+                self.found.saw(CheckTool::Jest, number);
             }
         } else if line.starts_with("No tests found, exiting with code") {
-            self.found.saw(Tool::Jest, number);
+            self.found.saw(CheckTool::Jest, number);
             let none = Some(0);
             self.found.counts.add(&Counts { total: none, passed: none, ..Counts::default() });
         }
     }
 
-    fn finish(self: Box<Self>) -> Option<Found> {
+    fn finish(self: Box<Self>) -> Option<ReadResults> {
         self.found.answer()
     }
 }

@@ -1,22 +1,22 @@
 //! Linters.
 
-use super::super::results::{Case, Tool};
-use super::{Found, Reader, number, place};
+use super::super::results::{CheckTool, FailedCase};
+use super::{ReadResults, ToolReader, number, place};
 
 /// Reads what ESLint writes: a file, and below it its findings.
 #[derive(Default)]
 pub(super) struct Eslint {
-    found: Found,
+    found: ReadResults,
     file: Option<String>,
     /// Warnings, which matter only when there are too many of them.
-    warnings: Vec<Case>,
+    warnings: Vec<FailedCase>,
     too_many: bool,
 }
 
-impl Reader for Eslint {
+impl ToolReader for Eslint {
     fn line(&mut self, line: &str, number: usize) {
         if let Some(errors) = problems(line) {
-            self.found.saw(Tool::Eslint, number);
+            self.found.saw(CheckTool::Eslint, number);
             let sum = self.found.counts.errors.unwrap_or(0).saturating_add(errors);
             self.found.counts.errors = Some(sum);
         } else if line.starts_with("ESLint found too many warnings") {
@@ -30,7 +30,7 @@ impl Reader for Eslint {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Option<Found> {
+    fn finish(mut self: Box<Self>) -> Option<ReadResults> {
         if self.too_many && self.found.failed.is_empty() {
             for warning in std::mem::take(&mut self.warnings) {
                 self.found.fail(warning.file.as_deref(), warning.line, &warning.name);
@@ -56,7 +56,11 @@ impl Eslint {
                 self.found.at(&file, Some(row));
             }
             _ if self.warnings.len() < 100 => {
-                self.warnings.push(Case { file: Some(file), line: Some(row), name: name.into() });
+                self.warnings.push(FailedCase {
+                    file: Some(file),
+                    line: Some(row),
+                    name: name.into(),
+                });
             }
             _ => {}
         }
@@ -81,12 +85,12 @@ fn problems(line: &str) -> Option<u32> {
 /// Reads what Ruff writes, whole or concise.
 #[derive(Default)]
 pub(super) struct Ruff {
-    found: Found,
+    found: ReadResults,
     /// The finding whose place comes next.
     title: Option<String>,
 }
 
-impl Reader for Ruff {
+impl ToolReader for Ruff {
     fn line(&mut self, line: &str, number: usize) {
         let arrow = line.trim_start().strip_prefix("--> ");
         if let (Some(title), Some(at)) = (self.title.take(), arrow) {
@@ -104,14 +108,14 @@ impl Reader for Ruff {
         } else if let Some(file) = line.strip_prefix("Would reformat: ") {
             self.found.fail(Some(file), None, file);
         } else if line == "All checks passed!" {
-            self.found.saw(Tool::Ruff, number);
+            self.found.saw(CheckTool::Ruff, number);
             self.found.counts.errors = Some(0);
         } else if !self.found.failed.is_empty() && is_end(line) {
-            self.found.saw(Tool::Ruff, number);
+            self.found.saw(CheckTool::Ruff, number);
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Option<Found> {
+    fn finish(mut self: Box<Self>) -> Option<ReadResults> {
         let errors = u32::try_from(self.found.failed.len()).unwrap_or(u32::MAX);
         self.found.counts.errors = Some(errors);
         self.found.answer()
@@ -139,12 +143,12 @@ fn is_end(line: &str) -> bool {
 /// Reads what Biome writes.
 #[derive(Default)]
 pub(super) struct Biome {
-    found: Found,
+    found: ReadResults,
     /// The rule and the place of the finding whose message comes next.
     title: Option<(String, place::Located)>,
 }
 
-impl Reader for Biome {
+impl ToolReader for Biome {
     fn line(&mut self, line: &str, line_number: usize) {
         if line.ends_with("━━━━") && !line.starts_with(' ') {
             self.title = heading(line);
@@ -156,7 +160,7 @@ impl Reader for Biome {
             }
         } else if let Some(rest) = line.strip_prefix("Checked ") {
             if number(rest).is_some_and(|(_, rest)| rest.starts_with(" file")) {
-                self.found.saw(Tool::Biome, line_number);
+                self.found.saw(CheckTool::Biome, line_number);
                 self.found.counts.errors.get_or_insert(0);
             }
         } else if let Some((errors, rest)) = line.strip_prefix("Found ").and_then(number)
@@ -167,7 +171,7 @@ impl Reader for Biome {
         }
     }
 
-    fn finish(self: Box<Self>) -> Option<Found> {
+    fn finish(self: Box<Self>) -> Option<ReadResults> {
         self.found.answer()
     }
 }

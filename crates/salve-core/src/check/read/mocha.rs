@@ -1,12 +1,12 @@
 //! Mocha.
 
-use super::super::results::{Counts, Tool};
-use super::{Found, Reader, number, place};
+use super::super::results::{CheckTool, Counts};
+use super::{ReadResults, ToolReader, number, place};
 
 /// Reads what Mocha writes.
 #[derive(Default)]
 pub(super) struct Mocha {
-    found: Found,
+    found: ReadResults,
     /// The list of failures has begun.
     listing: bool,
     /// The titles of the failure in question, group by group, until its colon.
@@ -15,14 +15,14 @@ pub(super) struct Mocha {
     pending: Option<String>,
 }
 
-impl Reader for Mocha {
+impl ToolReader for Mocha {
     fn line(&mut self, line: &str, line_number: usize) {
         if let Some((value, rest)) = line.strip_prefix("  ").and_then(number) {
             let counts = match rest {
                 " failing" => Counts { failed: Some(value), ..Counts::default() },
                 " pending" => Counts { skipped: Some(value), ..Counts::default() },
                 rest if rest.strip_prefix(" passing (").is_some_and(|t| t.ends_with(')')) => {
-                    self.found.saw(Tool::Mocha, line_number);
+                    self.found.saw(CheckTool::Mocha, line_number);
                     Counts { passed: Some(value), failed: Some(0), ..Counts::default() }
                 }
                 _ => Counts::default(),
@@ -41,7 +41,7 @@ impl Reader for Mocha {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Option<Found> {
+    fn finish(mut self: Box<Self>) -> Option<ReadResults> {
         self.give_up();
         let counts = &mut self.found.counts;
         let sum = [counts.passed, counts.failed, counts.skipped].into_iter().flatten();

@@ -20,7 +20,9 @@ mod vitest;
 
 use std::collections::BTreeSet;
 
-use super::results::{Case, Counts, MOST_CASES, MOST_PLACES, Place, Results, Sort, Tool};
+use super::results::{
+    CheckTool, Counts, ErrorPlace, FailedCase, MOST_CASES, MOST_PLACES, Results, Sort,
+};
 use crate::fingerprint::clean;
 
 /// How much of an output is read: its end, where tools sum up.
@@ -37,14 +39,14 @@ const LONGEST_LINE: usize = 4 * 1024;
 pub fn read(output: &str) -> Results {
     let output = clean(tail(output, MOST_BYTES));
     let mut readers = readers();
-    let mut loose = Found::default();
+    let mut loose = ReadResults::default();
     let mut over = false;
     for (number, line) in output.lines().enumerate() {
         let line = head(line, LONGEST_LINE).trim_end();
         if ends_a_run(line) {
             over = true;
         } else if over && begins_a_run(line) {
-            (readers, loose, over) = (self::readers(), Found::default(), false);
+            (readers, loose, over) = (self::readers(), ReadResults::default(), false);
         }
         for reader in &mut readers {
             reader.line(line, number);
@@ -56,16 +58,16 @@ pub fn read(output: &str) -> Results {
 }
 
 /// Reads what one tool writes.
-trait Reader {
+trait ToolReader {
     /// Takes in a line.
     fn line(&mut self, line: &str, number: usize);
 
     /// Returns what was found, if the tool's own marks were seen.
-    fn finish(self: Box<Self>) -> Option<Found>;
+    fn finish(self: Box<Self>) -> Option<ReadResults>;
 }
 
-fn readers() -> Vec<Box<dyn Reader>> {
-    let mut readers: Vec<Box<dyn Reader>> = vec![
+fn readers() -> Vec<Box<dyn ToolReader>> {
+    let mut readers: Vec<Box<dyn ToolReader>> = vec![
         Box::new(pytest::Pytest::default()),
         Box::new(unittest::Unittest::default()),
         Box::new(jest::Jest::default()),
@@ -85,21 +87,21 @@ fn readers() -> Vec<Box<dyn Reader>> {
 
 /// What one reader found.
 #[derive(Debug, Default)]
-struct Found {
-    tool: Option<Tool>,
+struct ReadResults {
+    tool: Option<CheckTool>,
     /// The last line that only this tool writes.
     last: usize,
-    failed: Vec<Case>,
+    failed: Vec<FailedCase>,
     counts: Counts,
-    places: Vec<Place>,
+    places: Vec<ErrorPlace>,
     cut: bool,
-    known: BTreeSet<Case>,
-    named: BTreeSet<Place>,
+    known: BTreeSet<FailedCase>,
+    named: BTreeSet<ErrorPlace>,
 }
 
-impl Found {
+impl ReadResults {
     /// Says that a line is surely the tool's own.
-    fn saw(&mut self, tool: Tool, number: usize) {
+    fn saw(&mut self, tool: CheckTool, number: usize) {
         (self.tool, self.last) = (Some(tool), number);
     }
 
@@ -109,7 +111,7 @@ impl Found {
             self.cut = true;
             return;
         }
-        let case = Case { file: file.map(str::to_owned), line, name: name.to_owned() };
+        let case = FailedCase { file: file.map(str::to_owned), line, name: name.to_owned() };
         if !name.is_empty() && self.known.insert(case.clone()) {
             self.failed.push(case);
         }
@@ -124,7 +126,7 @@ impl Found {
 
     /// Adds one place, unless it is known.
     fn at(&mut self, file: &str, line: Option<u32>) {
-        let place = Place { file: file.to_owned(), line };
+        let place = ErrorPlace { file: file.to_owned(), line };
         if self.places.len() < MOST_PLACES && self.named.insert(place.clone()) {
             self.places.push(place);
         }
@@ -142,7 +144,7 @@ impl Found {
 }
 
 /// Puts together what the readers found.
-fn together(mut found: Vec<Found>, loose: Found) -> Results {
+fn together(mut found: Vec<ReadResults>, loose: ReadResults) -> Results {
     // What failed last is what the check is red for; a tool that failed says more than one that
     // did not.
     found.sort_by_key(|found| (found.is_red(), found.last));
@@ -150,7 +152,7 @@ fn together(mut found: Vec<Found>, loose: Found) -> Results {
         return Results { places: loose.places, ..Results::default() };
     };
     let mut results = Results { tool: Some(main), ..Results::default() };
-    let mut places = Found::default();
+    let mut places = ReadResults::default();
     for found in found.into_iter().rev() {
         let tests = found.tool.is_some_and(|tool| tool.sort() == Sort::Test);
         if tests || found.tool == Some(main) {

@@ -1,12 +1,12 @@
 //! Node's own test runner: what it writes as TAP, and what it writes for people.
 
-use super::super::results::{Counts, Tool};
-use super::{Found, Reader, place};
+use super::super::results::{CheckTool, Counts};
+use super::{ReadResults, ToolReader, place};
 
 /// Reads what `node --test` writes.
 #[derive(Default)]
 pub(super) struct Node {
-    found: Found,
+    found: ReadResults,
     /// The names of the groups around the present line, one for each indentation.
     groups: Vec<String>,
     /// The failure in question, until its location.
@@ -17,7 +17,7 @@ pub(super) struct Node {
     counts: Counts,
 }
 
-impl Reader for Node {
+impl ToolReader for Node {
     fn line(&mut self, line: &str, number: usize) {
         let bare = line.trim_start();
         let depth = (line.len() - bare.len()) / 4;
@@ -43,7 +43,7 @@ impl Reader for Node {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Option<Found> {
+    fn finish(mut self: Box<Self>) -> Option<ReadResults> {
         self.found.counts = self.counts;
         self.found.answer()
     }
@@ -89,7 +89,7 @@ impl Node {
         match word {
             "tests" => add(&mut counts.total),
             "pass" => {
-                self.found.saw(Tool::NodeTest, number);
+                self.found.saw(CheckTool::NodeTest, number);
                 add(&mut counts.passed);
             }
             "fail" | "cancelled" => add(&mut counts.failed),

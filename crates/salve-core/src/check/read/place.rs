@@ -1,6 +1,6 @@
 //! Files and lines in a line of output.
 
-use super::super::results::Place;
+use super::super::results::ErrorPlace;
 
 /// Parts of a path that say: not the project's own file.
 const FOREIGN: [&str; 12] = [
@@ -35,7 +35,7 @@ impl Located {
 }
 
 /// Returns the project's files and lines that a line of output names.
-pub(super) fn places(line: &str) -> impl Iterator<Item = Place> {
+pub(super) fn places(line: &str) -> impl Iterator<Item = ErrorPlace> {
     python_frame(line).into_iter().chain(line.split(is_border).filter_map(token))
 }
 
@@ -45,16 +45,16 @@ fn is_border(c: char) -> bool {
 }
 
 /// Reads `File "a.py", line 3, in f`.
-fn python_frame(line: &str) -> Option<Place> {
+fn python_frame(line: &str) -> Option<ErrorPlace> {
     let rest = line.trim_start().trim_start_matches("E ").trim_start().strip_prefix("File \"")?;
     let (file, rest) = rest.split_once("\", line ")?;
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let line = rest[..digits].parse().ok()?;
-    is_ours(file).then(|| Place { file: file.to_owned(), line: Some(line) })
+    is_ours(file).then(|| ErrorPlace { file: file.to_owned(), line: Some(line) })
 }
 
 /// Reads `src/a.rs:3`, `src/a.rs:3:7` and `src/a.rs:3:7:`.
-pub(super) fn token(token: &str) -> Option<Place> {
+pub(super) fn token(token: &str) -> Option<ErrorPlace> {
     let token = token.strip_prefix("file://").unwrap_or(token);
     let token = token.trim_end_matches([':', '.']);
     let (head, last) = token.rsplit_once(':')?;
@@ -67,7 +67,7 @@ pub(super) fn token(token: &str) -> Option<Place> {
         None => (head, last),
     };
     let file = file.strip_prefix("./").unwrap_or(file);
-    (is_ours(file) && line > 0).then(|| Place { file: file.to_owned(), line: Some(line) })
+    (is_ours(file) && line > 0).then(|| ErrorPlace { file: file.to_owned(), line: Some(line) })
 }
 
 /// Tells whether a text is the path of a source file that is not a library's.

@@ -1,35 +1,35 @@
 //! pytest, alone or spread over workers.
 
-use super::super::results::{Counts, MOST_CASES, Tool};
-use super::{Found, Reader, pairs};
+use super::super::results::{CheckTool, Counts, MOST_CASES};
+use super::{ReadResults, ToolReader, pairs};
 
 /// Reads what pytest writes.
 #[derive(Default)]
 pub(super) struct Pytest {
-    found: Found,
+    found: ReadResults,
     /// The short summary has begun, which names every case exactly.
     summary: bool,
     /// Cases named while they ran, for when the summary is missing.
     running: Vec<String>,
 }
 
-impl Reader for Pytest {
+impl ToolReader for Pytest {
     fn line(&mut self, line: &str, number: usize) {
         let bare = line.trim_matches('=').trim();
         let ruled = line.starts_with('=');
         match bare {
             "test session starts" if ruled => {
-                self.found.saw(Tool::Pytest, number);
+                self.found.saw(CheckTool::Pytest, number);
                 self.summary = false;
             }
             "short test summary info" if ruled => {
-                self.found.saw(Tool::Pytest, number);
+                self.found.saw(CheckTool::Pytest, number);
                 self.summary = true;
             }
             _ => {}
         }
         if let Some(counts) = totals(bare) {
-            self.found.saw(Tool::Pytest, number);
+            self.found.saw(CheckTool::Pytest, number);
             self.found.counts.add(&counts);
         } else if self.summary {
             let rest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "));
@@ -43,7 +43,7 @@ impl Reader for Pytest {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Option<Found> {
+    fn finish(mut self: Box<Self>) -> Option<ReadResults> {
         if self.found.failed.is_empty() {
             for id in &self.running {
                 self.found.fail(file(id), None, id);

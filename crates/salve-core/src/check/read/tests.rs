@@ -6,13 +6,13 @@ use super::*;
 
 /// What a row expects: the failed cases as `file:line name`, and the counts in their order.
 struct Want {
-    tool: Tool,
+    tool: CheckTool,
     failed: &'static [&'static str],
     /// Passed, failed, skipped, errors, total; -1 where the output does not say.
     counts: [i64; 5],
 }
 
-fn shown(case: &Case) -> String {
+fn shown(case: &FailedCase) -> String {
     let line = case.line.map_or(String::new(), |line| format!(":{line}"));
     format!("{}{line} {}", case.file.as_deref().unwrap_or("-"), case.name)
 }
@@ -70,7 +70,7 @@ fn pytest_names_its_cases_in_the_summary() {
     check(
         PYTEST,
         &Want {
-            tool: Tool::Pytest,
+            tool: CheckTool::Pytest,
             failed: &[
                 "tests/test_price.py tests/test_price.py::test_total",
                 "tests/test_price.py tests/test_price.py::TestMore::test_str[a b]",
@@ -91,7 +91,7 @@ fn pytest_without_summary_names_them_as_it_runs() {
          tests/test_a.py::test_two[x y] FAILED  [100%]\n\
          1 failed, 1 passed, 2 warnings in 61.20s (0:01:01)\n",
         &Want {
-            tool: Tool::Pytest,
+            tool: CheckTool::Pytest,
             failed: &["tests/test_a.py tests/test_a.py::test_two[x y]"],
             counts: [1, 1, 0, 0, 2],
         },
@@ -99,14 +99,14 @@ fn pytest_without_summary_names_them_as_it_runs() {
     check(
         "[gw1] [ 50%] FAILED tests/test_a.py::test_two \n1 failed, 1 passed in 1.20s\n",
         &Want {
-            tool: Tool::Pytest,
+            tool: CheckTool::Pytest,
             failed: &["tests/test_a.py tests/test_a.py::test_two"],
             counts: [1, 1, 0, 0, 2],
         },
     );
     check(
         "no tests ran in 0.00s\n",
-        &Want { tool: Tool::Pytest, failed: &[], counts: [0, 0, -1, -1, 0] },
+        &Want { tool: CheckTool::Pytest, failed: &[], counts: [0, 0, -1, -1, 0] },
     );
 }
 
@@ -126,14 +126,14 @@ fn unittest_of_any_python() {
     check(
         &output,
         &Want {
-            tool: Tool::Unittest,
+            tool: CheckTool::Unittest,
             failed: &["/p/shop/test_u.py:4 shop.test_u.T.test_b", "- shop.test_u.T.test_a"],
             counts: [1, 1, 1, 1, 4],
         },
     );
     check(
         "..\n-----\nRan 2 tests in 0.001s\n\nOK\n",
-        &Want { tool: Tool::Unittest, failed: &[], counts: [2, 0, 0, 0, 2] },
+        &Want { tool: CheckTool::Unittest, failed: &[], counts: [2, 0, 0, 0, 2] },
     );
 }
 
@@ -183,7 +183,7 @@ fn jest_names_files_and_titles() {
     check(
         JEST,
         &Want {
-            tool: Tool::Jest,
+            tool: CheckTool::Jest,
             failed: &[
                 "src/sum.test.js sum › adds",
                 "src/sum.test.js sum › deep › arrow › fails too",
@@ -195,7 +195,7 @@ fn jest_names_files_and_titles() {
     places(JEST, &[("src/sum.test.js", 2), ("src/sum.test.js", 5), ("src/load.test.js", 1)]);
     check(
         "No tests found, exiting with code 1\nRun with `--passWithNoTests` to exit with code 0\n",
-        &Want { tool: Tool::Jest, failed: &[], counts: [0, -1, -1, -1, 0] },
+        &Want { tool: CheckTool::Jest, failed: &[], counts: [0, -1, -1, -1, 0] },
     );
 }
 
@@ -210,7 +210,7 @@ fn vitest_names_files_and_titles() {
          \x20FAIL  |web| src/sum.test.ts > sum > deep > fails too\nTypeError: boom\n\n\
          \x20Test Files  2 failed (2)\n      Tests  2 failed | 1 passed | 1 skipped (4)\n   Duration  955ms\n",
         &Want {
-            tool: Tool::Vitest,
+            tool: CheckTool::Vitest,
             failed: &[
                 "src/load.test.ts src/load.test.ts",
                 "src/sum.test.ts sum > adds",
@@ -231,7 +231,7 @@ fn mocha_numbers_its_failures() {
          \x20 2) top level:\n     TypeError: boom\n      at Context.<anonymous> (test/sum.spec.js:9:32)\n\n\
          \x20 3) sum\n       hooky\n         \"before all\" hook for \"never\":\n     Error: hook\n",
         &Want {
-            tool: Tool::Mocha,
+            tool: CheckTool::Mocha,
             failed: &[
                 "test/sum.spec.js:3 sum adds",
                 "test/sum.spec.js:9 top level",
@@ -254,7 +254,7 @@ fn node_writes_tap_or_for_people() {
          \x20 location: '/p/b.test.js:1:1'\n  ...\n1..4\n# tests 5\n# suites 1\n# pass 1\n# fail 3\n\
          # cancelled 0\n# skipped 0\n# todo 1\n# duration_ms 430.6\n",
         &Want {
-            tool: Tool::NodeTest,
+            tool: CheckTool::NodeTest,
             failed: &[
                 "/p/a.test.js:2 adds",
                 "/p/a.test.js:6 group > inner",
@@ -268,7 +268,7 @@ fn node_writes_tap_or_for_people() {
          ℹ skipped 0\nℹ todo 0\nℹ duration_ms 4\n\n✖ failing tests:\n\ntest at lib/a.test.js:6:27\n\
          ✖ inner (0.296384ms)\n  Error: boom\n\ntest at lib/b.test.js:1:1\n✖ /p/lib/b.test.js (157.9ms)\n",
         &Want {
-            tool: Tool::NodeTest,
+            tool: CheckTool::NodeTest,
             failed: &["lib/a.test.js:6 inner", "lib/b.test.js:1 lib/b.test.js"],
             counts: [1, 2, 0, -1, 3],
         },
@@ -317,7 +317,7 @@ fn cargo_sums_all_its_programs() {
     check(
         &CARGO.replace("failures:\n    not::a_test but output\n", ""),
         &Want {
-            tool: Tool::CargoTest,
+            tool: CheckTool::CargoTest,
             failed: &[
                 "- tests::no_panic",
                 "src/lib.rs:11 tests::adds",
@@ -339,7 +339,7 @@ fn nextest_lists_its_failures() {
          \x20    Summary [   0.168s] 5 tests run: 2 passed, 3 failed, 1 skipped\n\
          \x20       FAIL [   0.017s] demo::it whole\n        FAIL [   0.163s] (5/5) demo tests::adds\nerror: test run failed\n",
         &Want {
-            tool: Tool::Nextest,
+            tool: CheckTool::Nextest,
             failed: &["src/lib.rs:11 tests::adds", "- whole"],
             counts: [2, 3, 1, -1, 6],
         },
@@ -355,7 +355,7 @@ fn go_names_tests_and_packages() {
          \x20   --- FAIL: TestTable/one_two (0.00s)\n        a_test.go:6: no\nFAIL\nFAIL\texample.com/demo\t0.006s\n\
          FAIL\texample.com/demo/other [build failed]\nok  \texample.com/demo/fine\t0.003s\nFAIL\n",
         &Want {
-            tool: Tool::GoTest,
+            tool: CheckTool::GoTest,
             failed: &[
                 "a_test.go:3 TestAdd",
                 "a_test.go:6 TestTable/one_two",
@@ -369,7 +369,11 @@ fn go_names_tests_and_packages() {
         "=== RUN   TestAdd\n    a_test.go:3: got 2\n--- FAIL: TestAdd (0.00s)\n=== RUN   TestOK\n\
          --- PASS: TestOK (0.00s)\n=== RUN   TestSkip\n    a_test.go:5: later\n--- SKIP: TestSkip (0.00s)\n\
          FAIL\nFAIL\texample.com/demo\t0.008s\n",
-        &Want { tool: Tool::GoTest, failed: &["a_test.go:3 TestAdd"], counts: [1, 1, 1, 0, 3] },
+        &Want {
+            tool: CheckTool::GoTest,
+            failed: &["a_test.go:3 TestAdd"],
+            counts: [1, 1, 1, 0, 3],
+        },
     );
 }
 
@@ -381,7 +385,7 @@ fn compilers_name_file_line_and_error() {
          error TS18003: No inputs were found in config file.\n\n\
          Found 2 errors in 2 files.\n\nErrors  Files\n     1  src/t.ts:1\n",
         &Want {
-            tool: Tool::Tsc,
+            tool: CheckTool::Tsc,
             failed: &[
                 "src/t.ts:1 TS2322: Type 'string' is not assignable to type 'number'.",
                 "src/u.ts:2 TS7006: Parameter 'a' implicitly has an 'any' type.",
@@ -394,7 +398,7 @@ fn compilers_name_file_line_and_error() {
         "m.py:3: error: Incompatible return value type  [return-value]\nm.py:9:5: note: See here\n\
          Found 1 error in 1 file (checked 1 source file)\n",
         &Want {
-            tool: Tool::Mypy,
+            tool: CheckTool::Mypy,
             failed: &["m.py:3 Incompatible return value type  [return-value]"],
             counts: [-1, -1, -1, 1, -1],
         },
@@ -403,7 +407,7 @@ fn compilers_name_file_line_and_error() {
         "/p/m.py\n  /p/m.py:3:12 - error: Type \"int\" is not assignable (reportReturnType)\n\
          1 error, 0 warnings, 0 informations\n",
         &Want {
-            tool: Tool::Pyright,
+            tool: CheckTool::Pyright,
             failed: &["/p/m.py:3 Type \"int\" is not assignable (reportReturnType)"],
             counts: [-1, -1, -1, 1, -1],
         },
@@ -411,7 +415,7 @@ fn compilers_name_file_line_and_error() {
     check(
         "main.c: In function 'main':\nmain.c:3:5: error: 'x' undeclared (first use in this function)\n",
         &Want {
-            tool: Tool::Cc,
+            tool: CheckTool::Cc,
             failed: &["main.c:3 'x' undeclared (first use in this function)"],
             counts: [-1, -1, -1, 1, -1],
         },
@@ -421,7 +425,7 @@ fn compilers_name_file_line_and_error() {
          error: unused import: `a`\n   --> src/lib.rs:4:5\n\n\
          error: could not compile `demo` (bin \"demo\") due to 2 previous errors\n",
         &Want {
-            tool: Tool::Rustc,
+            tool: CheckTool::Rustc,
             failed: &["src/main.rs:1 E0308 mismatched types", "src/lib.rs:4 unused import: `a`"],
             counts: [-1, -1, -1, 2, -1],
         },
@@ -429,7 +433,7 @@ fn compilers_name_file_line_and_error() {
     check(
         "error: linking with `cc` failed: exit status: 1\nerror: could not compile `demo` (lib)\n",
         &Want {
-            tool: Tool::Rustc,
+            tool: CheckTool::Rustc,
             failed: &["- could not compile `demo` (lib)"],
             counts: [-1, -1, -1, 0, -1],
         },
@@ -443,7 +447,7 @@ fn linters_name_file_line_and_rule() {
          \x20 1:12  error    Missing semicolon                    semi\n\
          \x20 2:7   warning  Expected '===' and instead saw '=='  eqeqeq\n\n✖ 3 problems (2 errors, 1 warning)\n",
         &Want {
-            tool: Tool::Eslint,
+            tool: CheckTool::Eslint,
             failed: &[
                 "/p/src/bad.js:3 Parsing error: Unexpected token (",
                 "/p/src/l.js:1 semi Missing semicolon",
@@ -455,7 +459,7 @@ fn linters_name_file_line_and_rule() {
         "/p/src/l.js\n  2:7  warning  Expected '==='  eqeqeq\n\n✖ 1 problem (0 errors, 1 warning)\n\n\
          ESLint found too many warnings (maximum: 0).\n",
         &Want {
-            tool: Tool::Eslint,
+            tool: CheckTool::Eslint,
             failed: &["/p/src/l.js:2 eqeqeq Expected '==='"],
             counts: [-1, -1, -1, 0, -1],
         },
@@ -464,7 +468,7 @@ fn linters_name_file_line_and_rule() {
         "F401 [*] `os` imported but unused\n --> m.py:1:8\n  |\n1 | import os, sys\n  |        ^^\nhelp: Remove unused import\n\n\
          F821 Undefined name `undefined`\n --> m.py:5:7\n\nFound 2 errors.\n[*] 1 fixable with `--fix`.\n",
         &Want {
-            tool: Tool::Ruff,
+            tool: CheckTool::Ruff,
             failed: &[
                 "m.py:1 F401 `os` imported but unused",
                 "m.py:5 F821 Undefined name `undefined`",
@@ -475,7 +479,7 @@ fn linters_name_file_line_and_rule() {
     check(
         "m.py:1:8: F401 [*] `os` imported but unused\nFound 1 error.\n",
         &Want {
-            tool: Tool::Ruff,
+            tool: CheckTool::Ruff,
             failed: &["m.py:1 F401 `os` imported but unused"],
             counts: [-1, -1, -1, 1, -1],
         },
@@ -485,7 +489,7 @@ fn linters_name_file_line_and_rule() {
          src/bad.js:2:7 lint/suspicious/noDoubleEquals  FIXABLE  ━━━━━━━━━━━━━\n\n  × Using == may be unsafe.\n\n\
          Checked 3 files in 7ms. No fixes applied.\nFound 1 error.\nFound 1 warning.\n",
         &Want {
-            tool: Tool::Biome,
+            tool: CheckTool::Biome,
             failed: &["src/bad.js:2 lint/suspicious/noDoubleEquals Using == may be unsafe."],
             counts: [-1, -1, -1, 1, -1],
         },
@@ -511,7 +515,7 @@ fn two_tools_in_one_output_are_put_together_and_the_red_one_leads() {
     let types = "src/t.ts(1,7): error TS2322: Type 'string' is not assignable to type 'number'.\n";
     let green = "Test Suites: 1 passed, 1 total\nTests:       4 passed, 4 total\n";
     let got = read(&format!("{types}{green}"));
-    assert_eq!((got.tool, got.counts.passed, got.failed.len()), (Some(Tool::Tsc), Some(4), 1));
+    assert_eq!((got.tool, got.counts.passed, got.failed.len()), (Some(CheckTool::Tsc), Some(4), 1));
     let twice = read(&format!("{green}{green}"));
     assert_eq!(twice.counts.total, Some(8));
 }
@@ -520,7 +524,7 @@ fn two_tools_in_one_output_are_put_together_and_the_red_one_leads() {
 fn an_unknown_tool_leaves_only_places() {
     let got = read("boom in ./lib/thing.ex:12: undefined function\nFAILED once more\n");
     assert_eq!((got.tool, got.failed.len(), got.counts), (None, 0, Counts::default()));
-    assert_eq!(got.places, [Place { file: "lib/thing.ex".into(), line: Some(12) }]);
+    assert_eq!(got.places, [ErrorPlace { file: "lib/thing.ex".into(), line: Some(12) }]);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Python's own unittest.
 
-use super::super::results::{Counts, Tool};
-use super::{Found, Reader, number, place};
+use super::super::results::{CheckTool, Counts};
+use super::{ReadResults, ToolReader, number, place};
 
 /// Reads what unittest writes.
 #[derive(Default)]
 pub(super) struct Unittest {
-    found: Found,
+    found: ReadResults,
     /// The last line was a rule of equal signs, which stands above every failure.
     ruled: bool,
     /// The failure in question, until its traceback tells the file.
@@ -14,7 +14,7 @@ pub(super) struct Unittest {
     ran: Option<u32>,
 }
 
-impl Reader for Unittest {
+impl ToolReader for Unittest {
     fn line(&mut self, line: &str, line_number: usize) {
         let ruled = line.len() >= 70 && line.bytes().all(|byte| byte == b'=');
         let head = line.strip_prefix("FAIL: ").or_else(|| line.strip_prefix("ERROR: "));
@@ -27,7 +27,7 @@ impl Reader for Unittest {
                 .map(|(ran, _)| ran);
         } else if self.ran.is_some() && (line.starts_with("OK") || line.starts_with("FAILED (")) {
             self.give_up();
-            self.found.saw(Tool::Unittest, line_number);
+            self.found.saw(CheckTool::Unittest, line_number);
             let counts = totals(line, self.ran.take().unwrap_or(0));
             self.found.counts.add(&counts);
         }
@@ -41,7 +41,7 @@ impl Reader for Unittest {
         self.ruled = ruled;
     }
 
-    fn finish(mut self: Box<Self>) -> Option<Found> {
+    fn finish(mut self: Box<Self>) -> Option<ReadResults> {
         self.give_up();
         self.found.answer()
     }

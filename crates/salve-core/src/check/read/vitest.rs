@@ -1,15 +1,15 @@
 //! Vitest.
 
-use super::super::results::{Counts, Tool};
-use super::{Found, Reader, number, pairs};
+use super::super::results::{CheckTool, Counts};
+use super::{ReadResults, ToolReader, number, pairs};
 
 /// Reads what Vitest writes.
 #[derive(Default)]
 pub(super) struct Vitest {
-    found: Found,
+    found: ReadResults,
 }
 
-impl Reader for Vitest {
+impl ToolReader for Vitest {
     fn line(&mut self, line: &str, number: usize) {
         let bare = line.trim();
         if let Some(rest) = bare.strip_prefix("FAIL ") {
@@ -19,19 +19,19 @@ impl Reader for Vitest {
         } else if let Some(counts) =
             bare.strip_prefix("Tests ").and_then(|text| totals(text.trim()))
         {
-            self.found.saw(Tool::Vitest, number);
+            self.found.saw(CheckTool::Vitest, number);
             self.found.counts.add(&counts);
         } else if bare.strip_prefix("Test Files ").is_some_and(|text| totals(text.trim()).is_some())
         {
-            self.found.saw(Tool::Vitest, number);
+            self.found.saw(CheckTool::Vitest, number);
         } else if bare.starts_with("No test files found, exiting with code") {
-            self.found.saw(Tool::Vitest, number);
+            self.found.saw(CheckTool::Vitest, number);
             let none = Some(0);
             self.found.counts.add(&Counts { total: none, passed: none, ..Counts::default() });
         }
     }
 
-    fn finish(self: Box<Self>) -> Option<Found> {
+    fn finish(self: Box<Self>) -> Option<ReadResults> {
         self.found.answer()
     }
 }

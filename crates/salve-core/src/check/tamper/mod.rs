@@ -38,7 +38,7 @@ const LARGEST: usize = 512 * 1024;
 const MOST: usize = 200;
 
 /// The words of a check's command.
-pub type Words<'a> = &'a [String];
+pub type CheckWords<'a> = &'a [String];
 
 /// One file of a change.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub struct Edit<'a> {
 
 /// A part of what judges a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Part {
+pub enum VerifierPart {
     /// Tests.
     Tests,
     /// Tests in the same file as the code they test.
@@ -80,21 +80,21 @@ pub enum Part {
     Aware,
 }
 
-impl Part {
+impl VerifierPart {
     /// Returns the name for people.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Part::Tests | Part::InlineTests => "tests",
-            Part::Snapshot => "expected output",
-            Part::Runner => "test runner settings",
-            Part::Lint => "lint settings",
-            Part::Types => "type checker settings",
-            Part::Ci => "continuous integration",
-            Part::Script => "check script",
-            Part::Manifest => "manifest",
-            Part::Remark => "suppression",
-            Part::Installed => "installed package",
-            Part::Aware => "code that knows of tests",
+            VerifierPart::Tests | VerifierPart::InlineTests => "tests",
+            VerifierPart::Snapshot => "expected output",
+            VerifierPart::Runner => "test runner settings",
+            VerifierPart::Lint => "lint settings",
+            VerifierPart::Types => "type checker settings",
+            VerifierPart::Ci => "continuous integration",
+            VerifierPart::Script => "check script",
+            VerifierPart::Manifest => "manifest",
+            VerifierPart::Remark => "suppression",
+            VerifierPart::Installed => "installed package",
+            VerifierPart::Aware => "code that knows of tests",
         }
     }
 }
@@ -112,11 +112,11 @@ pub enum Previous {
 
 /// A file of the verifier that a change touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Touch {
+pub struct VerifierTouch {
     /// The path.
     pub path: String,
     /// The part of the verifier.
-    pub part: Part,
+    pub part: VerifierPart,
     /// What it was.
     pub previous: Previous,
 }
@@ -136,18 +136,18 @@ pub struct Weakening {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examined {
     /// The files of the verifier that it touches.
-    pub touched: Vec<Touch>,
+    pub touched: Vec<VerifierTouch>,
     /// How the verifier judges less than before.
     pub weakenings: Vec<Weakening>,
 }
 
 /// Returns which part of the verifier a file is by its path alone, if it is one.
-pub fn part(path: &str, words: Words<'_>) -> Option<Part> {
+pub fn part(path: &str, words: CheckWords<'_>) -> Option<VerifierPart> {
     path::part(path, words)
 }
 
 /// Examines a whole change.
-pub fn examine(edits: &[Edit<'_>], words: Words<'_>) -> Examined {
+pub fn examine(edits: &[Edit<'_>], words: CheckWords<'_>) -> Examined {
     let gained = gained(edits, words);
     let mut examined = Examined::default();
     for edit in edits.iter().filter(|edit| edit.before != edit.after) {
@@ -163,11 +163,11 @@ pub fn examine(edits: &[Edit<'_>], words: Words<'_>) -> Examined {
 }
 
 /// Returns the names of tests that some file has now and did not have, for those that moved.
-fn gained(edits: &[Edit<'_>], words: Words<'_>) -> BTreeSet<String> {
+fn gained(edits: &[Edit<'_>], words: CheckWords<'_>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for edit in edits {
         let Some(language) = Language::of(edit.path).filter(|_| is_small(edit)) else { continue };
-        if path::part(edit.path, words) != Some(Part::Tests) && language != Language::Rust {
+        if path::part(edit.path, words) != Some(VerifierPart::Tests) && language != Language::Rust {
             continue;
         }
         let [before, after] =
@@ -183,51 +183,66 @@ fn is_small(edit: &Edit<'_>) -> bool {
 }
 
 /// Examines one file.
-fn one(edit: &Edit<'_>, words: Words<'_>, gained: &BTreeSet<String>) -> Option<(Touch, Vec<Note>)> {
+fn one(
+    edit: &Edit<'_>,
+    words: CheckWords<'_>,
+    gained: &BTreeSet<String>,
+) -> Option<(VerifierTouch, Vec<Note>)> {
     let Some(part) = path::part(edit.path, words) else { return code(edit, gained) };
-    let touch = |previous| Touch { path: edit.path.to_owned(), part, previous };
+    let touch = |previous| VerifierTouch { path: edit.path.to_owned(), part, previous };
     if !is_small(edit) {
         return Some((touch(Previous::AsBefore), Vec::new()));
     }
     let (before, after) = (edit.before.unwrap_or(""), edit.after.unwrap_or(""));
-    if part == Part::Manifest && edit.before.is_some() && edit.after.is_some() {
+    if part == VerifierPart::Manifest && edit.before.is_some() && edit.after.is_some() {
         return manifest(edit.path, before, after)
             .map(|(previous, notes)| (touch(previous), notes));
     }
     let mut notes = match (part, Language::of(edit.path)) {
-        (Part::Tests | Part::Runner | Part::Script, Some(language)) if is_code(part, edit.path) => {
+        (VerifierPart::Tests | VerifierPart::Runner | VerifierPart::Script, Some(language))
+            if is_code(part, edit.path) =>
+        {
             test_file(edit, language, gained)
         }
         _ => Vec::new(),
     };
     match part {
-        Part::Runner | Part::Lint | Part::Types | Part::Manifest => {
+        VerifierPart::Runner
+        | VerifierPart::Lint
+        | VerifierPart::Types
+        | VerifierPart::Manifest => {
             let diff = Diff::new(before, after);
             notes.extend(config::notes(&diff));
             notes.extend(shell::notes(&diff).into_iter().filter(|_| !edit.path.ends_with(".py")));
         }
-        Part::Ci | Part::Script => notes.extend(shell::notes(&Diff::new(before, after))),
-        Part::Snapshot if edit.before.is_some() && edit.after.is_some() => {
+        VerifierPart::Ci | VerifierPart::Script => {
+            notes.extend(shell::notes(&Diff::new(before, after)))
+        }
+        VerifierPart::Snapshot if edit.before.is_some() && edit.after.is_some() => {
             notes.push(Note { line: None, what: "what tests compare with was changed".to_owned() });
         }
-        Part::Installed => {
+        VerifierPart::Installed => {
             notes.push(Note {
                 line: None,
                 what: "an installed package was changed by hand".to_owned(),
             });
         }
-        Part::Snapshot | Part::Tests | Part::InlineTests | Part::Remark | Part::Aware => {}
+        VerifierPart::Snapshot
+        | VerifierPart::Tests
+        | VerifierPart::InlineTests
+        | VerifierPart::Remark
+        | VerifierPart::Aware => {}
     }
     let code = Language::of(edit.path).is_some();
-    if edit.after.is_none() && part != Part::Ci && !(code && part == Part::Tests) {
+    if edit.after.is_none() && part != VerifierPart::Ci && !(code && part == VerifierPart::Tests) {
         notes.push(Note { line: None, what: format!("{} are gone", part.as_str()) });
     }
     Some((touch(Previous::AsBefore), notes))
 }
 
 /// Tells whether a file of this part is compared test by test.
-fn is_code(part: Part, path: &str) -> bool {
-    part == Part::Tests || (part == Part::Runner && path.ends_with(".py"))
+fn is_code(part: VerifierPart, path: &str) -> bool {
+    part == VerifierPart::Tests || (part == VerifierPart::Runner && path.ends_with(".py"))
 }
 
 /// Compares a file of tests with what it was.
@@ -263,18 +278,18 @@ fn manifest(path: &str, before: &str, after: &str) -> Option<(Previous, Vec<Note
 }
 
 /// Examines a file that is not the verifier's own but may hold some of it.
-fn code(edit: &Edit<'_>, gained: &BTreeSet<String>) -> Option<(Touch, Vec<Note>)> {
+fn code(edit: &Edit<'_>, gained: &BTreeSet<String>) -> Option<(VerifierTouch, Vec<Note>)> {
     let language = Language::of(edit.path).filter(|_| is_small(edit))?;
     let before = ComparedFile::new(edit.before.unwrap_or(""), language);
     let after = ComparedFile::new(edit.after.unwrap_or(""), language);
     let (was, is) = (before.source(), after.source());
-    let touch = |part, previous| Touch { path: edit.path.to_owned(), part, previous };
+    let touch = |part, previous| VerifierTouch { path: edit.path.to_owned(), part, previous };
     let aware = aware::notes(was, is);
     let remarks = suppress::notes(was, is);
     let inline = language == Language::Rust && inline::differ(was, is);
     if !aware.is_empty() {
         let notes = aware.into_iter().chain(remarks).collect();
-        return Some((touch(Part::Aware, Previous::Unknown), notes));
+        return Some((touch(VerifierPart::Aware, Previous::Unknown), notes));
     }
     if inline || (language == Language::Rust && before.names().ne(after.names())) {
         let mut notes = compare(&before, &after, gained, Whole::Mixed);
@@ -288,8 +303,8 @@ fn code(edit: &Edit<'_>, gained: &BTreeSet<String>) -> Option<(Touch, Vec<Note>)
             }
             None => Previous::Unknown,
         };
-        return Some((touch(Part::InlineTests, previous), notes));
+        return Some((touch(VerifierPart::InlineTests, previous), notes));
     }
     let text = suppress::without(was, is)?;
-    Some((touch(Part::Remark, Previous::Text(text)), remarks))
+    Some((touch(VerifierPart::Remark, Previous::Text(text)), remarks))
 }

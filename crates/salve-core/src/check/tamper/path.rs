@@ -1,6 +1,6 @@
 //! Which files judge: told by their paths alone.
 
-use super::{Part, Words};
+use super::{CheckWords, VerifierPart};
 
 /// Directories whose files are tests or what tests compare with.
 const TEST_DIRS: [&str; 10] = [
@@ -17,110 +17,110 @@ const TEST_DIRS: [&str; 10] = [
 ];
 
 /// File names, whole.
-const NAMES: [(&str, Part); 58] = [
-    ("conftest.py", Part::Runner),
-    ("sitecustomize.py", Part::Runner),
-    ("usercustomize.py", Part::Runner),
-    ("pytest.ini", Part::Runner),
-    (".pytest.ini", Part::Runner),
-    ("pytest.toml", Part::Runner),
-    ("tox.ini", Part::Runner),
-    ("noxfile.py", Part::Runner),
-    (".coveragerc", Part::Runner),
-    ("nextest.toml", Part::Runner),
-    ("bunfig.toml", Part::Runner),
-    ("runtests.py", Part::Runner),
-    (".eslintignore", Part::Lint),
-    ("biome.json", Part::Lint),
-    ("biome.jsonc", Part::Lint),
-    ("ruff.toml", Part::Lint),
-    (".ruff.toml", Part::Lint),
-    (".flake8", Part::Lint),
-    (".pylintrc", Part::Lint),
-    ("pylintrc", Part::Lint),
-    ("clippy.toml", Part::Lint),
-    (".clippy.toml", Part::Lint),
-    ("rustfmt.toml", Part::Lint),
-    (".rustfmt.toml", Part::Lint),
-    (".editorconfig", Part::Lint),
-    (".oxlintrc.json", Part::Lint),
-    ("deno.json", Part::Lint),
-    ("deno.jsonc", Part::Lint),
-    ("mypy.ini", Part::Types),
-    (".mypy.ini", Part::Types),
-    ("pyrightconfig.json", Part::Types),
-    ("jsconfig.json", Part::Types),
-    ("package.json", Part::Manifest),
-    ("Cargo.toml", Part::Manifest),
-    ("pyproject.toml", Part::Manifest),
-    ("setup.cfg", Part::Runner),
-    (".gitlab-ci.yml", Part::Ci),
-    ("azure-pipelines.yml", Part::Ci),
-    ("bitbucket-pipelines.yml", Part::Ci),
-    (".travis.yml", Part::Ci),
-    ("Jenkinsfile", Part::Ci),
-    (".pre-commit-config.yaml", Part::Ci),
-    ("lefthook.yml", Part::Ci),
-    ("turbo.json", Part::Ci),
-    ("nx.json", Part::Ci),
-    ("project.json", Part::Ci),
-    ("Makefile", Part::Script),
-    ("makefile", Part::Script),
-    ("GNUmakefile", Part::Script),
-    ("justfile", Part::Script),
-    ("Justfile", Part::Script),
-    (".justfile", Part::Script),
-    ("Taskfile.yml", Part::Script),
-    ("Taskfile.yaml", Part::Script),
-    ("Rakefile", Part::Script),
-    ("tasks.py", Part::Script),
-    ("dodo.py", Part::Script),
-    ("build.rs", Part::Script),
+const NAMES: [(&str, VerifierPart); 58] = [
+    ("conftest.py", VerifierPart::Runner),
+    ("sitecustomize.py", VerifierPart::Runner),
+    ("usercustomize.py", VerifierPart::Runner),
+    ("pytest.ini", VerifierPart::Runner),
+    (".pytest.ini", VerifierPart::Runner),
+    ("pytest.toml", VerifierPart::Runner),
+    ("tox.ini", VerifierPart::Runner),
+    ("noxfile.py", VerifierPart::Runner),
+    (".coveragerc", VerifierPart::Runner),
+    ("nextest.toml", VerifierPart::Runner),
+    ("bunfig.toml", VerifierPart::Runner),
+    ("runtests.py", VerifierPart::Runner),
+    (".eslintignore", VerifierPart::Lint),
+    ("biome.json", VerifierPart::Lint),
+    ("biome.jsonc", VerifierPart::Lint),
+    ("ruff.toml", VerifierPart::Lint),
+    (".ruff.toml", VerifierPart::Lint),
+    (".flake8", VerifierPart::Lint),
+    (".pylintrc", VerifierPart::Lint),
+    ("pylintrc", VerifierPart::Lint),
+    ("clippy.toml", VerifierPart::Lint),
+    (".clippy.toml", VerifierPart::Lint),
+    ("rustfmt.toml", VerifierPart::Lint),
+    (".rustfmt.toml", VerifierPart::Lint),
+    (".editorconfig", VerifierPart::Lint),
+    (".oxlintrc.json", VerifierPart::Lint),
+    ("deno.json", VerifierPart::Lint),
+    ("deno.jsonc", VerifierPart::Lint),
+    ("mypy.ini", VerifierPart::Types),
+    (".mypy.ini", VerifierPart::Types),
+    ("pyrightconfig.json", VerifierPart::Types),
+    ("jsconfig.json", VerifierPart::Types),
+    ("package.json", VerifierPart::Manifest),
+    ("Cargo.toml", VerifierPart::Manifest),
+    ("pyproject.toml", VerifierPart::Manifest),
+    ("setup.cfg", VerifierPart::Runner),
+    (".gitlab-ci.yml", VerifierPart::Ci),
+    ("azure-pipelines.yml", VerifierPart::Ci),
+    ("bitbucket-pipelines.yml", VerifierPart::Ci),
+    (".travis.yml", VerifierPart::Ci),
+    ("Jenkinsfile", VerifierPart::Ci),
+    (".pre-commit-config.yaml", VerifierPart::Ci),
+    ("lefthook.yml", VerifierPart::Ci),
+    ("turbo.json", VerifierPart::Ci),
+    ("nx.json", VerifierPart::Ci),
+    ("project.json", VerifierPart::Ci),
+    ("Makefile", VerifierPart::Script),
+    ("makefile", VerifierPart::Script),
+    ("GNUmakefile", VerifierPart::Script),
+    ("justfile", VerifierPart::Script),
+    ("Justfile", VerifierPart::Script),
+    (".justfile", VerifierPart::Script),
+    ("Taskfile.yml", VerifierPart::Script),
+    ("Taskfile.yaml", VerifierPart::Script),
+    ("Rakefile", VerifierPart::Script),
+    ("tasks.py", VerifierPart::Script),
+    ("dodo.py", VerifierPart::Script),
+    ("build.rs", VerifierPart::Script),
 ];
 
 /// File names up to their first dot, where any ending may follow, as in `jest.config.mjs`.
-const STEMS: [(&str, Part); 26] = [
-    ("jest.config", Part::Runner),
-    ("jest.setup", Part::Runner),
-    ("jest.preset", Part::Runner),
-    ("vitest.config", Part::Runner),
-    ("vitest.setup", Part::Runner),
-    ("vitest.workspace", Part::Runner),
-    ("vite.config", Part::Runner),
-    ("setupTests", Part::Runner),
-    ("setup-tests", Part::Runner),
-    ("test-setup", Part::Runner),
-    (".mocharc", Part::Runner),
-    ("karma.conf", Part::Runner),
-    ("playwright.config", Part::Runner),
-    ("cypress.config", Part::Runner),
-    ("ava.config", Part::Runner),
-    (".nycrc", Part::Runner),
-    (".c8rc", Part::Runner),
-    ("babel.config", Part::Runner),
-    (".swcrc", Part::Runner),
-    (".eslintrc", Part::Lint),
-    ("eslint.config", Part::Lint),
-    (".prettierrc", Part::Lint),
-    ("prettier.config", Part::Lint),
-    (".stylelintrc", Part::Lint),
-    (".golangci", Part::Lint),
-    ("tsconfig", Part::Types),
+const STEMS: [(&str, VerifierPart); 26] = [
+    ("jest.config", VerifierPart::Runner),
+    ("jest.setup", VerifierPart::Runner),
+    ("jest.preset", VerifierPart::Runner),
+    ("vitest.config", VerifierPart::Runner),
+    ("vitest.setup", VerifierPart::Runner),
+    ("vitest.workspace", VerifierPart::Runner),
+    ("vite.config", VerifierPart::Runner),
+    ("setupTests", VerifierPart::Runner),
+    ("setup-tests", VerifierPart::Runner),
+    ("test-setup", VerifierPart::Runner),
+    (".mocharc", VerifierPart::Runner),
+    ("karma.conf", VerifierPart::Runner),
+    ("playwright.config", VerifierPart::Runner),
+    ("cypress.config", VerifierPart::Runner),
+    ("ava.config", VerifierPart::Runner),
+    (".nycrc", VerifierPart::Runner),
+    (".c8rc", VerifierPart::Runner),
+    ("babel.config", VerifierPart::Runner),
+    (".swcrc", VerifierPart::Runner),
+    (".eslintrc", VerifierPart::Lint),
+    ("eslint.config", VerifierPart::Lint),
+    (".prettierrc", VerifierPart::Lint),
+    ("prettier.config", VerifierPart::Lint),
+    (".stylelintrc", VerifierPart::Lint),
+    (".golangci", VerifierPart::Lint),
+    ("tsconfig", VerifierPart::Types),
 ];
 
 /// Returns which part of the verifier a file is by its path, if it is one.
-pub(super) fn part(path: &str, words: Words<'_>) -> Option<Part> {
+pub(super) fn part(path: &str, words: CheckWords<'_>) -> Option<VerifierPart> {
     let path = path.strip_prefix("./").unwrap_or(path);
     let name = path.rsplit('/').next().unwrap_or(path);
     if installed(path) {
-        return Some(Part::Installed);
+        return Some(VerifierPart::Installed);
     }
     if path.starts_with(".github/") || path.starts_with(".circleci/") || path.starts_with(".husky/")
     {
-        return Some(Part::Ci);
+        return Some(VerifierPart::Ci);
     }
     if path.ends_with(".cargo/config.toml") || path.ends_with(".cargo/config") {
-        return Some(Part::Runner);
+        return Some(VerifierPart::Runner);
     }
     if let Some((_, part)) = NAMES.iter().find(|(known, _)| *known == name) {
         return Some(*part);
@@ -132,21 +132,21 @@ pub(super) fn part(path: &str, words: Words<'_>) -> Option<Part> {
         return Some(*part);
     }
     if name.starts_with("tsconfig.") || name.starts_with("tsconfig-") {
-        return Some(Part::Types);
+        return Some(VerifierPart::Types);
     }
     if name.ends_with(".pth") {
-        return Some(Part::Runner);
+        return Some(VerifierPart::Runner);
     }
     if named_by(words, path) {
-        return Some(Part::Script);
+        return Some(VerifierPart::Script);
     }
     tests(path, name)
 }
 
-fn tests(path: &str, name: &str) -> Option<Part> {
+fn tests(path: &str, name: &str) -> Option<VerifierPart> {
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
     if extension == "snap" || path.split('/').any(|dir| dir == "__snapshots__") {
-        return Some(Part::Snapshot);
+        return Some(VerifierPart::Snapshot);
     }
     let by_name = match extension {
         "py" => stem.starts_with("test_") || stem.ends_with("_test") || stem == "test",
@@ -177,7 +177,7 @@ fn tests(path: &str, name: &str) -> Option<Part> {
         "py", "go", "rs", "js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "rb", "java", "kt",
         "cs", "swift", "scala", "php", "exs", "vue", "svelte", "sh",
     ];
-    Some(if code.contains(&extension) { Part::Tests } else { Part::Snapshot })
+    Some(if code.contains(&extension) { VerifierPart::Tests } else { VerifierPart::Snapshot })
 }
 
 /// Tells whether a file belongs to an installed package, the runner's own included.
@@ -187,7 +187,7 @@ fn installed(path: &str) -> bool {
 }
 
 /// Tells whether the check's command names a file.
-fn named_by(words: Words<'_>, path: &str) -> bool {
+fn named_by(words: CheckWords<'_>, path: &str) -> bool {
     let is = |word: &str| word.strip_prefix("./").unwrap_or(word) == path;
     // A shell's text is one word of the command, so its own words are looked at, too.
     words.iter().any(|word| is(word) || word.split_whitespace().any(is))
@@ -201,7 +201,8 @@ mod tests {
     fn what_judges_is_known_by_its_path() {
         let words =
             ["sh".to_owned(), "-c".to_owned(), "./scripts/check.sh && go run tool.go".to_owned()];
-        let check = |path: &str, want: Option<Part>| assert_eq!(part(path, &words), want, "{path}");
+        let check =
+            |path: &str, want: Option<VerifierPart>| assert_eq!(part(path, &words), want, "{path}");
         for path in [
             "test_a.py",
             "a/b_test.py",
@@ -215,28 +216,28 @@ mod tests {
             "spec/a_spec.rb",
             "src/test/FooTest.java",
         ] {
-            check(path, Some(Part::Tests));
+            check(path, Some(VerifierPart::Tests));
         }
         for path in
             ["src/__snapshots__/a.snap", "a.snap", "tests/golden/out.txt", "pkg/testdata/in.json"]
         {
-            check(path, Some(Part::Snapshot));
+            check(path, Some(VerifierPart::Snapshot));
         }
-        check("conftest.py", Some(Part::Runner));
-        check("src/sitecustomize.py", Some(Part::Runner));
-        check("vitest.config.mts", Some(Part::Runner));
-        check(".config/nextest.toml", Some(Part::Runner));
-        check(".cargo/config.toml", Some(Part::Runner));
-        check("eslint.config.js", Some(Part::Lint));
-        check("web/.eslintrc.json", Some(Part::Lint));
-        check("tsconfig.build.json", Some(Part::Types));
-        check(".github/workflows/ci.yml", Some(Part::Ci));
-        check("package.json", Some(Part::Manifest));
-        check("scripts/check.sh", Some(Part::Script));
-        check("tool.go", Some(Part::Script));
-        check("Makefile", Some(Part::Script));
-        check("node_modules/jest/bin/jest.js", Some(Part::Installed));
-        check(".venv/lib/python3.11/site-packages/_pytest/main.py", Some(Part::Installed));
+        check("conftest.py", Some(VerifierPart::Runner));
+        check("src/sitecustomize.py", Some(VerifierPart::Runner));
+        check("vitest.config.mts", Some(VerifierPart::Runner));
+        check(".config/nextest.toml", Some(VerifierPart::Runner));
+        check(".cargo/config.toml", Some(VerifierPart::Runner));
+        check("eslint.config.js", Some(VerifierPart::Lint));
+        check("web/.eslintrc.json", Some(VerifierPart::Lint));
+        check("tsconfig.build.json", Some(VerifierPart::Types));
+        check(".github/workflows/ci.yml", Some(VerifierPart::Ci));
+        check("package.json", Some(VerifierPart::Manifest));
+        check("scripts/check.sh", Some(VerifierPart::Script));
+        check("tool.go", Some(VerifierPart::Script));
+        check("Makefile", Some(VerifierPart::Script));
+        check("node_modules/jest/bin/jest.js", Some(VerifierPart::Installed));
+        check(".venv/lib/python3.11/site-packages/_pytest/main.py", Some(VerifierPart::Installed));
         for path in [
             "src/app.py",
             "src/contest.py",

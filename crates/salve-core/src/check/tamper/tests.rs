@@ -237,7 +237,7 @@ fn inline_tests_are_put_back_beside_the_repair() {
     let after =
         RUST.replace("x.iter().sum()", "x.iter().copied().sum()").replace("]), 3)", "]), 4)");
     let found = examined("src/shop.rs", RUST, &after);
-    let [Touch { part: Part::InlineTests, previous: Previous::Text(text), .. }] =
+    let [VerifierTouch { part: VerifierPart::InlineTests, previous: Previous::Text(text), .. }] =
         &found.touched[..]
     else {
         panic!("{found:?}");
@@ -436,7 +436,7 @@ fn a_script_that_the_command_names_is_the_verifier() {
     let words = ["sh".to_owned(), "scripts/check.sh".to_owned()];
     let edits = [edit("scripts/check.sh", "set -e\npytest\n", "set -e\npytest || true\n")];
     let found = examine(&edits, &words);
-    assert_eq!((found.touched[0].part, found.weakenings.len()), (Part::Script, 1));
+    assert_eq!((found.touched[0].part, found.weakenings.len()), (VerifierPart::Script, 1));
     assert_eq!(examine(&edits, &["make".to_owned()]), Examined::default());
 }
 

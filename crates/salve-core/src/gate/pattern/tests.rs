@@ -56,7 +56,7 @@ fn patterns_match_as_the_rules_say() {
         ("* *", "a", true),
         ("é*", "éa", true),
     ] {
-        assert_eq!(Pattern::new(pattern).matches(text), want, "{pattern:?} on {text:?}");
+        assert_eq!(ApprovalPattern::new(pattern).matches(text), want, "{pattern:?} on {text:?}");
         assert_eq!(naive(pattern, text), want, "naive: {pattern:?} on {text:?}");
     }
 }
@@ -82,7 +82,7 @@ fn a_hole_may_hold_whatever_would_match() {
         ("a*c", "?c?", true),
     ] {
         assert_eq!(
-            Pattern::new(pattern).could_match(Template(&template(text))),
+            ApprovalPattern::new(pattern).could_match(Template(&template(text))),
             want,
             "{pattern} {text}"
         );
@@ -129,16 +129,20 @@ fn covering_is_never_claimed_wrongly() {
         ("rm -rf *", "rm *", false),
         ("*curl*", "curl *", true),
     ] {
-        assert_eq!(Pattern::new(wide).covers(&Pattern::new(narrow)), want, "{wide} / {narrow}");
+        assert_eq!(
+            ApprovalPattern::new(wide).covers(&ApprovalPattern::new(narrow)),
+            want,
+            "{wide} / {narrow}"
+        );
     }
 }
 
 #[test]
 fn hostile_patterns_stay_quick() {
     let text = "a".repeat(32 * 1024);
-    assert!(!Pattern::new(&format!("{}b", "*a".repeat(200))).matches(&text));
+    assert!(!ApprovalPattern::new(&format!("{}b", "*a".repeat(200))).matches(&text));
     let many = template(&"a?".repeat(2000));
-    assert!(Pattern::new(&"a*".repeat(2000)).could_match(Template(&many)));
+    assert!(ApprovalPattern::new(&"a*".repeat(2000)).could_match(Template(&many)));
 }
 
 proptest! {
@@ -147,7 +151,7 @@ proptest! {
         pattern in "[ab* _é]{1,8}",
         text in "[ab _;é]{0,10}",
     ) {
-        prop_assert_eq!(Pattern::new(&pattern).matches(&text), naive(&pattern, &text));
+        prop_assert_eq!(ApprovalPattern::new(&pattern).matches(&text), naive(&pattern, &text));
     }
 
     #[test]
@@ -157,7 +161,7 @@ proptest! {
         filling in "[ab ]{0,4}",
         after in "[ab ]{0,4}",
     ) {
-        let pattern = Pattern::new(&pattern);
+        let pattern = ApprovalPattern::new(&pattern);
         let holed = format!("{before}\0{after}");
         let filled = format!("{before}{filling}{after}");
         if pattern.matches(&filled) {
@@ -171,8 +175,8 @@ proptest! {
         pattern in "[ab* _é]{1,7}",
         template in "[ab _é\0]{0,9}",
     ) {
-        let want = overlap(&Pattern::new(&pattern).readings(), template.as_bytes());
-        prop_assert_eq!(Pattern::new(&pattern).could_match(Template(&template)), want);
+        let want = overlap(&ApprovalPattern::new(&pattern).readings(), template.as_bytes());
+        prop_assert_eq!(ApprovalPattern::new(&pattern).could_match(Template(&template)), want);
     }
 
     #[test]
@@ -180,7 +184,7 @@ proptest! {
         pattern in "[ab* ]{1,6}",
         text in "[ab \0]{0,8}",
     ) {
-        let pattern = Pattern::new(&pattern);
+        let pattern = ApprovalPattern::new(&pattern);
         let word = text.split(' ').next().unwrap_or("");
         if pattern.could_match(Template(&text)) {
             prop_assert!(pattern.may_occur(Template(&text)));
@@ -194,7 +198,7 @@ proptest! {
         narrow in "[ab* ]{1,5}",
         text in "[ab ;]{0,8}",
     ) {
-        let (wide, narrow) = (Pattern::new(&wide), Pattern::new(&narrow));
+        let (wide, narrow) = (ApprovalPattern::new(&wide), ApprovalPattern::new(&narrow));
         if wide.covers(&narrow) && narrow.matches(&text) {
             prop_assert!(wide.matches(&text), "{} / {} on {:?}", wide.text(), narrow.text(), text);
         }

@@ -45,7 +45,7 @@ fn with(path: &str, value: Option<Value>) -> Value {
 #[track_caller]
 fn refused(path: &str, value: Option<Value>) {
     let shown = format!("{path} = {value:?}");
-    let error = Proposal::read(&with(path, value)).expect_err(&shown).to_string();
+    let error = RecoveryProposal::read(&with(path, value)).expect_err(&shown).to_string();
     let part = path.rsplit('.').next().unwrap();
     let says = error.contains(part) || error.contains("command") || error.contains("directory");
     assert!(says, "{shown}: {error}");
@@ -53,7 +53,7 @@ fn refused(path: &str, value: Option<Value>) {
 
 #[test]
 fn the_fallback_inherits_directory_and_time_out() {
-    let proposal = Proposal::read(&good()).unwrap();
+    let proposal = RecoveryProposal::read(&good()).unwrap();
     assert_eq!(
         proposal.request(Which::Recovery).unwrap(),
         &Request::new("npm ci", "web", 300).unwrap()
@@ -70,7 +70,7 @@ fn what_is_optional_has_the_specs_defaults() {
     let recovery = bare["recovery"].as_object_mut().unwrap();
     recovery.remove("timeout_seconds");
     bare.as_object_mut().unwrap().remove("fallback");
-    let proposal = Proposal::read(&bare).unwrap();
+    let proposal = RecoveryProposal::read(&bare).unwrap();
     assert_eq!(
         proposal.request(Which::Recovery).unwrap(),
         &Request::new("npm ci", ".", 120).unwrap()
@@ -80,7 +80,7 @@ fn what_is_optional_has_the_specs_defaults() {
 
 #[test]
 fn a_fallback_needs_no_more_than_a_command() {
-    let proposal = Proposal::read(&with("fallback.confidence", None)).unwrap();
+    let proposal = RecoveryProposal::read(&with("fallback.confidence", None)).unwrap();
     assert_eq!(
         proposal.request(Which::Fallback).unwrap(),
         &Request::new("npm ci --force", "web", 300).unwrap()
@@ -98,7 +98,7 @@ fn a_pattern_may_be_of_any_dialect() {
         "(?<pkg>[a-z]+)@\\d+",
     ] {
         let proposal = with("diagnosis.error_pattern", Some(json!(pattern)));
-        assert!(Proposal::read(&proposal).is_ok(), "{pattern}");
+        assert!(RecoveryProposal::read(&proposal).is_ok(), "{pattern}");
     }
 }
 
@@ -106,7 +106,7 @@ fn a_pattern_may_be_of_any_dialect() {
 fn the_longest_time_out_is_an_hour() {
     for (seconds, fits) in [(1, true), (3600, true), (3601, false), (86_400, false)] {
         let proposal = with("recovery.timeout_seconds", Some(json!(seconds)));
-        assert_eq!(Proposal::read(&proposal).is_ok(), fits, "{seconds}");
+        assert_eq!(RecoveryProposal::read(&proposal).is_ok(), fits, "{seconds}");
     }
 }
 
@@ -195,10 +195,10 @@ fn unknown_names_and_odd_values_are_refused() {
 
 #[test]
 fn extra_fields_change_nothing() {
-    let plain = Proposal::read(&good()).unwrap();
+    let plain = RecoveryProposal::read(&good()).unwrap();
     for path in ["enabled", "auto_approve", "recovery.approved", "recovery.on_unknown"] {
         for value in [json!(true), json!(["npm ci"]), json!({"deep": [1]}), json!(null)] {
-            assert_eq!(Proposal::read(&with(path, Some(value))).unwrap(), plain, "{path}");
+            assert_eq!(RecoveryProposal::read(&with(path, Some(value))).unwrap(), plain, "{path}");
         }
     }
 }
@@ -206,7 +206,7 @@ fn extra_fields_change_nothing() {
 #[test]
 fn the_text_is_bounded_and_read_strictly() {
     let text = good().to_string();
-    assert_eq!(Proposal::parse(&text).unwrap(), Proposal::read(&good()).unwrap());
+    assert_eq!(RecoveryProposal::parse(&text).unwrap(), RecoveryProposal::read(&good()).unwrap());
     for bad in [
         text[..text.len() - 1].to_owned(),
         text.replacen('{', r#"{"version":1,"#, 1),
@@ -216,6 +216,6 @@ fn the_text_is_bounded_and_read_strictly() {
         format!("[{text}]"),
         "null".to_owned(),
     ] {
-        assert!(Proposal::parse(&bad).is_err(), "{}", &bad[..bad.len().min(80)]);
+        assert!(RecoveryProposal::parse(&bad).is_err(), "{}", &bad[..bad.len().min(80)]);
     }
 }

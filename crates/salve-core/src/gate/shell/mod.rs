@@ -17,10 +17,10 @@ mod word;
 
 use std::collections::HashSet;
 
-use super::pattern::{Pattern, Template};
-use reach::Reach;
+use super::pattern::{ApprovalPattern, Template};
+use reach::CommandReach;
 use script::Written;
-use word::{Word, Words};
+use word::{CommandWords, ShellWord};
 
 /// How deep scripts may nest in scripts.
 const MAX_DEPTH: usize = 6;
@@ -35,7 +35,7 @@ pub(super) struct Unclear(pub(super) &'static str);
 /// Everything a text would run, as one reader sees it.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    commands: Vec<Known>,
+    commands: Vec<KnownShellCommand>,
     /// Why more may run than is seen here, if so.
     pub(super) doubt: Option<&'static str>,
     /// The scripts of which a parser has to say whether they are complete.
@@ -55,10 +55,11 @@ pub(super) fn read(text: &str) -> Result<Reading, Unclear> {
     if let Some(odd) = text.chars().find(|&c| is_odd(c)) {
         return Err(if odd.is_ascii() { CONTROL } else { INVISIBLE });
     }
-    let mut reader = Reader { left: text.len() + nested_room(text.len()), ..Reader::default() };
+    let mut reader =
+        ShellReader { left: text.len() + nested_room(text.len()), ..ShellReader::default() };
     reader.script(text, 0)?;
     let doubt = reader.doubt.or_else(|| reader.written_and_run());
-    let Reader { commands, intricate, .. } = reader;
+    let ShellReader { commands, intricate, .. } = reader;
     let mut reading = Reading { commands, doubt, intricate, ..Reading::default() };
     for command in &reading.commands {
         let whole = command.words.from(0);
@@ -84,8 +85,8 @@ const INVISIBLE: Unclear = Unclear("it holds an invisible character");
 const TOO_DEEP: Unclear = Unclear("it is nested too deep");
 
 #[derive(Default)]
-struct Reader {
-    commands: Vec<Known>,
+struct ShellReader {
+    commands: Vec<KnownShellCommand>,
     doubt: Option<&'static str>,
     /// How many scripts were read.
     scripts: usize,
@@ -99,7 +100,7 @@ struct Reader {
     written: Vec<Written>,
 }
 
-impl Reader {
+impl ShellReader {
     fn script(&mut self, text: &str, depth: usize) -> Result<(), Unclear> {
         if depth > MAX_DEPTH || self.scripts == MAX_SCRIPTS {
             return Err(TOO_DEEP);
@@ -119,29 +120,32 @@ impl Reader {
                 continue;
             }
             self.written.append(&mut command.writes);
-            let reach = Reach::of(&mut command)?;
+            let reach = CommandReach::of(&mut command)?;
             self.doubt = self.doubt.or(reach.doubt);
             nested.extend(reach.scripts);
             if fresh && !command.words.is_empty() {
                 let has_holes = command.words.from(0).known().is_none();
-                let has_options = command.words.iter_from(1).any(Word::is_option);
+                let has_options = command.words.iter_from(1).any(ShellWord::is_option);
                 let (words, begins) = (command.words, reach.begins);
-                self.commands.push(Known { words, begins, has_holes, has_options });
+                self.commands.push(KnownShellCommand { words, begins, has_holes, has_options });
             }
         }
         nested.iter().try_for_each(|text| self.script(text, depth + 1))
     }
 }
 
-impl Reader {
+impl ShellReader {
     /// Says why a file that is written here may also be run here, if so.
     ///
     /// What a text writes is not read, so that whoever runs the file runs what nobody has seen. A
     /// manifest is run without being named.
     fn written_and_run(&self) -> Option<&'static str> {
         // Those that only show, make or move files run none of them.
-        let tame = |command: &&Known| command.words.get(0).and_then(Word::known).is_some_and(tame);
-        let others: Vec<&Known> = self.commands.iter().filter(|command| !tame(command)).collect();
+        let tame = |command: &&KnownShellCommand| {
+            command.words.get(0).and_then(ShellWord::known).is_some_and(tame)
+        };
+        let others: Vec<&KnownShellCommand> =
+            self.commands.iter().filter(|command| !tame(command)).collect();
         let is_named = |file: &str| {
             let name = programs::name(file);
             let words = others.iter().flat_map(|command| command.words.iter_from(0));
@@ -207,7 +211,7 @@ impl Reading {
     /// Returns the words of every simple command, without `env`, `sudo` and the like: as the shell
     /// sees them, or as written where it fills something in.
     pub(super) fn simple_commands(&self) -> Vec<Vec<String>> {
-        let words = |known: &Known, at: usize| {
+        let words = |known: &KnownShellCommand, at: usize| {
             known
                 .words
                 .iter_from(at)
@@ -219,7 +223,7 @@ impl Reading {
     }
 
     /// Returns whether `pattern` matches one of the commands, whatever the holes may hold.
-    pub(super) fn could_match(&self, pattern: &Pattern) -> bool {
+    pub(super) fn could_match(&self, pattern: &ApprovalPattern) -> bool {
         let somewhere =
             pattern.may_occur(Template(&self.written)) || pattern.may_occur(Template(&self.seen));
         let mut commands = self.commands.iter();
@@ -238,15 +242,16 @@ impl Reading {
         if self.intricate.is_empty() {
             return Ok(());
         }
-        let found: HashSet<String> = self.commands.iter().map(Known::beginning).collect();
+        let found: HashSet<String> =
+            self.commands.iter().map(KnownShellCommand::beginning).collect();
         self.intricate.iter().try_for_each(|text| tree::check(text, &found))
     }
 }
 
 /// One command, and where in it those begin that it wraps.
 #[derive(Debug)]
-struct Known {
-    words: Words,
+struct KnownShellCommand {
+    words: CommandWords,
     begins: Vec<usize>,
     /// Whether parts of it are known only at run time.
     has_holes: bool,
@@ -254,7 +259,7 @@ struct Known {
     has_options: bool,
 }
 
-impl Known {
+impl KnownShellCommand {
     /// Returns how the command begins, as both readers write it: no `time`, no `<(…)`.
     fn beginning(&self) -> String {
         let mut words = self.words.iter_from(0).map(|word| word.raw).peekable();
@@ -268,7 +273,7 @@ impl Known {
     }
 
     /// Returns whether `pattern` matches it or a command in it, under any of their forms.
-    fn could_match(&self, pattern: &Pattern) -> bool {
+    fn could_match(&self, pattern: &ApprovalPattern) -> bool {
         let whole = self.words.from(0);
         let written = pattern.may_occur(Template(whole.raw));
         let seen = pattern.may_occur(whole.cooked);
@@ -282,9 +287,9 @@ impl Known {
 
     /// Compares with the command at word `at` as the shell sees it: with and without the program's
     /// directory, and with and without options before the first argument.
-    fn forms_match(&self, at: usize, pattern: &Pattern) -> bool {
+    fn forms_match(&self, at: usize, pattern: &ApprovalPattern) -> bool {
         let whole = self.words.from(at).cooked;
-        let Some(program) = self.words.get(at).and_then(Word::known) else {
+        let Some(program) = self.words.get(at).and_then(ShellWord::known) else {
             return pattern.could_match(whole);
         };
         if pattern.may_start(program) && pattern.could_match(whole) {
@@ -311,8 +316,8 @@ impl Known {
 
     /// Returns whether the command at word `at` does what a pattern names, with its options written
     /// another way.
-    fn reaches_otherwise(&self, at: usize, pattern: &Pattern) -> bool {
-        let Some(program) = self.words.get(at).and_then(Word::known) else { return false };
+    fn reaches_otherwise(&self, at: usize, pattern: &ApprovalPattern) -> bool {
+        let Some(program) = self.words.get(at).and_then(ShellWord::known) else { return false };
         options::reaches(programs::name(program), self.words.iter_from(at + 1), pattern)
     }
 
@@ -324,7 +329,7 @@ impl Known {
         let mut wanted = pattern.split_ascii_whitespace();
         let Some(program) = wanted.next() else { return false };
         let same = |text: &str| text == program || programs::name(text) == program;
-        if !self.words.get(at).and_then(Word::known).is_some_and(same) {
+        if !self.words.get(at).and_then(ShellWord::known).is_some_and(same) {
             return false;
         }
         let (options, names): (Vec<&str>, Vec<&str>) =
@@ -336,7 +341,7 @@ impl Known {
 }
 
 /// Returns how many words at the front are options and their values, as far as is looked.
-fn leading_options<'w>(arguments: impl Iterator<Item = Word<'w>>) -> usize {
+fn leading_options<'w>(arguments: impl Iterator<Item = ShellWord<'w>>) -> usize {
     let mut previous = false;
     let options = arguments.take_while(move |word| {
         let option = word.is_option();
@@ -346,7 +351,7 @@ fn leading_options<'w>(arguments: impl Iterator<Item = Word<'w>>) -> usize {
 }
 
 /// Returns whether the words are `names` in this order, with only options in between.
-fn follow<'w>(words: impl Iterator<Item = Word<'w>>, names: &[&str]) -> bool {
+fn follow<'w>(words: impl Iterator<Item = ShellWord<'w>>, names: &[&str]) -> bool {
     let mut names = names.iter().peekable();
     let mut after_option = false;
     for word in words {

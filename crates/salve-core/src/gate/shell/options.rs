@@ -4,8 +4,8 @@
 //! `rm x --recursive --force` and `rm -R --forc x` as well.
 
 use super::programs;
-use super::word::Word;
-use crate::gate::pattern::Pattern;
+use super::word::ShellWord;
+use crate::gate::pattern::ApprovalPattern;
 
 /// Short options, their long names, and other letters that mean the same, by program.
 ///
@@ -56,8 +56,8 @@ const SAME: &[(&str, char, &str)] = &[
 /// `arguments` are the words behind the program called `name`.
 pub(super) fn reaches<'w>(
     name: &str,
-    arguments: impl Iterator<Item = Word<'w>> + Clone,
-    pattern: &Pattern,
+    arguments: impl Iterator<Item = ShellWord<'w>> + Clone,
+    pattern: &ApprovalPattern,
 ) -> bool {
     let mut wanted = pattern.text().split_ascii_whitespace();
     let Some(program) = wanted.next() else { return false };
@@ -82,10 +82,10 @@ struct Given<'n, I> {
     arguments: I,
 }
 
-impl<'w, I: Iterator<Item = Word<'w>> + Clone> Given<'_, I> {
+impl<'w, I: Iterator<Item = ShellWord<'w>> + Clone> Given<'_, I> {
     /// Returns whether the command has the options of `word`, however they are written.
     fn has(&self, word: &str) -> bool {
-        let written = |argument: Word<'_>| argument.cooked.could_be(word);
+        let written = |argument: ShellWord<'_>| argument.cooked.could_be(word);
         if self.arguments.clone().any(written) {
             return true;
         }
@@ -103,7 +103,7 @@ impl<'w, I: Iterator<Item = Word<'w>> + Clone> Given<'_, I> {
         let is_short = |text: &str| {
             text.starts_with('-') && !text.starts_with("--") && text.contains(&letters[..])
         };
-        let given = |word: Word<'_>| match word.known() {
+        let given = |word: ShellWord<'_>| match word.known() {
             Some(text) => is_short(text),
             None => true,
         };
@@ -120,7 +120,7 @@ impl<'w, I: Iterator<Item = Word<'w>> + Clone> Given<'_, I> {
 
     /// Returns whether a long option is given, cut short as far as programs understand it.
     fn is_abbreviated(&self, long: &str) -> bool {
-        let given = |word: Word<'_>| match word.known().map(|text| text.strip_prefix("--")) {
+        let given = |word: ShellWord<'_>| match word.known().map(|text| text.strip_prefix("--")) {
             Some(Some(text)) => !text.is_empty() && long.starts_with(value_less(text)),
             Some(None) => false,
             None => true,
@@ -141,7 +141,7 @@ fn value_less(option: &str) -> &str {
 
 /// Returns whether the words that are no options are `names` in this order, each of which may hold
 /// `*`; a last `*` stands for any words or none.
-fn follows<'w>(words: impl Iterator<Item = Word<'w>>, names: &[&str]) -> bool {
+fn follows<'w>(words: impl Iterator<Item = ShellWord<'w>>, names: &[&str]) -> bool {
     let mut names = names.iter().peekable();
     let mut after_option = false;
     for word in words {
@@ -162,6 +162,6 @@ fn follows<'w>(words: impl Iterator<Item = Word<'w>>, names: &[&str]) -> bool {
     names.all(|name| *name == "*")
 }
 
-fn could_match(word: Word<'_>, name: &str) -> bool {
-    name.contains('*') && Pattern::new(name).could_match(word.cooked)
+fn could_match(word: ShellWord<'_>, name: &str) -> bool {
+    name.contains('*') && ApprovalPattern::new(name).could_match(word.cooked)
 }

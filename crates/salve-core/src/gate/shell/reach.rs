@@ -3,7 +3,7 @@
 use super::Unclear;
 use super::programs::{self, Role};
 use super::script::Simple;
-use super::word::{Word, Words};
+use super::word::{CommandWords, ShellWord};
 
 /// Characters that mean something to a shell.
 const META: &str = ";|&(){}`$<>";
@@ -13,7 +13,7 @@ const MAX_WRAPPED: usize = 64;
 
 /// What one simple command leads to.
 #[derive(Debug, Default)]
-pub(super) struct Reach {
+pub(super) struct CommandReach {
     /// The words at which it and the commands that it wraps begin.
     pub(super) begins: Vec<usize>,
     /// Scripts among its arguments.
@@ -32,7 +32,7 @@ enum Wraps {
     Rest,
 }
 
-impl Reach {
+impl CommandReach {
     /// Follows a command through its wrappers; words they fill in become unknown.
     pub(super) fn of(command: &mut Simple) -> Result<Self, Unclear> {
         let mut reach = Self::default();
@@ -46,7 +46,7 @@ impl Reach {
         if words.is_empty() {
             return Ok(reach);
         }
-        if words.iter_from(0).filter_map(Word::known).any(programs::option_runs) {
+        if words.iter_from(0).filter_map(ShellWord::known).any(programs::option_runs) {
             reach.doubt = Some("it has an option whose value may be run");
         }
         let mut wraps = Wraps::Nothing;
@@ -79,9 +79,9 @@ impl Reach {
     }
 
     /// Takes arguments that look like scripts for scripts: many wrappers do.
-    fn arguments_as_scripts<'w>(&mut self, arguments: impl Iterator<Item = Word<'w>>) {
+    fn arguments_as_scripts<'w>(&mut self, arguments: impl Iterator<Item = ShellWord<'w>>) {
         let scripted = |text: &str| text.contains(|c: char| c.is_whitespace() || META.contains(c));
-        for text in arguments.filter_map(Word::known) {
+        for text in arguments.filter_map(ShellWord::known) {
             let value = text.split_once('=').map(|(_, value)| value);
             let whole = (!text.starts_with('-')).then_some(text);
             let found = [whole, value].into_iter().flatten().filter(|text| scripted(text));
@@ -91,8 +91,8 @@ impl Reach {
     }
 
     /// Looks at the command that begins at `at`; returns what it wraps.
-    fn follow(&mut self, words: &mut Words, at: usize, fed: bool) -> Result<Wraps, Unclear> {
-        let Some(program) = words.get(at).and_then(Word::known) else {
+    fn follow(&mut self, words: &mut CommandWords, at: usize, fed: bool) -> Result<Wraps, Unclear> {
+        let Some(program) = words.get(at).and_then(ShellWord::known) else {
             return Err(Unclear("what it runs is only known when it runs"));
         };
         if !program.is_ascii() {
@@ -109,7 +109,7 @@ impl Reach {
             Role::Wrapper => Wraps::Rest,
             Role::Feeder => {
                 feeds(program, arguments)?;
-                words.push(Word::UNKNOWN);
+                words.push(ShellWord::UNKNOWN);
                 Wraps::Rest
             }
             Role::Finder => {
@@ -141,7 +141,8 @@ impl Reach {
                 Wraps::Nothing
             }
             Role::Evaluator => {
-                let runs = |word: Word| word.known().is_some_and(|t| t.contains(['`', '[', '$']));
+                let runs =
+                    |word: ShellWord| word.known().is_some_and(|t| t.contains(['`', '[', '$']));
                 if name == "let" || arguments.clone().any(runs) {
                     self.doubt = Some("it evaluates its arguments");
                 }
@@ -153,7 +154,12 @@ impl Reach {
     }
 
     /// Handles programs that run, or remove, what their arguments or input say.
-    fn nature<'w>(&mut self, name: &str, mut arguments: impl Iterator<Item = Word<'w>>, fed: bool) {
+    fn nature<'w>(
+        &mut self,
+        name: &str,
+        mut arguments: impl Iterator<Item = ShellWord<'w>>,
+        fed: bool,
+    ) {
         if programs::runs_by_nature(name) {
             self.doubt = Some("it runs what it is given or reads");
         }
@@ -169,9 +175,9 @@ impl Reach {
     fn subcommand<'w>(
         &mut self,
         name: &str,
-        arguments: impl Iterator<Item = Word<'w>> + Clone,
+        arguments: impl Iterator<Item = ShellWord<'w>> + Clone,
     ) -> Wraps {
-        let known = || arguments.clone().filter_map(Word::known);
+        let known = || arguments.clone().filter_map(ShellWord::known);
         if name == "git" && known().any(|text| text == "-c" || text.starts_with("--config-env")) {
             self.doubt = Some("it changes git's settings, which may name programs");
         }
@@ -183,7 +189,10 @@ impl Reach {
     }
 
     /// Takes every argument that could be a script for one.
-    fn scripts<'w>(&mut self, arguments: impl Iterator<Item = Word<'w>>) -> Result<(), Unclear> {
+    fn scripts<'w>(
+        &mut self,
+        arguments: impl Iterator<Item = ShellWord<'w>>,
+    ) -> Result<(), Unclear> {
         let mut whole = Vec::new();
         for word in arguments {
             let text = word.known().ok_or(Unclear("it runs a script that is not written here"))?;
@@ -199,7 +208,7 @@ impl Reach {
 
     fn shell<'w>(
         &mut self,
-        arguments: impl Iterator<Item = Word<'w>>,
+        arguments: impl Iterator<Item = ShellWord<'w>>,
         fed: bool,
     ) -> Result<(), Unclear> {
         let mut file = false;
@@ -232,10 +241,10 @@ impl Reach {
 
     fn interpreter<'w>(
         &mut self,
-        mut arguments: impl Iterator<Item = Word<'w>> + Clone,
+        mut arguments: impl Iterator<Item = ShellWord<'w>> + Clone,
         fed: bool,
     ) {
-        let inline = |word: Word| {
+        let inline = |word: ShellWord| {
             let text = word.cooked.head();
             let short = text.starts_with('-') && !text.starts_with("--");
             let long = ["--eval", "--print", "--execute", "--command", "--require", "--import"];
@@ -252,7 +261,7 @@ impl Reach {
 }
 
 /// Returns whether a word inside a wrapped command cannot be its program.
-fn skips(word: Word<'_>) -> bool {
+fn skips(word: ShellWord<'_>) -> bool {
     let head = word.cooked.head();
     word.is_option() || head.is_empty() && word.known().is_some() || is_number(head)
 }
@@ -263,7 +272,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Returns whether a `sed` script may hold the command that runs another.
-fn edits_and_runs(word: Word<'_>) -> bool {
+fn edits_and_runs(word: ShellWord<'_>) -> bool {
     let text = word.cooked.head().as_bytes();
     let letter = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphabetic);
     !word.is_option()
@@ -272,7 +281,7 @@ fn edits_and_runs(word: Word<'_>) -> bool {
 }
 
 /// Returns whether an option of `env` holds a whole command.
-fn splits(word: Word<'_>) -> bool {
+fn splits(word: ShellWord<'_>) -> bool {
     let text = word.cooked.head();
     text.starts_with("--split")
         || (text.starts_with('-') && !text.starts_with("--") && text.contains('S'))
@@ -289,9 +298,9 @@ fn is_exec(text: &str) -> bool {
 /// Checks that a program which appends what it reads names the program that gets it.
 fn feeds<'w>(
     program: &str,
-    mut arguments: impl Iterator<Item = Word<'w>> + Clone,
+    mut arguments: impl Iterator<Item = ShellWord<'w>> + Clone,
 ) -> Result<(), Unclear> {
-    let replaces = |word: Word| {
+    let replaces = |word: ShellWord| {
         let text = word.cooked.head();
         ["-I", "-i", "-J", "--replace"].iter().any(|option| text.starts_with(option))
     };

@@ -6,7 +6,7 @@
 
 use super::Unclear;
 use super::cursor::Cursor;
-use super::word::{self, Draft, Word, Words};
+use super::word::{self, CommandWords, ShellWord, WordDraft};
 
 /// How many commands, blocks and here-documents one script may have.
 const MAX_COMMANDS: usize = 128;
@@ -21,9 +21,9 @@ const MAX_BLOCKS: usize = 12;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Simple {
     /// `NAME=value` words before the command.
-    pub(super) assignments: Words,
+    pub(super) assignments: CommandWords,
     /// The command and its arguments.
-    pub(super) words: Words,
+    pub(super) words: CommandWords,
     /// Whether its input is a pipe, a file or a text in the script.
     pub(super) fed: bool,
     /// The files that its output goes to.
@@ -50,7 +50,7 @@ pub(super) struct Script {
 
 /// Reads a script.
 pub(super) fn read(text: &str) -> Result<Script, Unclear> {
-    let mut reader = Reader {
+    let mut reader = ScriptReader {
         cursor: Cursor::new(text),
         script: Script::default(),
         current: Simple::default(),
@@ -62,7 +62,7 @@ pub(super) fn read(text: &str) -> Result<Script, Unclear> {
         documents: Vec::new(),
         words: 0,
         beside: false,
-        draft: Draft::default(),
+        draft: WordDraft::default(),
     };
     while let Some(c) = reader.cursor.peek() {
         reader.token(c)?;
@@ -78,7 +78,7 @@ pub(super) fn read(text: &str) -> Result<Script, Unclear> {
     Ok(reader.script)
 }
 
-struct Reader<'a> {
+struct ScriptReader<'a> {
     cursor: Cursor<'a>,
     script: Script,
     current: Simple,
@@ -96,7 +96,7 @@ struct Reader<'a> {
     /// Whether here-documents stand beside them.
     beside: bool,
     /// The word that was read last, whose room is used again.
-    draft: Draft,
+    draft: WordDraft,
 }
 
 /// A here-document whose text is still to come.
@@ -120,7 +120,7 @@ enum Tabs {
     Strip,
 }
 
-impl Reader<'_> {
+impl ScriptReader<'_> {
     fn token(&mut self, c: char) -> Result<(), Unclear> {
         match c {
             ' ' | '\t' => self.cursor.bump(),
@@ -230,7 +230,7 @@ impl Reader<'_> {
         }
     }
 
-    fn take(&mut self, word: Word<'_>) -> Result<Took, Unclear> {
+    fn take(&mut self, word: ShellWord<'_>) -> Result<Took, Unclear> {
         if word.raw.is_empty() {
             return Ok(Took::Word);
         }
@@ -258,7 +258,7 @@ impl Reader<'_> {
     }
 
     /// Takes a reserved word; what follows is again the start of a command.
-    fn reserved(&mut self, word: Word<'_>) -> Result<bool, Unclear> {
+    fn reserved(&mut self, word: ShellWord<'_>) -> Result<bool, Unclear> {
         match word.raw {
             "then" | "else" | "elif" | "fi" | "do" | "done" | "}" | "!" => {
                 self.script.intricate = true;
@@ -312,7 +312,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn document(&mut self, target: Word<'_>, tabs: Tabs) -> Result<(), Unclear> {
+    fn document(&mut self, target: ShellWord<'_>, tabs: Tabs) -> Result<(), Unclear> {
         let raw = target.raw;
         let quoted =
             ['\'', '"'].into_iter().find_map(|quote| raw.strip_prefix(quote)?.strip_suffix(quote));

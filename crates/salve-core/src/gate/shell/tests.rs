@@ -11,7 +11,7 @@ fn read_twice(text: &str) -> Result<Reading, Unclear> {
 }
 
 fn asks(pattern: &str, text: &str) -> bool {
-    let pattern = Pattern::new(pattern);
+    let pattern = ApprovalPattern::new(pattern);
     match read_twice(text) {
         Err(_) => true,
         Ok(reading) => reading.could_match(&pattern) || reading.doubt.is_some(),
@@ -428,7 +428,7 @@ const PLAIN_COMMANDS: &[&str] = &[
 fn what_a_pattern_does_not_name_is_left_alone() {
     for text in PLAIN_COMMANDS {
         let reading = read_twice(text).unwrap_or_else(|why| panic!("{text}: {why:?}"));
-        assert!(!reading.could_match(&Pattern::new("git push")), "{text}");
+        assert!(!reading.could_match(&ApprovalPattern::new("git push")), "{text}");
         assert_eq!(reading.doubt, None, "{text}");
     }
 }
@@ -546,8 +546,8 @@ const HOSTILE_UNITS: &[&str] = &[
 fn the_words_beside_a_here_document_are_those_of_its_command() {
     for text in ["<<E git push\nx\nE\n", "git <<E push\nx\nE\n", "<<E env -u A git push\nx\nE\n"] {
         let reading = read_twice(text).expect(text);
-        assert!(reading.could_match(&Pattern::new("git push")), "{text}");
-        assert!(!reading.could_match(&Pattern::new("git pull")), "{text}");
+        assert!(reading.could_match(&ApprovalPattern::new("git push")), "{text}");
+        assert!(!reading.could_match(&ApprovalPattern::new("git pull")), "{text}");
     }
 }
 
@@ -681,7 +681,7 @@ fn shell_pieces() -> impl Strategy<Value = String> {
 fn a_number_between_two_redirections_is_left_to_the_parser() {
     for text in ["fi2>12345678901>git push", "ls >2>x"] {
         let tokens = tree::tokens(text).unwrap();
-        let found = read(text).unwrap().commands.iter().map(Known::beginning).collect();
+        let found = read(text).unwrap().commands.iter().map(KnownShellCommand::beginning).collect();
         assert!(!tree::is_list(&tokens, &found), "{text}");
     }
     assert!(asks("git push", "ls >2>x; git push"));
@@ -705,7 +705,7 @@ proptest! {
     fn what_passes_for_a_list_also_parses(text in shell_pieces()) {
         let Ok(tokens) = tree::tokens(&text) else { return Ok(()) };
         let Ok(reading) = read(&text) else { return Ok(()) };
-        let found = reading.commands.iter().map(Known::beginning).collect();
+        let found = reading.commands.iter().map(KnownShellCommand::beginning).collect();
         if tree::is_list(&tokens, &found) {
             prop_assert_eq!(tree::parse(tokens, &found), Ok(()), "{:?}", text);
         }
@@ -720,7 +720,7 @@ proptest! {
         ]),
     ) {
         let Ok(reading) = read(&text) else { return Ok(()) };
-        let pattern = Pattern::new(pattern);
+        let pattern = ApprovalPattern::new(pattern);
         let one = reading.commands.iter().any(|command| command.could_match(&pattern));
         prop_assert_eq!(reading.could_match(&pattern), one, "{:?}", text);
     }

@@ -131,7 +131,7 @@ fn is_reserved(word: &str) -> bool {
 
 /// What a token is in a list of commands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part<'t> {
+enum ListPart<'t> {
     Word(&'t str),
     /// Ends a command.
     Separator,
@@ -144,16 +144,16 @@ enum Part<'t> {
     Other,
 }
 
-impl<'t> Part<'t> {
+impl<'t> ListPart<'t> {
     fn of(token: &'t Token) -> Self {
         match token {
-            Token::Word(text, _) => Part::Word(text),
+            Token::Word(text, _) => ListPart::Word(text),
             Token::Operator(text, _) => match &**text {
-                ";" | "&" => Part::Separator,
-                "&&" | "||" | "|" | "|&" => Part::Joint,
-                "\n" => Part::Newline,
-                "<" | ">" | ">>" | "<&" | ">&" | "<>" | ">|" | "<<<" => Part::Redirection,
-                _ => Part::Other,
+                ";" | "&" => ListPart::Separator,
+                "&&" | "||" | "|" | "|&" => ListPart::Joint,
+                "\n" => ListPart::Newline,
+                "<" | ">" | ">>" | "<&" | ">&" | "<>" | ">|" | "<<<" => ListPart::Redirection,
+                _ => ListPart::Other,
             },
         }
     }
@@ -164,14 +164,14 @@ impl<'t> Part<'t> {
 /// Such a list needs no grammar: operators stand between commands, and each of these begins with a
 /// word. Whatever is not plainly of this kind is left to the parser, which is many times slower.
 pub(super) fn is_list(tokens: &[Token], found: &HashSet<String>) -> bool {
-    let mut parts = tokens.iter().map(Part::of).chain([Part::Newline]).peekable();
+    let mut parts = tokens.iter().map(ListPart::of).chain([ListPart::Newline]).peekable();
     let mut command = Vec::with_capacity(TELLING_WORDS);
     let mut text = String::new();
     let mut waits = false;
     while let Some(part) = parts.next() {
         match part {
-            Part::Word(word) => {
-                let descriptor = parts.peek() == Some(&Part::Redirection) && is_number(word);
+            ListPart::Word(word) => {
+                let descriptor = parts.peek() == Some(&ListPart::Redirection) && is_number(word);
                 if descriptor || command.is_empty() && (is_reserved(word) || word.contains('=')) {
                     return false;
                 }
@@ -179,23 +179,23 @@ pub(super) fn is_list(tokens: &[Token], found: &HashSet<String>) -> bool {
                     command.push(word);
                 }
             }
-            Part::Redirection => {
-                let Some(Part::Word(target)) = parts.next() else { return false };
+            ListPart::Redirection => {
+                let Some(ListPart::Word(target)) = parts.next() else { return false };
                 // `>2>x`: whether the number is a file or a descriptor is the parser's to say.
-                if is_number(target) && parts.peek() == Some(&Part::Redirection) {
+                if is_number(target) && parts.peek() == Some(&ListPart::Redirection) {
                     return false;
                 }
             }
-            Part::Newline if command.is_empty() => {}
-            Part::Newline | Part::Separator | Part::Joint => {
+            ListPart::Newline if command.is_empty() => {}
+            ListPart::Newline | ListPart::Separator | ListPart::Joint => {
                 beginning(command.drain(..), &mut text);
                 // Without words the beginning is empty, and nothing was found that begins so.
                 if !found.contains(&text) {
                     return false;
                 }
-                waits = part == Part::Joint;
+                waits = part == ListPart::Joint;
             }
-            Part::Other => return false,
+            ListPart::Other => return false,
         }
     }
     !waits

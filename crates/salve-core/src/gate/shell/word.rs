@@ -6,16 +6,16 @@ use super::cursor::Cursor;
 
 /// One word of a command.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word<'w> {
+pub(super) struct ShellWord<'w> {
     /// As written, without line continuations.
     pub(super) raw: &'w str,
     /// As the shell will see it.
     pub(super) cooked: Template<'w>,
 }
 
-impl<'w> Word<'w> {
+impl<'w> ShellWord<'w> {
     /// A word that is only known at run time.
-    pub(super) const UNKNOWN: Word<'static> = Word { raw: "\0", cooked: Template("\0") };
+    pub(super) const UNKNOWN: ShellWord<'static> = ShellWord { raw: "\0", cooked: Template("\0") };
 
     /// Returns the word's text if the shell fills nothing in.
     pub(super) fn known(self) -> Option<&'w str> {
@@ -33,14 +33,14 @@ const ORDINARY: usize = 64;
 
 /// The words of one command, each text in one piece with single blanks between the words.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Words {
+pub(super) struct CommandWords {
     raw: String,
     cooked: String,
     /// Where each word ends in both.
     ends: Vec<(usize, usize)>,
 }
 
-impl Words {
+impl CommandWords {
     /// Returns whether there are no words.
     pub(super) fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -52,7 +52,7 @@ impl Words {
     }
 
     /// Appends a word.
-    pub(super) fn push(&mut self, word: Word<'_>) {
+    pub(super) fn push(&mut self, word: ShellWord<'_>) {
         if self.is_empty() {
             // Room for an ordinary command at once: growing to it takes longer than reading it.
             self.raw.reserve(ORDINARY);
@@ -67,21 +67,21 @@ impl Words {
     }
 
     /// Returns the text from word `at` on, which there must be.
-    pub(super) fn from(&self, at: usize) -> Word<'_> {
+    pub(super) fn from(&self, at: usize) -> ShellWord<'_> {
         let (raw, cooked) = self.start(at);
-        Word { raw: &self.raw[raw..], cooked: Template(&self.cooked[cooked..]) }
+        ShellWord { raw: &self.raw[raw..], cooked: Template(&self.cooked[cooked..]) }
     }
 
     /// Returns word `at`, if there is one.
-    pub(super) fn get(&self, at: usize) -> Option<Word<'_>> {
+    pub(super) fn get(&self, at: usize) -> Option<ShellWord<'_>> {
         let &(raw_end, cooked_end) = self.ends.get(at)?;
         let (raw, cooked) = self.start(at);
         let cooked = Template(&self.cooked[cooked..cooked_end]);
-        Some(Word { raw: &self.raw[raw..raw_end], cooked })
+        Some(ShellWord { raw: &self.raw[raw..raw_end], cooked })
     }
 
     /// Returns the words from word `at` on.
-    pub(super) fn iter_from(&self, at: usize) -> impl Iterator<Item = Word<'_>> + Clone {
+    pub(super) fn iter_from(&self, at: usize) -> impl Iterator<Item = ShellWord<'_>> + Clone {
         (at..self.len()).filter_map(|at| self.get(at))
     }
 
@@ -93,11 +93,15 @@ impl Words {
     }
 
     /// Makes every word from `at` on that `hides` something a word known only at run time.
-    pub(super) fn hide(&mut self, at: usize, hides: impl Fn(Word<'_>) -> bool) {
-        let mut words = Words::default();
+    pub(super) fn hide(&mut self, at: usize, hides: impl Fn(ShellWord<'_>) -> bool) {
+        let mut words = CommandWords::default();
         for (number, word) in self.iter_from(0).enumerate() {
             let hidden = number >= at && hides(word);
-            words.push(if hidden { Word { raw: word.raw, ..Word::UNKNOWN } } else { word });
+            words.push(if hidden {
+                ShellWord { raw: word.raw, ..ShellWord::UNKNOWN }
+            } else {
+                word
+            });
         }
         *self = words;
     }
@@ -105,15 +109,15 @@ impl Words {
 
 /// A word while it is read.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct WordDraft {
     raw: String,
     cooked: String,
 }
 
-impl Draft {
+impl WordDraft {
     /// Returns what was read.
-    pub(super) fn word(&self) -> Word<'_> {
-        Word { raw: &self.raw, cooked: Template(&self.cooked) }
+    pub(super) fn word(&self) -> ShellWord<'_> {
+        ShellWord { raw: &self.raw, cooked: Template(&self.cooked) }
     }
 
     /// Reads one word at the cursor, collecting the scripts of its substitutions.
@@ -124,7 +128,7 @@ impl Draft {
     ) -> Result<(), Unclear> {
         self.raw.clear();
         self.cooked.clear();
-        let mut reader = Reader { draft: self, nested, braces: Braces::None };
+        let mut reader = WordReader { draft: self, nested, braces: Braces::None };
         while let Some(c) = cursor.peek() {
             match c {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
@@ -149,8 +153,8 @@ impl Draft {
 
 /// Collects the scripts of the substitutions in a text that the shell expands like quoted text.
 pub(super) fn read_here_document(text: &str, nested: &mut Vec<String>) -> Result<(), Unclear> {
-    let mut draft = Draft::default();
-    let mut reader = Reader { draft: &mut draft, nested, braces: Braces::None };
+    let mut draft = WordDraft::default();
+    let mut reader = WordReader { draft: &mut draft, nested, braces: Braces::None };
     let mut cursor = Cursor::new(text);
     while let Some(c) = cursor.peek() {
         match c {
@@ -181,13 +185,13 @@ enum Quotes {
     Double,
 }
 
-struct Reader<'a> {
-    draft: &'a mut Draft,
+struct WordReader<'a> {
+    draft: &'a mut WordDraft,
     nested: &'a mut Vec<String>,
     braces: Braces,
 }
 
-impl Reader<'_> {
+impl WordReader<'_> {
     fn take(&mut self, cursor: &mut Cursor<'_>) -> Option<char> {
         let c = cursor.next();
         self.draft.raw.extend(c);

@@ -2,10 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::super::{Awaited, Ignored, Incident, Ledger, Move, Phase, Reach, Run, Then, Trial};
+use super::super::{
+    Awaited, DueEffect, Ignored, Incident, IncidentMove, Ledger, Phase, Then, Trial, TrialReach,
+};
 use super::judge::Invariant;
 use crate::event::{
-    Authority, Effect, Entry, Event, IncidentEvent, Outcome, Process, Proof, Report, Verdict,
+    Authority, Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome, Process, Proof,
+    RemedyVerdict,
 };
 use crate::scrub::Scrubbed;
 
@@ -69,7 +72,7 @@ impl SimulatedFault {
         self,
         incident: &mut Incident,
         entry: &Entry,
-    ) -> Result<Option<Run>, Ignored> {
+    ) -> Result<Option<DueEffect>, Ignored> {
         let before = incident.clone();
         let mut entry = entry.clone();
         self.distort(incident, &mut entry);
@@ -102,10 +105,10 @@ impl SimulatedFault {
             }
             (
                 Self::SkipsTheProof,
-                Event::Incident(IncidentEvent::Finished { report: Report::Done, .. }),
+                Event::Incident(IncidentEvent::Finished { report: EffectReport::Done, .. }),
             ) => {
                 if let Phase::Due { what: Effect::Verify, .. } = incident.phase {
-                    incident.proceed(Then::End(Outcome::Recovered(Proof::Proven)));
+                    incident.proceed(Then::End(IncidentOutcome::Recovered(Proof::Proven)));
                 }
             }
             _ => {}
@@ -117,7 +120,7 @@ impl SimulatedFault {
     fn distort(self, incident: &Incident, entry: &mut Entry) {
         match (self, &mut entry.event) {
             (Self::SkipsTheGate, Event::Incident(IncidentEvent::Judged { judgement, .. })) => {
-                judgement.verdict = Verdict::Allow;
+                judgement.verdict = RemedyVerdict::Allow;
             }
             (Self::ClaimsFreely, Event::Incident(IncidentEvent::Claimed { instead_of })) => {
                 *instead_of = incident.owner.clone();
@@ -135,15 +138,17 @@ impl SimulatedFault {
     }
 
     /// Says wrongly what comes next.
-    pub(super) fn next(self, incident: &Incident, me: &Process, now: Timestamp) -> Move {
+    pub(super) fn next(self, incident: &Incident, me: &Process, now: Timestamp) -> IncidentMove {
         let next = incident.next(me, now);
         match (self, next, incident.phase) {
-            (Self::CoolsForEver, Move::Write(Event::Incident(IncidentEvent::CooledDown {})), _) => {
-                Move::Wait { on: Awaited::Time, until: None }
-            }
-            (Self::AsksNobody, Move::Wait { until: None, .. }, Phase::Asking { .. }) => {
+            (
+                Self::CoolsForEver,
+                IncidentMove::Write(Event::Incident(IncidentEvent::CooledDown {})),
+                _,
+            ) => IncidentMove::Wait { on: Awaited::Time, until: None },
+            (Self::AsksNobody, IncidentMove::Wait { until: None, .. }, Phase::Asking { .. }) => {
                 let on = Awaited::Person(Scrubbed::default());
-                Move::Wait { on, until: None }
+                IncidentMove::Wait { on, until: None }
             }
             (_, next, _) => next,
         }
@@ -176,7 +181,7 @@ fn reuse(incident: &mut Incident, before: &Incident) {
     if let (Phase::Choosing, Some(approval @ Authority::Approval(_))) =
         (incident.phase, trial.authority)
     {
-        incident.trial = Some(Trial { reach: Reach::Untouched, ..trial.clone() });
+        incident.trial = Some(Trial { reach: TrialReach::Untouched, ..trial.clone() });
         incident.begin(approval);
     }
 }
@@ -186,7 +191,7 @@ pub(super) fn step(
     fault: Option<SimulatedFault>,
     incident: &mut Incident,
     entry: &Entry,
-) -> Result<Option<Run>, Ignored> {
+) -> Result<Option<DueEffect>, Ignored> {
     match fault {
         Some(fault) => fault.step(incident, entry),
         None => incident.step(entry),
@@ -199,7 +204,7 @@ pub(super) fn next(
     incident: &Incident,
     me: &Process,
     now: Timestamp,
-) -> Move {
+) -> IncidentMove {
     match fault {
         Some(fault) => fault.next(incident, me, now),
         None => incident.next(me, now),

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{Incident, Run};
+use super::super::{DueEffect, Incident};
 use crate::event::{
-    Actor, Authority, Digest, Effect, Entry, Event, IncidentEvent, Outcome, Process, Proof, Report,
-    Resource, Verdict,
+    Actor, Authority, Digest, Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome,
+    Process, Proof, RemedyVerdict, Resource,
 };
 
 /// What must never be otherwise.
@@ -107,7 +107,9 @@ impl Judge {
             (
                 Event::Incident(IncidentEvent::Judged { remedy, judgement }),
                 Actor::Salve(process),
-            ) if self.owner.as_ref() == Some(process) && judgement.verdict == Verdict::Allow => {
+            ) if self.owner.as_ref() == Some(process)
+                && judgement.verdict == RemedyVerdict::Allow =>
+            {
                 self.allowed.push(remedy.digest);
             }
             (Event::Incident(IncidentEvent::Refilled { granted }), by) if by.person().is_some() => {
@@ -158,7 +160,7 @@ impl Judge {
     pub(super) fn acts(
         &mut self,
         by: &Process,
-        run: Run,
+        run: DueEffect,
         journal: &[Entry],
         attempts: u64,
     ) -> Result<(), Broken> {
@@ -215,17 +217,22 @@ impl Judge {
     }
 
     /// Notes what an effect did to the workspace and the subject; `edits` if it changes files.
-    pub(super) fn did(&mut self, run: Run, report: &Report, edits: bool) -> Result<(), Broken> {
+    pub(super) fn did(
+        &mut self,
+        run: DueEffect,
+        report: &EffectReport,
+        edits: bool,
+    ) -> Result<(), Broken> {
         match (run.what, report) {
-            (Effect::Snapshot, Report::Done) => self.kept = true,
+            (Effect::Snapshot, EffectReport::Done) => self.kept = true,
             (Effect::Apply { .. }, _) if edits => {
                 hold(Invariant::WorkGivenBack, self.kept, "changed what was not kept")?;
                 self.kept = false;
                 self.dirty = true;
             }
-            (Effect::RollBack(_), Report::Done) => self.dirty = false,
+            (Effect::RollBack(_), EffectReport::Done) => self.dirty = false,
             (Effect::RollBack(_), _) => self.undo_failed = true,
-            (Effect::Verify, Report::Verified { proof, .. }) => {
+            (Effect::Verify, EffectReport::Verified { proof, .. }) => {
                 self.well = matches!(proof, Proof::Proven | Proof::Transient | Proof::Flaky);
             }
             _ => {}
@@ -247,9 +254,9 @@ impl Judge {
             hold(Invariant::BudgetFalls, falls, "a budget rose without a refill")?;
         }
         if let Event::Incident(IncidentEvent::Ended { outcome }) = entry.event {
-            let recovered = matches!(outcome, Outcome::Recovered(_));
+            let recovered = matches!(outcome, IncidentOutcome::Recovered(_));
             hold(Invariant::Verified, !recovered || self.well, "not verified after all")?;
-            let may_stay = recovered || outcome == Outcome::Resolved || self.undo_failed;
+            let may_stay = recovered || outcome == IncidentOutcome::Resolved || self.undo_failed;
             hold(Invariant::WorkGivenBack, !self.dirty || may_stay, "left a change behind")?;
         }
         Ok(())

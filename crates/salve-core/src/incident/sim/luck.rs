@@ -4,8 +4,8 @@ use super::super::{Candidate, Incident, choose};
 use super::parts;
 use super::rng::Rng;
 use crate::event::{
-    Acted, AtALoss, Change, Effect, Event, IncidentEvent, Policy, Proof, RemedyKind, Report,
-    Symptom, Verdict,
+    Acted, AtALoss, Change, Effect, EffectReport, Event, IncidentEvent, IncidentPolicy, Proof,
+    RemedyKind, RemedyVerdict, Symptom,
 };
 use crate::scrub::Scrubbed;
 
@@ -21,29 +21,29 @@ const REMEDIES: [(RemedyKind, &str); 7] = [
 ];
 
 /// Returns how an effect turns out.
-pub(super) fn report(rng: &mut Rng, what: Effect) -> Report {
+pub(super) fn report(rng: &mut Rng, what: Effect) -> EffectReport {
     let luck = rng.below(100);
-    let failed = || Report::failed(Scrubbed::literal("no luck"));
+    let failed = || EffectReport::failed(Scrubbed::literal("no luck"));
     match what {
         Effect::Measure if luck < 80 => {
             let (files, lines) = (rng.pick([0, 3, 8, 9]), rng.pick([1, 300, 301]));
             let lines = Some(lines).filter(|_| luck > 5);
-            Report::Measured(Change { files: Some(files), lines })
+            EffectReport::Measured(Change { files: Some(files), lines })
         }
         Effect::Verify if luck < 87 => verified(rng),
-        Effect::Verify if luck < 90 => Report::Done,
-        Effect::RollBack(_) | Effect::Record | Effect::Release if luck < 92 => Report::Done,
-        Effect::Snapshot | Effect::Apply { .. } | Effect::Ask if luck < 80 => Report::Done,
+        Effect::Verify if luck < 90 => EffectReport::Done,
+        Effect::RollBack(_) | Effect::Record | Effect::Release if luck < 92 => EffectReport::Done,
+        Effect::Snapshot | Effect::Apply { .. } | Effect::Ask if luck < 80 => EffectReport::Done,
         _ if luck < 95 => failed(),
-        _ => Report::TimedOut,
+        _ => EffectReport::TimedOut,
     }
 }
 
-fn verified(rng: &mut Rng) -> Report {
+fn verified(rng: &mut Rng) -> EffectReport {
     use Proof::{Failed, Flaky, Masked, Proven, Transient};
     let proof = rng.pick([Failed, Failed, Failed, Failed, Proven, Transient, Flaky, Masked]);
     let symptom = (proof == Failed).then(|| Box::new(symptom(rng)));
-    Report::Verified { proof, symptom }
+    EffectReport::Verified { proof, symptom }
 }
 
 /// Recalls, chooses and asks the gate.
@@ -58,7 +58,7 @@ pub(super) fn choice(rng: &mut Rng, view: &Incident) -> Event {
     match choose(view, some) {
         None => Event::Incident(IncidentEvent::NothingLeft {}),
         Some(Candidate { remedy, .. }) => {
-            use Verdict::{Allow, Ask, Deny};
+            use RemedyVerdict::{Allow, Ask, Deny};
             let verdict = rng.pick([Allow, Allow, Allow, Ask, Ask, Deny]);
             Event::Incident(IncidentEvent::Judged {
                 remedy: Box::new(remedy),
@@ -76,7 +76,7 @@ pub(super) fn symptom(rng: &mut Rng) -> Symptom {
 }
 
 /// Returns the terms of a life.
-pub(super) fn policy(rng: &mut Rng) -> Policy {
+pub(super) fn policy(rng: &mut Rng) -> IncidentPolicy {
     let mut policy = parts::policy();
     policy.limits.attempts = Some(1 + rng.below(5));
     policy.limits.tokens = Some(1_000).filter(|_| rng.chance(30));

@@ -66,7 +66,7 @@ pub struct Summary {
 /// A life in which an invariant did not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("seed {seed}, after entry {entry}")]
-pub struct Failure {
+pub struct BrokenLife {
     /// The seed; the same seed fails again in the same way.
     pub seed: u64,
     /// The number of the last entry.
@@ -81,7 +81,7 @@ pub struct Failure {
 /// # Errors
 ///
 /// When an invariant does not hold.
-pub fn run(seeds: Range<u64>) -> Result<Summary, Failure> {
+pub fn run(seeds: Range<u64>) -> Result<Summary, BrokenLife> {
     live_all(seeds, None)
 }
 
@@ -90,17 +90,17 @@ pub fn run(seeds: Range<u64>) -> Result<Summary, Failure> {
 /// # Errors
 ///
 /// When the fault is caught, which is what it is for.
-pub fn run_with(fault: SimulatedFault, seeds: Range<u64>) -> Result<Summary, Failure> {
+pub fn run_with(fault: SimulatedFault, seeds: Range<u64>) -> Result<Summary, BrokenLife> {
     live_all(seeds, Some(fault))
 }
 
-fn live_all(seeds: Range<u64>, fault: Option<SimulatedFault>) -> Result<Summary, Failure> {
+fn live_all(seeds: Range<u64>, fault: Option<SimulatedFault>) -> Result<Summary, BrokenLife> {
     let mut summary = Summary::default();
     for seed in seeds {
         let mut world = World::new(seed, fault);
         let lived = world.live();
         let entry = world.entries();
-        lived.map_err(|broken| Failure { seed, entry, broken })?;
+        lived.map_err(|broken| BrokenLife { seed, entry, broken })?;
         world.add_to(&mut summary);
     }
     Ok(summary)

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::class::Class;
 use crate::event::{
-    Acted, Actor, AtALoss, Digest, Judgement, Limits, Mode, OnFailure, Origin, Policy, Process,
-    Remedy, RemedyKind, Repeat, Subject, SubjectKind, Symptom, Undo, Verdict,
+    Acted, Actor, AtALoss, Digest, IncidentPolicy, Judgement, Limits, Mode, OnFailure, Process,
+    Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, Repeat, Subject, SubjectKind, Symptom, Undo,
 };
 use crate::id::{IncidentId, Signature};
 use crate::scrub::Scrubbed;
@@ -63,18 +63,18 @@ pub fn remedy(kind: RemedyKind, name: &'static str) -> Remedy {
     };
     let digest = Digest::of_command(name, ".", 1_000);
     let text = Scrubbed::literal(name);
-    Remedy { kind, origin: Origin::Playbook, text, digest, undo, repeat }
+    Remedy { kind, origin: RemedyOrigin::Playbook, text, digest, undo, repeat }
 }
 
 /// Returns a judgement.
-pub fn judgement(verdict: Verdict) -> Judgement {
+pub fn judgement(verdict: RemedyVerdict) -> Judgement {
     let (rule, reason) = (Scrubbed::literal("rule"), Scrubbed::literal("because"));
     Judgement { verdict, rule, reason }
 }
 
 /// Returns the spec's defaults for a dev server.
-pub fn policy() -> Policy {
-    Policy {
+pub fn policy() -> IncidentPolicy {
+    IncidentPolicy {
         person: Scrubbed::literal("ada"),
         mode: Mode::Legacy,
         limits: Limits { attempts: Some(3), ..Limits::default() },

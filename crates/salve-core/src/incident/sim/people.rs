@@ -4,7 +4,8 @@ use super::judge::Broken;
 use super::parts;
 use super::world::World;
 use crate::event::{
-    Actor, Amounts, Breaker, Change, Digest, Event, IncidentEvent, Mark, Order, Outcome,
+    Actor, AgentMark, Amounts, Breaker, Change, Digest, Event, IncidentEvent, IncidentOutcome,
+    PersonOrder,
 };
 use crate::incident::Phase;
 
@@ -15,7 +16,7 @@ impl World {
         match self.rng.below(100) {
             0..=44 => self.answer(person),
             45..=54 => {
-                use Order::{Abort, Escalate, Pause, Resume, Retry, Skip};
+                use PersonOrder::{Abort, Escalate, Pause, Resume, Retry, Skip};
                 let order = self.rng.pick([Pause, Resume, Resume, Skip, Retry, Abort, Escalate]);
                 // Calling it off ends the life, so it must not be too common.
                 let order = if order == Abort && self.rng.chance(70) { Retry } else { order };
@@ -60,8 +61,12 @@ impl World {
     }
 
     fn mark(&mut self) -> Result<(), Broken> {
-        let mark =
-            self.rng.pick([Mark::Started, Mark::ReadingLog, Mark::ApplyingFix, Mark::WroteFiles]);
+        let mark = self.rng.pick([
+            AgentMark::Started,
+            AgentMark::ReadingLog,
+            AgentMark::ApplyingFix,
+            AgentMark::WroteFiles,
+        ]);
         let near = u32::try_from(self.rng.below(3)).unwrap_or(0);
         let attempt = match self.rng.chance(75) {
             true => self.truth.attempt(),
@@ -87,8 +92,10 @@ impl World {
     /// Lets a subject that was found well fall ill again.
     fn relapse(&mut self) -> Result<(), Broken> {
         let Some(owner) = self.truth.owner().cloned() else { return Ok(()) };
-        let recovered =
-            matches!(self.truth.phase(), Phase::Ending { outcome: Outcome::Recovered(_), .. });
+        let recovered = matches!(
+            self.truth.phase(),
+            Phase::Ending { outcome: IncidentOutcome::Recovered(_), .. }
+        );
         let breaker = self.rng.pick([Breaker::FileChurn, Breaker::NewErrors]);
         match recovered {
             true => {

@@ -1,12 +1,12 @@
 //! The world of one simulated life: processes, a journal, results on their way.
 
-use super::super::{Awaited, Holder, Incident, Move, Phase, Run};
+use super::super::{Awaited, DueEffect, Incident, IncidentMove, OwnerState, Phase};
 use super::fault::{next, step};
 use super::judge::{Broken, Invariant, Judge, hold};
 use super::rng::Rng;
 use super::{Instant, SimulatedFault, Summary, luck, parts};
 use crate::event::{
-    Actor, Draft, Effect, Entry, Event, IncidentEvent, Process, RemedyKind, Repeat, Report,
+    Actor, Draft, Effect, EffectReport, Entry, Event, IncidentEvent, Process, RemedyKind, Repeat,
     SubjectKind, Undo,
 };
 
@@ -22,7 +22,7 @@ struct Salve {
 struct SimulatedMessage {
     to: usize,
     effect: u32,
-    report: Report,
+    report: EffectReport,
 }
 
 /// One simulated life.
@@ -159,23 +159,25 @@ impl World {
             self.catch_up(who)?;
             let me = self.processes[who].process.clone();
             match next(self.fault, &self.processes[who].view, &me, parts::time(self.now)) {
-                Move::Over => return Ok(()),
-                Move::Wait { on: Awaited::Person(name), .. } => {
+                IncidentMove::Over => return Ok(()),
+                IncidentMove::Wait { on: Awaited::Person(name), .. } => {
                     let named = !name.as_str().is_empty();
                     return hold(Invariant::EndsOrWaits, named, "waits for nobody");
                 }
-                Move::Wait { until: Some(until), .. } => {
+                IncidentMove::Wait { until: Some(until), .. } => {
                     let until = u64::try_from(until.as_millisecond()).unwrap_or(0);
                     self.now = self.now.max(until);
                 }
-                Move::Wait { until: None, .. } if self.messages.is_empty() => {
+                IncidentMove::Wait { until: None, .. } if self.messages.is_empty() => {
                     return hold(Invariant::EndsOrWaits, false, "waits for nothing");
                 }
-                Move::NotMine => {
+                IncidentMove::NotMine => {
                     // Nobody else lives: whoever owned it is gone.
                     (0..who).for_each(|other| self.kill(other));
                 }
-                Move::Wait { until: None, .. } | Move::Write(_) | Move::Choose => {}
+                IncidentMove::Wait { until: None, .. }
+                | IncidentMove::Write(_)
+                | IncidentMove::Choose => {}
             }
             self.drive(who)?;
         }
@@ -255,7 +257,7 @@ impl World {
     }
 
     /// Takes in what a process has not read yet; what it wrote itself may ask for an effect.
-    fn catch_up(&mut self, who: usize) -> Result<Option<Run>, Broken> {
+    fn catch_up(&mut self, who: usize) -> Result<Option<DueEffect>, Broken> {
         let salve = &mut self.processes[who];
         let read = usize::try_from(salve.view.last_seq()).unwrap_or(0);
         let mut due = None;
@@ -281,16 +283,16 @@ impl World {
         let me = self.processes[who].process.clone();
         let now = parts::time(self.now);
         let event = match next(self.fault, &self.processes[who].view, &me, now) {
-            Move::Write(event) => event,
-            Move::Choose => luck::choice(&mut self.rng, &self.processes[who].view),
-            Move::NotMine => match self.claim(who) {
+            IncidentMove::Write(event) => event,
+            IncidentMove::Choose => luck::choice(&mut self.rng, &self.processes[who].view),
+            IncidentMove::NotMine => match self.claim(who) {
                 Some(event) => event,
                 None => return Ok(()),
             },
-            Move::Wait { .. } if self.chaos && self.rng.chance(3) => {
+            IncidentMove::Wait { .. } if self.chaos && self.rng.chance(3) => {
                 Event::Incident(IncidentEvent::Released {})
             }
-            Move::Wait { .. } | Move::Over => return Ok(()),
+            IncidentMove::Wait { .. } | IncidentMove::Over => return Ok(()),
         };
         if let Some(fault) = self.fault {
             fault.meddle(&mut self.processes[who].view);
@@ -312,7 +314,7 @@ impl World {
             Event::Incident(IncidentEvent::Requested { effect, what }),
         ) = (self.fault, &event)
         {
-            self.act(who, Run { effect: *effect, what: *what })?;
+            self.act(who, DueEffect { effect: *effect, what: *what })?;
         }
         self.append(Actor::Salve(me), event)?;
         if self.dies(who, Instant::AfterWriting) {
@@ -330,7 +332,7 @@ impl World {
     }
 
     /// Runs an effect in the world.
-    fn act(&mut self, who: usize, run: Run) -> Result<(), Broken> {
+    fn act(&mut self, who: usize, run: DueEffect) -> Result<(), Broken> {
         let me = self.processes[who].process.clone();
         let attempts = self.truth.policy().limits.attempts.unwrap_or(0);
         self.judge.acts(&me, run, &self.journal, attempts)?;
@@ -375,7 +377,7 @@ impl World {
         let view = &self.processes[who].view;
         let owner = view.owner();
         let alive = self.processes.iter().any(|p| p.alive && Some(&p.process) == owner);
-        let holder = if alive { Holder::Alive } else { Holder::Gone };
+        let holder = if alive { OwnerState::Alive } else { OwnerState::Gone };
         let claim = view.claim(&self.processes[who].process, holder).ok();
         claim.or_else(|| self.fault?.claim(view).filter(|_| self.rng.chance(5)))
     }

@@ -33,18 +33,18 @@ fn effects() -> impl Strategy<Value = Effect> {
     ])
 }
 
-fn reports() -> impl Strategy<Value = Report> {
+fn reports() -> impl Strategy<Value = EffectReport> {
     let sick = Some(Box::new(symptom(1, "tree")));
     select(vec![
-        Report::Done,
-        Report::TimedOut,
-        Report::NoAgent,
-        Report::failed(Scrubbed::literal("no")),
-        Report::Measured(Change { files: Some(1), lines: Some(1) }),
-        Report::Measured(Change::default()),
-        Report::Verified { proof: Proof::Proven, symptom: None },
-        Report::Verified { proof: Proof::Masked, symptom: None },
-        Report::Verified { proof: Proof::Failed, symptom: sick },
+        EffectReport::Done,
+        EffectReport::TimedOut,
+        EffectReport::NoAgent,
+        EffectReport::failed(Scrubbed::literal("no")),
+        EffectReport::Measured(Change { files: Some(1), lines: Some(1) }),
+        EffectReport::Measured(Change::default()),
+        EffectReport::Verified { proof: Proof::Proven, symptom: None },
+        EffectReport::Verified { proof: Proof::Masked, symptom: None },
+        EffectReport::Verified { proof: Proof::Failed, symptom: sick },
     ])
 }
 
@@ -58,8 +58,14 @@ fn said() -> impl Strategy<Value = Event> {
     };
     let kinds = select(vec![Retry, Command, Patch, Agent, HardReset]);
     let verdicts = select(vec![Allow, Ask, Deny]);
-    let orders = [Order::Pause, Order::Resume, Order::Skip, Order::Retry, Order::Abort];
-    let marks = select(vec![Mark::Started, Mark::WroteFiles]);
+    let orders = [
+        PersonOrder::Pause,
+        PersonOrder::Resume,
+        PersonOrder::Skip,
+        PersonOrder::Retry,
+        PersonOrder::Abort,
+    ];
+    let marks = select(vec![AgentMark::Started, AgentMark::WroteFiles]);
     let digest = remedy(Command, "a").digest;
     let number = || prop_oneof![4 => 0_u32..8, 1 => Just(u32::MAX)];
     let amount = || prop_oneof![4 => 0_u64..5, 1 => Just(u64::MAX)];
@@ -113,7 +119,9 @@ fn said() -> impl Strategy<Value = Event> {
             Event::Incident(IncidentEvent::Resolved { note: None }),
             Event::Incident(IncidentEvent::Exhausted { resource: Resource::Attempts }),
             Event::Incident(IncidentEvent::Tripped { breaker: Breaker::NewErrors }),
-            Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(Proof::Proven) }),
+            Event::Incident(IncidentEvent::Ended {
+                outcome: IncidentOutcome::Recovered(Proof::Proven)
+            }),
             Event::Incident(IncidentEvent::Diagnosed {
                 nature: Nature::Transient,
                 rule: Scrubbed::literal("service.down"),
@@ -130,11 +138,11 @@ proptest! {
     fn anything_at_all_is_taken_in_or_changes_nothing(
         words in prop::collection::vec((any::<bool>(), actors(), said(), 0_u64..900_000), 1..60),
     ) {
-        let mut story = Story::new(policy());
+        let mut story = TestIncident::new(policy());
         for (in_turn, by, event, at) in words {
             let next = story.incident.next(&process(1), parts::time(at));
             let (by, event) = match next {
-                Move::Write(next) if in_turn => (Actor::Salve(process(1)), next),
+                IncidentMove::Write(next) if in_turn => (Actor::Salve(process(1)), next),
                 _ => (by, event),
             };
             let before = story.incident.clone();

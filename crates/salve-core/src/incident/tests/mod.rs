@@ -5,18 +5,19 @@ mod paths;
 
 use Act::*;
 use RemedyKind::{Agent, Command, HardReset, Patch, Retry};
-use Verdict::{Allow, Ask, Deny};
+use RemedyVerdict::{Allow, Ask, Deny};
 
-use super::testing::{Story, agent, judgement, person, policy, process, remedy, symptom};
+use super::testing::{TestIncident, agent, judgement, person, policy, process, remedy, symptom};
 use super::{
-    Awaited, Holder, Ignored, Incident, Move, NotClaimed, NotOpened, Phase, Run, phase_names,
+    Awaited, DueEffect, Ignored, Incident, IncidentMove, NotClaimed, NotOpened, OwnerState, Phase,
+    phase_names,
 };
 use crate::event::{
-    Acted, Actor, Amounts, AtALoss, Breaker, Change, Effect, Event, IncidentEvent, Limits, Mark,
-    Mode, OnFailure, Order, Outcome, Policy, Proof, Question, RemedyKind, Repeat, Report, Resource,
-    Stage, Symptom, Verdict,
+    Acted, Actor, AgentMark, Amounts, AtALoss, Breaker, Change, Effect, EffectReport, Event,
+    IncidentEvent, IncidentOutcome, IncidentPolicy, Limits, Mode, OnFailure, PersonOrder,
+    PersonQuestion, Proof, RemedyKind, RemedyVerdict, Repeat, Resource, Stage, Symptom,
 };
-use crate::playbook::{Finding, Nature};
+use crate::playbook::{Nature, PlaybookFinding};
 use crate::scrub::Scrubbed;
 
 /// What the world does next.
@@ -43,11 +44,11 @@ enum Act {
     /// The person settles it.
     Resolves,
     /// The person orders.
-    Orders(Order),
+    Orders(PersonOrder),
     /// The person grants attempts.
     Grants(u64),
     /// The agent marks.
-    Marks(Mark),
+    Marks(AgentMark),
     /// The owner dies and another process takes over.
     Dies,
     /// A breaker trips.
@@ -61,13 +62,18 @@ enum Act {
 /// Each effect is a word, questions too, and the last word is the phase. Telling people, recording
 /// and letting go always work; remedies that need no choice between are chosen in order.
 #[track_caller]
-fn check(policy: Policy, plan: &[(RemedyKind, Verdict)], acts: &[Act], want: &str) {
-    let story = Story::new(policy);
+fn check(policy: IncidentPolicy, plan: &[(RemedyKind, RemedyVerdict)], acts: &[Act], want: &str) {
+    let story = TestIncident::new(policy);
     check_story(story, plan, acts, want);
 }
 
 #[track_caller]
-fn check_story(mut story: Story, plan: &[(RemedyKind, Verdict)], acts: &[Act], want: &str) {
+fn check_story(
+    mut story: TestIncident,
+    plan: &[(RemedyKind, RemedyVerdict)],
+    acts: &[Act],
+    want: &str,
+) {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let mut plan = plan.iter().zip(names);
     let mut acts = acts.iter();
@@ -81,13 +87,13 @@ fn check_story(mut story: Story, plan: &[(RemedyKind, Verdict)], acts: &[Act], w
                 }
                 let event = Event::Incident(IncidentEvent::Finished {
                     effect: run.effect,
-                    report: Report::Done,
+                    report: EffectReport::Done,
                 });
                 story.salve(event).unwrap();
                 continue;
             }
             log.push(effect_word(run.what));
-        } else if story.next() == Move::Choose {
+        } else if story.next() == IncidentMove::Choose {
             match plan.next() {
                 Some((&(kind, verdict), name)) => story.judge(kind, name, verdict),
                 None => drop(story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap()),
@@ -125,31 +131,31 @@ fn effect_word(what: Effect) -> String {
 
 /// Lets the world do what it must be allowed to.
 #[track_caller]
-fn perform(story: &mut Story, act: &Act) {
+fn perform(story: &mut TestIncident, act: &Act) {
     attempt(story, act).unwrap_or_else(|ignored| panic!("{act:?}: {ignored}"));
 }
 
 /// Lets the world try something.
 #[expect(clippy::too_many_lines, reason = "a table: one row for each case")]
-fn attempt(story: &mut Story, act: &Act) -> Result<Option<Run>, Ignored> {
+fn attempt(story: &mut TestIncident, act: &Act) -> Result<Option<DueEffect>, Ignored> {
     let effect = match story.incident.phase() {
         Phase::Doing { effect, .. } => effect,
         _ => 0,
     };
     let finished = |report| Event::Incident(IncidentEvent::Finished { effect, report });
-    let failed = |symptom: Symptom| Report::Verified {
+    let failed = |symptom: Symptom| EffectReport::Verified {
         proof: Proof::Failed,
         symptom: Some(Box::new(symptom)),
     };
     let mut by = Actor::Salve(process(story.me));
     let event = match act {
-        Works => finished(Report::Done),
-        Fails => finished(Report::failed(Scrubbed::literal("no"))),
-        Hangs => finished(Report::TimedOut),
+        Works => finished(EffectReport::Done),
+        Fails => finished(EffectReport::failed(Scrubbed::literal("no"))),
+        Hangs => finished(EffectReport::TimedOut),
         Is(files, lines) => {
-            finished(Report::Measured(Change { files: Some(*files), lines: Some(*lines) }))
+            finished(EffectReport::Measured(Change { files: Some(*files), lines: Some(*lines) }))
         }
-        Found(proof) => finished(Report::Verified { proof: *proof, symptom: None }),
+        Found(proof) => finished(EffectReport::Verified { proof: *proof, symptom: None }),
         Breaks(signature, tree) => finished(failed(symptom(*signature, tree))),
         Acts => finished(failed(Symptom { acted: Acted::Maybe, ..symptom(9, "t") })),
         Relapses => {
@@ -195,7 +201,7 @@ fn attempt(story: &mut Story, act: &Act) -> Result<Option<Run>, Ignored> {
         }
         Dies => {
             let heir = process(story.me + 1);
-            let claim = story.incident.claim(&heir, Holder::Gone).map_err(|_| Ignored::Over)?;
+            let claim = story.incident.claim(&heir, OwnerState::Gone).map_err(|_| Ignored::Over)?;
             story.me += 1;
             by = Actor::Salve(heir);
             claim
@@ -298,34 +304,35 @@ fn exhausted_then_cooldown_then_a_person() {
 
 #[test]
 fn a_yes_does_not_refill_a_budget() {
-    let policy = Policy { limits: Limits { attempts: Some(0), ..Limits::default() }, ..policy() };
-    let mut story = Story::new(policy);
+    let policy =
+        IncidentPolicy { limits: Limits { attempts: Some(0), ..Limits::default() }, ..policy() };
+    let mut story = TestIncident::new(policy);
     while let Some(run) = story.run() {
         story
             .salve(Event::Incident(IncidentEvent::Finished {
                 effect: run.effect,
-                report: Report::Done,
+                report: EffectReport::Done,
             }))
             .unwrap();
     }
     let Phase::Asking { number, digest, question, .. } = story.incident.phase() else { panic!() };
-    assert_eq!(question, Question::Exhausted(Resource::Attempts));
+    assert_eq!(question, PersonQuestion::Exhausted(Resource::Attempts));
     assert_eq!(story.now, 600_000, "after the whole cooldown");
     let yes = Event::Incident(IncidentEvent::Approved { question: number, digest, note: None });
     assert_eq!(story.by(person("ada"), yes), Err(Ignored::Exhausted));
-    let retry = Event::Incident(IncidentEvent::Ordered { order: Order::Retry });
+    let retry = Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Retry });
     assert_eq!(story.by(person("ada"), retry), Err(Ignored::Exhausted));
 }
 
 #[test]
 fn where_nobody_is_asked_an_incident_at_a_loss_closes() {
-    let policy = Policy { at_a_loss: AtALoss::Close, cooldown_ms: 0, ..policy() };
+    let policy = IncidentPolicy { at_a_loss: AtALoss::Close, cooldown_ms: 0, ..policy() };
     check(policy.clone(), &[], &[], "unhealed");
     let failing = [Breaks(1, "x"), Breaks(1, "x"), Breaks(1, "x")];
     check(policy.clone(), &[(Retry, Allow); 3], &failing, "verify verify verify unhealed");
     // What may be done is still a person's decision.
     check(policy.clone(), &[(Command, Ask)], &[], "remedy waits");
-    let story = || Story::with(policy.clone(), symptom(1, "tree"), Repeat::Unsafe);
+    let story = || TestIncident::with(policy.clone(), symptom(1, "tree"), Repeat::Unsafe);
     check_story(story(), &[(Retry, Allow)], &[Acts], "verify unhealed");
     let acts = [Works, Works, Hangs, Works];
     let want = "snapshot apply-a verify rollback-attempt unhealed";
@@ -334,26 +341,26 @@ fn where_nobody_is_asked_an_incident_at_a_loss_closes() {
 
 #[test]
 fn the_owner_may_call_off_what_has_not_begun() {
-    let off = Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted });
-    let mut story = Story::new(policy());
+    let off = Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::Aborted });
+    let mut story = TestIncident::new(policy());
     story.salve(off.clone()).unwrap();
     assert_eq!(story.run().unwrap().what, Effect::Record);
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Retry, "again", Allow);
     assert_eq!(story.salve(off.clone()), Err(Ignored::Stale));
-    story.finish(Effect::Verify, Report::Verified { proof: Proof::Failed, symptom: None });
+    story.finish(Effect::Verify, EffectReport::Verified { proof: Proof::Failed, symptom: None });
     assert_eq!(story.salve(off), Err(Ignored::Stale), "something was done");
 }
 
 #[test]
 fn back_off_doubles_and_the_cooldown_is_served_in_full() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     let mut began = Vec::new();
     for _ in 0..3 {
         story.judge(Retry, "again", Allow);
         let run = story.run().unwrap();
         began.push(story.now);
-        let report = Report::Verified { proof: Proof::Failed, symptom: None };
+        let report = EffectReport::Verified { proof: Proof::Failed, symptom: None };
         story
             .salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
             .unwrap();
@@ -375,22 +382,24 @@ fn back_off_doubles_and_the_cooldown_is_served_in_full() {
 
 #[test]
 fn an_agent_that_never_comes_is_not_waited_for() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Agent, "a", Allow);
-    story.finish(Effect::Snapshot, Report::Done);
+    story.finish(Effect::Snapshot, EffectReport::Done);
     let apply = story.run().unwrap();
     assert_eq!(story.run().unwrap().what, Effect::Measure);
     assert_eq!(story.now, 30_000);
-    let late =
-        Event::Incident(IncidentEvent::Finished { effect: apply.effect, report: Report::Done });
+    let late = Event::Incident(IncidentEvent::Finished {
+        effect: apply.effect,
+        report: EffectReport::Done,
+    });
     assert_eq!(story.salve(late), Err(Ignored::Stale));
 }
 
 #[test]
 fn an_agent_that_came_has_its_time_and_its_last_mark_ends_the_wait() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Agent, "a", Allow);
-    story.finish(Effect::Snapshot, Report::Done);
+    story.finish(Effect::Snapshot, EffectReport::Done);
     story.run_until_waiting();
     story.now += 29_000;
     let mark = |mark| {
@@ -401,20 +410,20 @@ fn an_agent_that_came_has_its_time_and_its_last_mark_ends_the_wait() {
             message: None,
         })
     };
-    story.by(agent(), mark(Mark::Started)).unwrap();
+    story.by(agent(), mark(AgentMark::Started)).unwrap();
     let on = Awaited::Effect(2);
     let until = Some(super::testing::time(149_000));
-    assert_eq!(story.next(), Move::Wait { on, until });
-    story.by(agent(), mark(Mark::WroteFiles)).unwrap();
-    assert_eq!(story.by(agent(), mark(Mark::WroteFiles)), Err(Ignored::NoNews));
+    assert_eq!(story.next(), IncidentMove::Wait { on, until });
+    story.by(agent(), mark(AgentMark::WroteFiles)).unwrap();
+    assert_eq!(story.by(agent(), mark(AgentMark::WroteFiles)), Err(Ignored::NoNews));
     assert_eq!(story.run().unwrap().what, Effect::Measure);
 }
 
 #[test]
 fn an_agent_that_salve_started_has_its_own_time() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Agent, "a", Allow);
-    story.finish(Effect::Snapshot, Report::Done);
+    story.finish(Effect::Snapshot, EffectReport::Done);
     let launched = |effect| {
         Event::Incident(IncidentEvent::AgentLaunched {
             effect,
@@ -431,7 +440,7 @@ fn an_agent_that_salve_started_has_its_own_time() {
     assert_eq!(story.salve(launched(apply.effect)), Err(Ignored::NoNews));
     let mark = Event::Incident(IncidentEvent::Marked {
         attempt: 1,
-        mark: Mark::Started,
+        mark: AgentMark::Started,
         reported: Change::default(),
         message: None,
     });
@@ -442,32 +451,32 @@ fn an_agent_that_salve_started_has_its_own_time() {
 
 #[test]
 fn a_mark_that_came_before_the_wait_counts() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Agent, "a", Allow);
     let reported = Change { files: Some(20), lines: Some(1) };
     let mark = Event::Incident(IncidentEvent::Marked {
         attempt: 1,
-        mark: Mark::WroteFiles,
+        mark: AgentMark::WroteFiles,
         reported,
         message: None,
     });
     story.by(agent(), mark).unwrap();
-    story.finish(Effect::Snapshot, Report::Done);
-    let small = Report::Measured(Change { files: Some(1), lines: Some(1) });
+    story.finish(Effect::Snapshot, EffectReport::Done);
+    let small = EffectReport::Measured(Change { files: Some(1), lines: Some(1) });
     story.finish(Effect::Measure, small);
     let Phase::Asking { question, .. } = story.incident.phase() else { panic!() };
-    assert_eq!(question, Question::ChangeTooLarge, "what was reported is larger");
+    assert_eq!(question, PersonQuestion::ChangeTooLarge, "what was reported is larger");
 }
 
 #[test]
 fn a_mark_for_another_attempt_is_refused() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Agent, "a", Allow);
     for attempt in [0, 2] {
         let change = Change::default();
         let mark = Event::Incident(IncidentEvent::Marked {
             attempt,
-            mark: Mark::WroteFiles,
+            mark: AgentMark::WroteFiles,
             reported: change,
             message: None,
         });
@@ -499,7 +508,7 @@ fn a_large_change_is_a_persons_decision() {
 fn a_masked_failure_is_undone_and_shown() {
     for on_failure in [OnFailure::Undo, OnFailure::Keep] {
         check(
-            Policy { on_failure, ..policy() },
+            IncidentPolicy { on_failure, ..policy() },
             &[(Patch, Allow)],
             &[Works, Works, Is(1, 1), Found(Proof::Masked), Works],
             "snapshot apply-a measure verify rollback-attempt masked waits",
@@ -524,7 +533,7 @@ fn a_change_that_does_not_hold_is_undone_and_shown_but_luck_alone_is_none() {
 #[test]
 fn a_change_is_kept_when_told_so() {
     check(
-        Policy { on_failure: OnFailure::Keep, ..policy() },
+        IncidentPolicy { on_failure: OnFailure::Keep, ..policy() },
         &[(Command, Allow)],
         &[Works, Works, Breaks(1, "x")],
         "snapshot apply-a verify nothingleft waits",
@@ -541,7 +550,7 @@ fn what_cannot_be_undone_is_shown() {
 #[test]
 fn three_failures_in_a_row_undo_everything_and_the_budget_stays() {
     let limits = Limits { attempts: Some(4), ..Limits::default() };
-    let policy = Policy { catastrophe_after: Some(3), limits, ..policy() };
+    let policy = IncidentPolicy { catastrophe_after: Some(3), limits, ..policy() };
     let one = [Works, Works, Breaks(1, "x"), Works];
     let acts: Vec<Act> = one.iter().cycle().take(16).cloned().collect();
     check(
@@ -557,12 +566,15 @@ fn three_failures_in_a_row_undo_everything_and_the_budget_stays() {
 #[test]
 fn no_progress_leaves_only_a_hard_reset() {
     let limits = Limits { attempts: Some(9), resets: Some(1), ..Limits::default() };
-    let policy = Policy { no_progress_limit: Some(1), limits, ..policy() };
-    let mut story = Story::new(policy);
+    let policy = IncidentPolicy { no_progress_limit: Some(1), limits, ..policy() };
+    let mut story = TestIncident::new(policy);
     story.judge(Retry, "again", Allow);
     story.finish(
         Effect::Verify,
-        Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom(1, "tree"))) },
+        EffectReport::Verified {
+            proof: Proof::Failed,
+            symptom: Some(Box::new(symptom(1, "tree"))),
+        },
     );
     assert!(story.incident.is_stuck());
     let retry = Event::Incident(IncidentEvent::Judged {
@@ -571,7 +583,7 @@ fn no_progress_leaves_only_a_hard_reset() {
     });
     assert_eq!(story.salve(retry.clone()), Err(Ignored::NoProgress));
     story.judge(HardReset, "anew", Allow);
-    story.finish_apply(Report::Done);
+    story.finish_apply(EffectReport::Done);
     assert!(!story.incident.is_stuck());
     let reset = Event::Incident(IncidentEvent::Judged {
         remedy: Box::new(remedy(HardReset, "anew")),
@@ -579,22 +591,25 @@ fn no_progress_leaves_only_a_hard_reset() {
     });
     story.finish(
         Effect::Verify,
-        Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom(1, "tree"))) },
+        EffectReport::Verified {
+            proof: Proof::Failed,
+            symptom: Some(Box::new(symptom(1, "tree"))),
+        },
     );
     assert_eq!(story.salve(reset), Err(Ignored::Exhausted), "the one reset is used");
     story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap();
     let Phase::Asking { question, .. } = story.incident.phase() else { panic!() };
-    assert_eq!(question, Question::NoProgress);
+    assert_eq!(question, PersonQuestion::NoProgress);
 }
 
 #[test]
 fn a_relapse_counts_against_the_remedy_that_seemed_to_help() {
-    let policy = Policy { watch_ms: 60_000, ..policy() };
-    let mut story = Story::new(policy);
+    let policy = IncidentPolicy { watch_ms: 60_000, ..policy() };
+    let mut story = TestIncident::new(policy);
     story.judge(Command, "a", Allow);
-    story.finish(Effect::Snapshot, Report::Done);
-    story.finish_apply(Report::Done);
-    story.finish(Effect::Verify, Report::Verified { proof: Proof::Proven, symptom: None });
+    story.finish(Effect::Snapshot, EffectReport::Done);
+    story.finish_apply(EffectReport::Done);
+    story.finish(Effect::Verify, EffectReport::Verified { proof: Proof::Proven, symptom: None });
     story.now += 59_000;
     perform(&mut story, &Relapses);
     assert_eq!(story.run().unwrap().what, Effect::RollBack(crate::event::Scope::Attempt));
@@ -602,52 +617,53 @@ fn a_relapse_counts_against_the_remedy_that_seemed_to_help() {
 
 #[test]
 fn what_nobody_watches_any_more_is_over_when_somebody_comes() {
-    let policy = Policy { watch_ms: 60_000, ..policy() };
-    let mut story = Story::new(policy);
+    let policy = IncidentPolicy { watch_ms: 60_000, ..policy() };
+    let mut story = TestIncident::new(policy);
     story.judge(Retry, "a", Allow);
-    story.finish(Effect::Verify, Report::Verified { proof: Proof::Transient, symptom: None });
-    let ended =
-        Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(Proof::Transient) });
+    story.finish(Effect::Verify, EffectReport::Verified { proof: Proof::Transient, symptom: None });
+    let ended = Event::Incident(IncidentEvent::Ended {
+        outcome: IncidentOutcome::Recovered(Proof::Transient),
+    });
     assert_eq!(story.salve(ended.clone()), Err(Ignored::TooEarly));
     story.salve(Event::Incident(IncidentEvent::Released {})).unwrap();
     assert_eq!(attempt(&mut story, &Relapses), Err(Ignored::NotOwner));
     story.salve(Event::Incident(IncidentEvent::Claimed { instead_of: None })).unwrap();
-    assert_eq!(story.next(), Move::Write(ended), "without waiting");
+    assert_eq!(story.next(), IncidentMove::Write(ended), "without waiting");
 }
 
 #[test]
 fn orders_stop_at_once_or_when_the_effect_is_back() {
     let plan = [(Command, Allow)];
-    check(policy(), &plan, &[Orders(Order::Abort), Works], "snapshot aborted");
+    check(policy(), &plan, &[Orders(PersonOrder::Abort), Works], "snapshot aborted");
     check(
         policy(),
         &plan,
-        &[Works, Orders(Order::Abort), Works, Works],
+        &[Works, Orders(PersonOrder::Abort), Works, Works],
         "snapshot apply-a rollback-attempt aborted",
     );
     check(
         policy(),
         &plan,
-        &[Works, Works, Orders(Order::Abort), Found(Proof::Proven)],
+        &[Works, Works, Orders(PersonOrder::Abort), Found(Proof::Proven)],
         "snapshot apply-a verify recovered(proven)",
     );
     check(
         policy(),
         &plan,
-        &[Works, Orders(Order::Escalate), Works, Works],
+        &[Works, Orders(PersonOrder::Escalate), Works, Works],
         "snapshot apply-a rollback-attempt ordered waits",
     );
     check(
         policy(),
         &[(Command, Allow), (Retry, Allow)],
-        &[Works, Orders(Order::Skip), Works, Works, Found(Proof::Proven)],
+        &[Works, Orders(PersonOrder::Skip), Works, Works, Found(Proof::Proven)],
         "snapshot apply-a rollback-attempt verify recovered(proven)",
     );
     check(policy(), &plan, &[Works, Resolves, Works], "snapshot apply-a resolved");
     // What the person mended by hand while the remedy failed is not rolled back.
     check(policy(), &plan, &[Works, Resolves, Fails], "snapshot apply-a resolved");
     check(policy(), &plan, &[Works, Resolves, Dies], "snapshot apply-a resolved");
-    check(policy(), &[], &[Orders(Order::Retry)], "nothingleft nothingleft waits");
+    check(policy(), &[], &[Orders(PersonOrder::Retry)], "nothingleft nothingleft waits");
 }
 
 #[test]
@@ -659,23 +675,23 @@ fn a_breaker_stops_healing_and_new_errors_undo_all_of_it() {
         &[Works, Works, Trips(Breaker::FileChurn), Breaks(1, "x"), Works],
         "snapshot apply-a verify rollback-attempt tripped(filechurn) waits",
     );
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Command, "a", Allow);
-    story.finish(Effect::Snapshot, Report::Done);
-    story.finish_apply(Report::Done);
+    story.finish(Effect::Snapshot, EffectReport::Done);
+    story.finish_apply(EffectReport::Done);
     story.salve(Event::Incident(IncidentEvent::Tripped { breaker: Breaker::NewErrors })).unwrap();
     assert_eq!(story.run().unwrap().what, Effect::RollBack(crate::event::Scope::Incident));
 }
 
 #[test]
 fn a_pause_starts_nothing_and_names_who_paused() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     let pause = |order| Event::Incident(IncidentEvent::Ordered { order });
-    story.by(person("bob"), pause(Order::Pause)).unwrap();
+    story.by(person("bob"), pause(PersonOrder::Pause)).unwrap();
     let on = Awaited::Person(Scrubbed::literal("bob"));
-    assert_eq!(story.next(), Move::Wait { on, until: None });
-    story.by(person("ada"), pause(Order::Resume)).unwrap();
-    assert_eq!(story.next(), Move::Choose);
+    assert_eq!(story.next(), IncidentMove::Wait { on, until: None });
+    story.by(person("ada"), pause(PersonOrder::Resume)).unwrap();
+    assert_eq!(story.next(), IncidentMove::Choose);
 }
 
 #[test]
@@ -712,7 +728,7 @@ fn after_a_crash_what_is_harmless_is_done_again() {
 
 #[test]
 fn a_subject_that_may_have_acted_is_a_persons_decision() {
-    let story = || Story::with(policy(), symptom(1, "tree"), Repeat::Unsafe);
+    let story = || TestIncident::with(policy(), symptom(1, "tree"), Repeat::Unsafe);
     let plan = [(Retry, Allow), (Retry, Allow)];
     check_story(story(), &plan, &[Dies], "verify mayhaveacted waits");
     check_story(story(), &plan, &[Hangs], "verify mayhaveacted waits");
@@ -725,16 +741,21 @@ fn a_subject_that_may_have_acted_is_a_persons_decision() {
     );
     check_story(story(), &plan, &[Dies, Says(false)], "verify mayhaveacted givenup");
     let acted = Symptom { acted: Acted::Maybe, ..symptom(1, "tree") };
-    check_story(Story::with(policy(), acted, Repeat::Unsafe), &plan, &[], "mayhaveacted waits");
+    check_story(
+        TestIncident::with(policy(), acted, Repeat::Unsafe),
+        &plan,
+        &[],
+        "mayhaveacted waits",
+    );
 }
 
 #[test]
 fn only_a_proven_and_certain_heal_is_credited() {
     #[track_caller]
     fn credit_of(kind: RemedyKind, acts: &[Act], want: bool) {
-        let mut story = Story::new(policy());
+        let mut story = TestIncident::new(policy());
         story.judge(kind, "a", Allow);
-        story.finish(Effect::Snapshot, Report::Done);
+        story.finish(Effect::Snapshot, EffectReport::Done);
         story.run().unwrap();
         for act in acts {
             perform(&mut story, act);
@@ -757,14 +778,14 @@ fn only_a_proven_and_certain_heal_is_credited() {
 
 #[test]
 fn an_incident_has_one_owner() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     let (one, two) = (process(1), process(2));
     let claim = |holder| story.incident.claim(&two, holder);
-    assert_eq!(claim(Holder::Alive), Err(NotClaimed::Held(one.clone())));
-    assert_eq!(claim(Holder::Unknown), Err(NotClaimed::Held(one.clone())));
-    assert_eq!(story.incident.claim(&one, Holder::Gone), Err(NotClaimed::Mine));
-    let takeover = claim(Holder::Gone).unwrap();
-    let as_two = |event, story: &mut Story| story.by(Actor::Salve(process(2)), event);
+    assert_eq!(claim(OwnerState::Alive), Err(NotClaimed::Held(one.clone())));
+    assert_eq!(claim(OwnerState::Unknown), Err(NotClaimed::Held(one.clone())));
+    assert_eq!(story.incident.claim(&one, OwnerState::Gone), Err(NotClaimed::Mine));
+    let takeover = claim(OwnerState::Gone).unwrap();
+    let as_two = |event, story: &mut TestIncident| story.by(Actor::Salve(process(2)), event);
     assert_eq!(
         as_two(Event::Incident(IncidentEvent::Claimed { instead_of: None }), &mut story),
         Err(Ignored::Held)
@@ -775,14 +796,14 @@ fn an_incident_has_one_owner() {
     );
     assert_eq!(as_two(takeover, &mut story), Ok(None));
     assert_eq!(story.salve(Event::Incident(IncidentEvent::NothingLeft {})), Err(Ignored::NotOwner));
-    assert_eq!(story.next(), Move::NotMine);
+    assert_eq!(story.next(), IncidentMove::NotMine);
     assert_eq!(as_two(Event::Incident(IncidentEvent::Released {}), &mut story), Ok(None));
     assert_eq!(story.salve(Event::Incident(IncidentEvent::Claimed { instead_of: None })), Ok(None));
 }
 
 #[test]
 fn an_answer_is_to_one_question_from_one_person_once() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Command, "a", Ask);
     let Phase::Asking { number, digest, .. } = story.incident.phase() else { panic!() };
     let yes = |question, digest| {
@@ -806,7 +827,7 @@ fn what_is_due_can_be_taken_back_by_the_gate_and_by_nobody_else() {
             judgement: judgement(verdict),
         })
     };
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Command, "a", Allow);
     assert!(matches!(story.incident.phase(), Phase::Due { .. }));
     // Nothing but the very remedy that is due, and never to widen anything.
@@ -814,12 +835,15 @@ fn what_is_due_can_be_taken_back_by_the_gate_and_by_nobody_else() {
     assert_eq!(story.salve(again(Allow, "a")), Err(Ignored::Stale));
     assert_eq!(story.by(agent(), again(Deny, "a")), Err(Ignored::NotAPerson));
     assert_eq!(story.salve(again(Ask, "a")), Ok(None));
-    assert!(matches!(story.incident.phase(), Phase::Asking { question: Question::Remedy, .. }));
+    assert!(matches!(
+        story.incident.phase(),
+        Phase::Asking { question: PersonQuestion::Remedy, .. }
+    ));
     // What a person has approved stays approved.
     attempt(&mut story, &Says(true)).unwrap();
     assert_eq!(story.salve(again(Ask, "a")), Err(Ignored::Stale));
     assert_eq!(story.salve(again(Deny, "a")), Err(Ignored::Stale));
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Command, "a", Allow);
     assert_eq!(story.salve(again(Deny, "a")), Ok(None));
     assert_eq!(story.incident.phase(), Phase::Choosing);
@@ -828,7 +852,7 @@ fn what_is_due_can_be_taken_back_by_the_gate_and_by_nobody_else() {
 
 #[test]
 fn what_is_superseded_is_asked_anew_and_an_old_answer_does_not_count() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Command, "a", Ask);
     let Phase::Asking { number, digest, .. } = story.incident.phase() else { panic!() };
     let old = Event::Incident(IncidentEvent::Approved { question: number, digest, note: None });
@@ -851,7 +875,7 @@ fn what_is_superseded_is_asked_anew_and_an_old_answer_does_not_count() {
 
 #[test]
 fn an_effect_that_was_not_due_is_refused() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Command, "a", Ask);
     let digest = remedy(Command, "a").digest;
     let apply = |on| {
@@ -876,18 +900,18 @@ fn an_effect_that_was_not_due_is_refused() {
 
 #[test]
 fn the_same_entry_twice_counts_once_and_late_costs_count_after_the_end() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.judge(Retry, "again", Allow);
-    story.finish(Effect::Verify, Report::Verified { proof: Proof::Proven, symptom: None });
+    story.finish(Effect::Verify, EffectReport::Verified { proof: Proof::Proven, symptom: None });
     while let Some(run) = story.run() {
         story
             .salve(Event::Incident(IncidentEvent::Finished {
                 effect: run.effect,
-                report: Report::Done,
+                report: EffectReport::Done,
             }))
             .unwrap();
     }
-    assert_eq!(story.incident.phase(), Phase::Closed(Outcome::Recovered(Proof::Proven)));
+    assert_eq!(story.incident.phase(), Phase::Closed(IncidentOutcome::Recovered(Proof::Proven)));
     let spent = Amounts { tokens: 70, ..Amounts::default() };
     story
         .by(Actor::Salve(process(7)), Event::Incident(IncidentEvent::Charged { effect: 1, spent }))
@@ -907,8 +931,8 @@ fn the_same_entry_twice_counts_once_and_late_costs_count_after_the_end() {
 
 #[test]
 fn an_incident_names_a_person_and_has_a_limit() {
-    let open = |policy: Policy| {
-        let mut story = Story::new(super::testing::policy());
+    let open = |policy: IncidentPolicy| {
+        let mut story = TestIncident::new(super::testing::policy());
         let Event::Incident(IncidentEvent::Opened { policy: old, .. }) =
             &mut story.journal[0].event
         else {
@@ -917,34 +941,34 @@ fn an_incident_names_a_person_and_has_a_limit() {
         **old = policy;
         Incident::replay(&story.journal).err()
     };
-    let nobody = Policy { person: Scrubbed::literal(" "), ..policy() };
+    let nobody = IncidentPolicy { person: Scrubbed::literal(" "), ..policy() };
     assert_eq!(open(nobody), Some(NotOpened::NobodyNamed));
-    let endless = Policy { limits: Limits::default(), ..policy() };
+    let endless = IncidentPolicy { limits: Limits::default(), ..policy() };
     assert_eq!(open(endless), Some(NotOpened::Endless));
-    let story = Story::new(policy());
+    let story = TestIncident::new(policy());
     assert_eq!(Incident::replay(&story.journal[1..]).err(), Some(NotOpened::NoOpening));
 }
 
 #[test]
 fn a_clock_set_back_neither_shortens_nor_stops_a_wait() {
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.now = 1_000_000;
     story.judge(Retry, "again", Allow);
     story.now = 0;
     let until = Some(super::testing::time(1_002_000));
-    assert_eq!(story.next(), Move::Wait { on: Awaited::Time, until });
+    assert_eq!(story.next(), IncidentMove::Wait { on: Awaited::Time, until });
     assert_eq!(story.incident.clock(), super::testing::time(1_000_000));
     assert_eq!(story.run().unwrap().what, Effect::Verify);
 }
 
 /// Plays a server's incident and returns the spec's phases in their order.
 fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
-    let mut story = Story::new(Policy { mode, ..policy() });
+    let mut story = TestIncident::new(IncidentPolicy { mode, ..policy() });
     let mut acts = acts.iter();
     loop {
         let run = story.run();
         match (run, story.next()) {
-            (None, Move::Choose) => story.judge(kind, "again", Allow),
+            (None, IncidentMove::Choose) => story.judge(kind, "again", Allow),
             (None, _) => break,
             (Some(run), _) if run.what == Effect::Verify => {
                 for stage in [Stage::HealthCheck, Stage::VerifyingFix] {
@@ -961,7 +985,7 @@ fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
                 }
             }
             (Some(run), _) if matches!(run.what, Effect::Apply { .. }) => {
-                use Mark::{ApplyingFix, ReadingLog, Started, WroteFiles};
+                use AgentMark::{ApplyingFix, ReadingLog, Started, WroteFiles};
                 for mark in [Started, ReadingLog, ApplyingFix, WroteFiles] {
                     perform(&mut story, &Marks(mark));
                 }
@@ -970,7 +994,7 @@ fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
             (Some(run), _) => {
                 let event = Event::Incident(IncidentEvent::Finished {
                     effect: run.effect,
-                    report: Report::Done,
+                    report: EffectReport::Done,
                 });
                 story.salve(event).unwrap();
             }
@@ -1012,29 +1036,32 @@ fn the_specs_phases_can_be_read_from_the_journal() {
 
 #[test]
 fn what_nobody_took_up_is_called_off_without_an_owner() {
-    let mut story = Story::unclaimed(policy());
-    let done = Event::Incident(IncidentEvent::Ended { outcome: Outcome::Recovered(Proof::Proven) });
+    let mut story = TestIncident::unclaimed(policy());
+    let done = Event::Incident(IncidentEvent::Ended {
+        outcome: IncidentOutcome::Recovered(Proof::Proven),
+    });
     assert_eq!(story.salve(done), Err(Ignored::NotOwner));
     assert_eq!(
-        story.salve(Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted })),
+        story.salve(Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::Aborted })),
         Ok(None)
     );
-    assert_eq!(story.incident.phase(), Phase::Closed(Outcome::Aborted));
+    assert_eq!(story.incident.phase(), Phase::Closed(IncidentOutcome::Aborted));
     assert_eq!(
         phase_names(&story.incident, &story.journal[2].event),
         [crate::incident::RepairPhase::Aborted]
     );
 
-    let mut story = Story::new(policy());
+    let mut story = TestIncident::new(policy());
     story.me = 2;
-    let aborted = Event::Incident(IncidentEvent::Ended { outcome: Outcome::Aborted });
+    let aborted = Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::Aborted });
     assert_eq!(story.salve(aborted), Err(Ignored::NotOwner), "it has an owner");
 }
 
 #[test]
 fn what_was_found_out_is_about_the_latest_failure_and_decides_nothing() {
-    let mut story = Story::new(policy());
-    let found = |what| Finding { what: Scrubbed::literal(what), next: Scrubbed::literal("look") };
+    let mut story = TestIncident::new(policy());
+    let found =
+        |what| PlaybookFinding { what: Scrubbed::literal(what), next: Scrubbed::literal("look") };
     let diagnosed = |what| {
         Event::Incident(IncidentEvent::Diagnosed {
             nature: Nature::Infrastructure,
@@ -1046,7 +1073,7 @@ fn what_was_found_out_is_about_the_latest_failure_and_decides_nothing() {
     assert_eq!(story.incident.phase(), Phase::Choosing);
     let judged = Event::Incident(IncidentEvent::Judged {
         remedy: Box::new(remedy(Retry, "again")),
-        judgement: judgement(Verdict::Allow),
+        judgement: judgement(RemedyVerdict::Allow),
     });
     story.salve(judged).unwrap();
     assert_eq!(story.salve(diagnosed("too late")), Err(Ignored::Stale));
@@ -1056,7 +1083,7 @@ fn what_was_found_out_is_about_the_latest_failure_and_decides_nothing() {
         .salve(Event::Incident(IncidentEvent::Requested { effect: 1, what: Effect::Verify }))
         .unwrap();
     let report =
-        Report::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom(2, "t"))) };
+        EffectReport::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom(2, "t"))) };
     story.salve(Event::Incident(IncidentEvent::Finished { effect: 1, report })).unwrap();
     assert!(story.incident.findings().is_empty(), "it is another failure now");
 }

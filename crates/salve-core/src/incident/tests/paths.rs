@@ -22,14 +22,14 @@ const ACTS: [Act; 25] = [
     Says(true),
     Says(false),
     Resolves,
-    Orders(Order::Pause),
-    Orders(Order::Resume),
-    Orders(Order::Skip),
-    Orders(Order::Retry),
-    Orders(Order::Abort),
-    Orders(Order::Escalate),
+    Orders(PersonOrder::Pause),
+    Orders(PersonOrder::Resume),
+    Orders(PersonOrder::Skip),
+    Orders(PersonOrder::Retry),
+    Orders(PersonOrder::Abort),
+    Orders(PersonOrder::Escalate),
     Grants(1),
-    Marks(Mark::WroteFiles),
+    Marks(AgentMark::WroteFiles),
     Dies,
     Trips(Breaker::NewErrors),
 ];
@@ -37,8 +37,8 @@ const ACTS: [Act; 25] = [
 /// One path: what was chosen from, what happened, and what ran.
 #[derive(Clone)]
 struct Path {
-    story: Story,
-    plan: Vec<(RemedyKind, Verdict)>,
+    story: TestIncident,
+    plan: Vec<(RemedyKind, RemedyVerdict)>,
     ran: Vec<Effect>,
 }
 
@@ -46,8 +46,8 @@ struct Path {
 ///
 /// Between two acts the owner does what it can by itself. Returns the number of paths.
 fn every_path(
-    story: Story,
-    plan: &[(RemedyKind, Verdict)],
+    story: TestIncident,
+    plan: &[(RemedyKind, RemedyVerdict)],
     depth: usize,
     visit: &mut impl FnMut(&Path),
 ) -> u64 {
@@ -85,11 +85,11 @@ impl Path {
                     }
                     let event = Event::Incident(IncidentEvent::Finished {
                         effect: run.effect,
-                        report: Report::Done,
+                        report: EffectReport::Done,
                     });
                     self.story.salve(event).unwrap();
                 }
-                None if self.story.next() == Move::Choose => self.choose(),
+                None if self.story.next() == IncidentMove::Choose => self.choose(),
                 None => return,
             }
         }
@@ -111,7 +111,7 @@ impl Path {
     }
 
     /// Lets things go on with always the same luck until they come to rest.
-    fn rest(mut self, luck: &[Act]) -> Move {
+    fn rest(mut self, luck: &[Act]) -> IncidentMove {
         for _ in 0..100 {
             self.settle();
             if !matches!(self.story.incident.phase(), Phase::Doing { .. }) {
@@ -147,7 +147,7 @@ fn check_path(path: &Path) {
         assert!(!twice, "an approval was used twice");
     }
     assert_eq!(Incident::replay(&story.journal).as_ref(), Ok(&story.incident));
-    if let Phase::Closed(Outcome::Recovered(_)) = story.incident.phase() {
+    if let Phase::Closed(IncidentOutcome::Recovered(_)) = story.incident.phase() {
         let last = |what: fn(&Effect) -> bool| ran.iter().rposition(what);
         let verified = last(|effect| *effect == Effect::Verify);
         assert!(verified > last(|effect| matches!(effect, Effect::Apply { .. })));
@@ -161,8 +161,8 @@ fn check_rest(path: &Path) {
     let slow = [Hangs, Acts];
     for luck in [&good[..], &bad[..], &slow[..]] {
         match path.clone().rest(luck) {
-            Move::Over => {}
-            Move::Wait { on: Awaited::Person(name), until: None } => {
+            IncidentMove::Over => {}
+            IncidentMove::Wait { on: Awaited::Person(name), until: None } => {
                 assert!(["ada"].contains(&name.as_str()));
             }
             other => panic!("{other:?} in {:?}", path.story.incident.phase()),
@@ -171,7 +171,11 @@ fn check_rest(path: &Path) {
 }
 
 /// Checks every path, and what follows from every state that was reached.
-fn check_every_path(story: &Story, plan: &[(RemedyKind, Verdict)], depth: usize) -> u64 {
+fn check_every_path(
+    story: &TestIncident,
+    plan: &[(RemedyKind, RemedyVerdict)],
+    depth: usize,
+) -> u64 {
     let mut reached = HashSet::new();
     every_path(story.clone(), plan, depth, &mut |path| {
         check_path(path);
@@ -186,11 +190,12 @@ fn check_every_path(story: &Story, plan: &[(RemedyKind, Verdict)], depth: usize)
 #[test]
 fn every_path_of_every_plan_is_sound() {
     let limits = Limits { attempts: Some(2), resets: Some(1), ..Limits::default() };
-    let policy = Policy { limits, no_progress_limit: Some(2), watch_ms: 1_000, ..policy() };
-    let safe = Story::new(policy.clone());
-    let unsafe_ = Story::with(policy.clone(), symptom(1, "tree"), Repeat::Unsafe);
-    let closing = Story::new(Policy { at_a_loss: AtALoss::Close, cooldown_ms: 0, ..policy });
-    let plans: [&[(RemedyKind, Verdict)]; 6] = [
+    let policy = IncidentPolicy { limits, no_progress_limit: Some(2), watch_ms: 1_000, ..policy() };
+    let safe = TestIncident::new(policy.clone());
+    let unsafe_ = TestIncident::with(policy.clone(), symptom(1, "tree"), Repeat::Unsafe);
+    let closing =
+        TestIncident::new(IncidentPolicy { at_a_loss: AtALoss::Close, cooldown_ms: 0, ..policy });
+    let plans: [&[(RemedyKind, RemedyVerdict)]; 6] = [
         &[(Command, Allow), (Retry, Allow)],
         &[(Command, Ask), (Command, Deny)],
         &[(Agent, Allow), (HardReset, Allow)],
@@ -209,7 +214,7 @@ fn every_path_of_every_plan_is_sound() {
 #[test]
 fn a_denied_remedy_runs_on_no_path() {
     let denied = remedy(Command, "a").digest;
-    let story = Story::new(policy());
+    let story = TestIncident::new(policy());
     let paths = every_path(story, &[(Command, Deny), (Patch, Allow)], 4, &mut |path| {
         let ran =
             |effect: &Effect| matches!(effect, Effect::Apply { remedy, .. } if *remedy == denied);
@@ -220,7 +225,7 @@ fn a_denied_remedy_runs_on_no_path() {
 
 #[test]
 fn a_workspace_is_kept_before_it_is_changed_on_every_path() {
-    let story = Story::new(policy());
+    let story = TestIncident::new(policy());
     every_path(story, &[(Command, Allow), (Patch, Allow)], 4, &mut |path| {
         let mut kept = false;
         for effect in &path.ran {

@@ -27,10 +27,10 @@ impl Path {
     }
 
     /// Returns the path with these turns taken, `odd` of which are unusual.
-    fn with(&self, turns: &[Turn], odd: u32) -> Option<Self> {
+    fn with(&self, turns: &[LoopTurn], odd: u32) -> Option<Self> {
         let mut path = Self { odd: self.odd.checked_sub(odd)?, ..self.clone() };
         for turn in turns {
-            let began = u32::from(matches!(turn, Turn::Began { .. }));
+            let began = u32::from(matches!(turn, LoopTurn::Began { .. }));
             let number = path.of.iteration() + began;
             let entry = entry(path.of.last_seq() + 1, number, turn.clone());
             path.of.step(&entry).unwrap();
@@ -40,14 +40,14 @@ impl Path {
         Some(path)
     }
 
-    fn note(&mut self, turn: &Turn) {
+    fn note(&mut self, turn: &LoopTurn) {
         match turn {
-            Turn::Began { .. } => {
+            LoopTurn::Began { .. } => {
                 self.done.clear();
                 (self.tested, self.promised) = (None, None);
             }
-            Turn::TestsRan { tests } => self.tested = Some((tests.verdict, tests.tree)),
-            Turn::RoleEnded { role, end: RoleEnd::Done, promise, .. } => {
+            LoopTurn::TestsRan { tests } => self.tested = Some((tests.verdict, tests.tree)),
+            LoopTurn::RoleEnded { role, end: RoleEnd::Done, promise, .. } => {
                 self.done.push(role.clone());
                 if let Promise::Made { tree } = promise {
                     self.promised = Some(*tree);
@@ -56,49 +56,49 @@ impl Path {
                     self.tested = self.tested.filter(|(_, tested)| is_same(tested));
                 }
             }
-            Turn::RoleEnded { .. }
-            | Turn::RoleBegan { .. }
-            | Turn::Started { .. }
-            | Turn::Charged { .. }
-            | Turn::RecoveryBegan {}
-            | Turn::RecoveryEnded { .. }
-            | Turn::Stopped {}
-            | Turn::Ordered { .. }
-            | Turn::Ended { .. } => {}
+            LoopTurn::RoleEnded { .. }
+            | LoopTurn::RoleBegan { .. }
+            | LoopTurn::Started { .. }
+            | LoopTurn::Charged { .. }
+            | LoopTurn::RecoveryBegan {}
+            | LoopTurn::RecoveryEnded { .. }
+            | LoopTurn::Stopped {}
+            | LoopTurn::Ordered { .. }
+            | LoopTurn::Ended { .. } => {}
         }
     }
 
     /// Returns every path that can follow; none when it is over.
     fn branches(&self) -> Vec<Self> {
-        let ways: Vec<(Vec<Turn>, u32)> = match self.of.next(time(10_000)) {
-            Move::Begin(_) => {
-                vec![(vec![Turn::Began { terms: Box::new(self.of.terms().clone()) }], 0)]
+        let ways: Vec<(Vec<LoopTurn>, u32)> = match self.of.next(time(10_000)) {
+            LoopMove::Begin(_) => {
+                vec![(vec![LoopTurn::Began { terms: Box::new(self.of.terms().clone()) }], 0)]
             }
-            Move::Role { role, .. } => {
+            LoopMove::Role { role, .. } => {
                 assert!(!self.done.contains(&role), "{role} was done: {:?}", self.entries);
                 role_ways(&role, self.of.terms())
             }
-            Move::Tests => [Green, Red, NotExecuted]
+            LoopMove::Tests => [Green, Red, NotExecuted]
                 .into_iter()
                 .map(|verdict| (vec![ran(verdict, "a")], 0))
                 .collect(),
-            Move::Recover => {
-                let ended = |how| Turn::RecoveryEnded { how, took_ms: 1 };
-                let begin = Turn::RecoveryBegan {};
+            LoopMove::Recover => {
+                let ended = |how| LoopTurn::RecoveryEnded { how, took_ms: 1 };
+                let begin = LoopTurn::RecoveryBegan {};
                 vec![
                     (vec![begin.clone(), ran(Green, "a"), ended(RecoveryEnd::Well)], 0),
                     (vec![begin.clone(), ended(RecoveryEnd::NotInfrastructure)], 0),
                     (vec![begin, ended(RecoveryEnd::NeedsPerson)], 1),
                 ]
             }
-            Move::Person(_) => vec![(vec![started(self.of.terms().clone())], 0)],
-            Move::End(why) => {
+            LoopMove::Person(_) => vec![(vec![started(self.of.terms().clone())], 0)],
+            LoopMove::End(why) => {
                 self.judge(&why);
-                vec![(vec![Turn::Ended { why }], 0)]
+                vec![(vec![LoopTurn::Ended { why }], 0)]
             }
-            Move::Wait(until) => panic!("{until} is long past"),
-            Move::Hold(by) => panic!("{by} did not pause it"),
-            Move::Over => Vec::new(),
+            LoopMove::Wait(until) => panic!("{until} is long past"),
+            LoopMove::Hold(by) => panic!("{by} did not pause it"),
+            LoopMove::Over => Vec::new(),
         };
         ways.iter().filter_map(|(turns, odd)| self.with(turns, *odd)).collect()
     }
@@ -120,17 +120,17 @@ impl Path {
         let next = self.of.next(time(10_000));
         let killed = self.with(&[started(self.of.terms().clone())], 0).unwrap();
         match next {
-            Move::Over | Move::Person(_) | Move::End(_) => {}
+            LoopMove::Over | LoopMove::Person(_) | LoopMove::End(_) => {}
             next => assert_eq!(killed.of.next(time(10_000)), next, "{:?}", self.entries),
         }
     }
 }
 
-fn role_ways(role: &Scrubbed, terms: &LoopTerms) -> Vec<(Vec<Turn>, u32)> {
-    let begin = Turn::RoleBegan { role: role.clone(), attempt: 1 };
+fn role_ways(role: &Scrubbed, terms: &LoopTerms) -> Vec<(Vec<LoopTurn>, u32)> {
+    let begin = LoopTurn::RoleBegan { role: role.clone(), attempt: 1 };
     let end = |end: RoleEnd, promise| {
         let spent = Amounts { tokens: 1, ..Amounts::default() };
-        let ended = Turn::RoleEnded { role: role.clone(), end, spent, promise };
+        let ended = LoopTurn::RoleEnded { role: role.clone(), end, spent, promise };
         vec![begin.clone(), ended]
     };
     let reason = || text("no");
@@ -159,7 +159,7 @@ fn walk(iterations: u64, odd: u32) -> std::collections::BTreeMap<String, u32> {
         path.assert_sound();
         assert!(path.entries.len() < 60, "it does not end: {:?}", path.entries);
         let next = path.branches();
-        if path.of.next(time(10_000)) == Move::Over {
+        if path.of.next(time(10_000)) == LoopMove::Over {
             *ends.entry(format!("{:?}", path.of.standing())).or_default() += 1;
         }
         open.extend(next);
@@ -178,7 +178,7 @@ fn every_path_is_sound_and_ends() {
     assert!(walk(1, 2).keys().any(|end| end.contains("Failed")));
 }
 
-fn any_turn() -> impl Strategy<Value = Turn> {
+fn any_turn() -> impl Strategy<Value = LoopTurn> {
     let roles = prop_oneof![Just("planner"), Just("reviewer"), Just("stranger")];
     let verdicts = prop_oneof![Just(Green), Just(Red), Just(NotExecuted)];
     let ends = prop_oneof![
@@ -199,7 +199,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
         Just(RecoveryEnd::Rejected),
         Just(RecoveryEnd::NeedsPerson)
     ];
-    use crate::event::Order::{Abort, Escalate, Pause, Resume, Skip};
+    use crate::event::PersonOrder::{Abort, Escalate, Pause, Resume, Skip};
     let orders = prop_oneof![Just(Abort), Just(Escalate), Just(Pause), Just(Resume), Just(Skip)];
     prop_oneof![
         Just(started(terms())),
@@ -207,11 +207,11 @@ fn any_turn() -> impl Strategy<Value = Turn> {
         roles.clone().prop_map(begins),
         (roles, ends, made).prop_map(|(role, end, made)| self::ends(role, end, made)),
         verdicts.prop_map(|verdict| ran(verdict, "a")),
-        Just(Turn::RecoveryBegan {}),
-        how.prop_map(|how| Turn::RecoveryEnded { how, took_ms: 3 }),
-        Just(Turn::Stopped {}),
-        Just(Turn::Ended { why: Stuck }),
-        orders.prop_map(|order| Turn::Ordered { order }),
+        Just(LoopTurn::RecoveryBegan {}),
+        how.prop_map(|how| LoopTurn::RecoveryEnded { how, took_ms: 3 }),
+        Just(LoopTurn::Stopped {}),
+        Just(LoopTurn::Ended { why: Stuck }),
+        orders.prop_map(|order| LoopTurn::Ordered { order }),
     ]
 }
 
@@ -225,7 +225,7 @@ proptest! {
         for (seq, (turn, number)) in (2..).zip(turns) {
             let before = of.clone();
             let mut entry = entry(seq, number, turn);
-            if let Event::Loop(LoopEvent::Turned { what: Turn::Ordered { .. }, .. }) = entry.event {
+            if let Event::Loop(LoopEvent::Turned { what: LoopTurn::Ordered { .. }, .. }) = entry.event {
                 entry.by = Actor::Person { name: text("ada") };
             }
             if of.step(&entry).is_err() {

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::check;
-use crate::fingerprint::{Hints, Rules};
-use Ailment as A;
+use crate::fingerprint::{FingerprintRules, Hints};
 use Execution::{All, InVain, Nothing, Partly};
+use TestsTrouble as A;
 
 /// What ran, what it wrote, and how much of it executed.
 const OUTPUTS: &[(&str, &str, i32, Execution)] = &[
@@ -172,7 +172,7 @@ const OUTPUTS: &[(&str, &str, i32, Execution)] = &[
 #[test]
 fn tests_executed_or_they_did_not() {
     for (what, output, exit, want) in OUTPUTS {
-        let class = Rules::built_in().fingerprint(output, &Hints::default()).class;
+        let class = FingerprintRules::built_in().fingerprint(output, &Hints::default()).class;
         let got = executed(&check::read(output), class, &Exit::Code(*exit));
         assert_eq!(got, *want, "{what} ({class})");
     }
@@ -185,23 +185,23 @@ fn what_executed_is_never_recovered_from_and_code_neither() {
             assert_eq!(ailment(All, nature, *class, None), A::None);
         }
         for execution in [Partly, Nothing] {
-            let of = |nature| ailment(execution, nature, *class, Some(Tool::Rustc));
+            let of = |nature| ailment(execution, nature, *class, Some(CheckTool::Rustc));
             assert_eq!(of(Nature::Code), A::Code);
             assert_eq!(of(Nature::Infrastructure), A::Infrastructure);
         }
     }
     // Tests that were called in vain: only what its state shows, or somebody says, is its doing.
     for class in [Class::Network, Class::ImportError, Class::Environment] {
-        let of = |nature| ailment(InVain, nature, class, Some(Tool::Jest));
+        let of = |nature| ailment(InVain, nature, class, Some(CheckTool::Jest));
         assert_eq!(of(Nature::Infrastructure), A::Infrastructure);
         for nature in [Nature::Code, Nature::Transient, Nature::Unknown] {
             assert_eq!(of(nature), A::Unknown, "{class}");
         }
     }
-    let compiled = ailment(Nothing, Nature::Code, Class::BuildError, Some(Tool::Rustc));
+    let compiled = ailment(Nothing, Nature::Code, Class::BuildError, Some(CheckTool::Rustc));
     assert_eq!(compiled, A::Code);
     // What is missing though nobody declared it may be either: the tester's word counts.
-    for tool in [None, Some(Tool::Jest), Some(Tool::Pytest)] {
+    for tool in [None, Some(CheckTool::Jest), Some(CheckTool::Pytest)] {
         assert_eq!(ailment(Nothing, Nature::Code, Class::ImportError, tool), A::Unknown);
         assert_eq!(ailment(Nothing, Nature::Code, Class::SyntaxError, tool), A::Code);
     }

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::event::{
-    Attempted, Effect, Exit, Outcome, Proof, Proposed, RemedyKind, Repeat, Report, Scope, Source,
-    Verdict,
+    Attempted, Effect, EffectReport, Exit, IncidentOutcome, Proof, ProposalSource, Proposed,
+    RemedyKind, RemedyVerdict, Repeat, Scope,
 };
 use crate::gate::{Category, Confidence, Severity};
-use crate::incident::testing::{Story, person, policy, subject};
+use crate::incident::testing::{TestIncident, person, policy, subject};
 use crate::recovery::Escalation;
 use crate::scrub::Scrubbed;
 
@@ -19,8 +19,8 @@ fn text(text: &'static str) -> Scrubbed {
 }
 
 /// Returns a story in which the tester proposed a command in iteration 6.
-fn proposed(command: &'static str) -> Story {
-    let mut story = Story::new(policy());
+fn proposed(command: &'static str) -> TestIncident {
+    let mut story = TestIncident::new(policy());
     story
         .salve(Event::Recovery(RecoveryEvent::Sought { iteration: 6, changed: Vec::new() }))
         .unwrap();
@@ -37,7 +37,7 @@ fn proposes(command: &'static str) -> Event {
     };
     Event::Recovery(RecoveryEvent::Proposed {
         proposal: Box::new(Proposed {
-            source: Source::Tester,
+            source: ProposalSource::Tester,
             timestamp: Timestamp::UNIX_EPOCH,
             category: Category::Dependency,
             severity: Severity::Blocking,
@@ -52,7 +52,7 @@ fn proposes(command: &'static str) -> Event {
 }
 
 /// Returns the chronicle of the loop that the story is of.
-fn told(story: &Story) -> Chronicle {
+fn told(story: &TestIncident) -> Chronicle {
     let mut chronicle = Chronicle::new(LOOP);
     for entry in &story.journal {
         let mut entry = entry.clone();
@@ -84,18 +84,18 @@ fn escalation(chronicle: &Chronicle) -> Value {
     serde_json::to_value(Escalation::of(course, LOOP, "/srv/my shop").unwrap()).unwrap()
 }
 
-fn done() -> Report {
-    Report::Done
+fn done() -> EffectReport {
+    EffectReport::Done
 }
 
-fn verified(proof: Proof) -> Report {
-    Report::Verified { proof, symptom: None }
+fn verified(proof: Proof) -> EffectReport {
+    EffectReport::Verified { proof, symptom: None }
 }
 
 #[test]
 fn an_auto_recovery_is_logged_in_the_formats_own_words() {
     let mut story = proposed("bun install");
-    story.judge(RemedyKind::Command, "bun install", Verdict::Allow);
+    story.judge(RemedyKind::Command, "bun install", RemedyVerdict::Allow);
     story.finish(Effect::Snapshot, done());
     let run = story.run().unwrap();
     story.now += 4_523;
@@ -128,9 +128,9 @@ fn an_auto_recovery_is_logged_in_the_formats_own_words() {
 #[test]
 fn a_failed_recovery_escalates_and_both_are_logged() {
     let mut story = proposed("bun install");
-    story.judge(RemedyKind::Command, "bun install", Verdict::Allow);
+    story.judge(RemedyKind::Command, "bun install", RemedyVerdict::Allow);
     story.finish(Effect::Snapshot, done());
-    let failed = Report::Failed { reason: text("no network"), exit: Some(Exit::Code(1)) };
+    let failed = EffectReport::Failed { reason: text("no network"), exit: Some(Exit::Code(1)) };
     story.finish_apply(failed);
     story.finish(Effect::RollBack(Scope::Attempt), done());
     story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap();
@@ -149,7 +149,7 @@ fn a_failed_recovery_escalates_and_both_are_logged() {
 fn an_escalation_has_every_field_and_follows_the_answer() {
     let mut story = proposed("rm -rf node_modules && bun install");
     story.now = 1_000;
-    story.judge(RemedyKind::Command, "rm -rf node_modules && bun install", Verdict::Ask);
+    story.judge(RemedyKind::Command, "rm -rf node_modules && bun install", RemedyVerdict::Ask);
     let asked = escalation(&told(&story));
     for (field, want) in [
         ("timestamp", json!("1970-01-01T00:00:01Z")),
@@ -203,7 +203,7 @@ fn an_escalation_has_every_field_and_follows_the_answer() {
 #[test]
 fn what_people_answer_is_told_to_this_iteration_and_the_next() {
     let mut story = proposed("bun install");
-    story.judge(RemedyKind::Command, "bun install", Verdict::Ask);
+    story.judge(RemedyKind::Command, "bun install", RemedyVerdict::Ask);
     let crate::incident::Phase::Asking { number, digest, .. } = story.incident.phase() else {
         panic!("it asks")
     };
@@ -236,8 +236,8 @@ fn what_people_answer_is_told_to_this_iteration_and_the_next() {
 #[test]
 fn the_state_says_whether_what_was_approved_ran() {
     let mut story = proposed("bun install");
-    story.judge(RemedyKind::Command, "bun install", Verdict::Ask);
-    let execution = |story: &Story| escalation(&told(story))["execution"].clone();
+    story.judge(RemedyKind::Command, "bun install", RemedyVerdict::Ask);
+    let execution = |story: &TestIncident| escalation(&told(story))["execution"].clone();
     assert_eq!(execution(&story), Value::Null);
     let crate::incident::Phase::Asking { number, digest, .. } = story.incident.phase() else {
         panic!("it asks")
@@ -250,9 +250,9 @@ fn the_state_says_whether_what_was_approved_ran() {
     let exit = Some(Exit::Code(7));
     for (report, want) in [
         (done(), "succeeded"),
-        (Report::Failed { reason: text("no"), exit }, "failed"),
-        (Report::TimedOut, "failed"),
-        (Report::failed(text("it could not be started")), "not_run"),
+        (EffectReport::Failed { reason: text("no"), exit }, "failed"),
+        (EffectReport::TimedOut, "failed"),
+        (EffectReport::failed(text("it could not be started")), "not_run"),
     ] {
         let mut story = story.clone();
         story.finish_apply(report);
@@ -273,9 +273,9 @@ fn the_state_says_whether_what_was_approved_ran() {
 fn limits_count_what_ran_unattended_since_the_run_began() {
     let mut story = proposed("bun install");
     story.now = 5_000;
-    story.judge(RemedyKind::Command, "bun install", Verdict::Allow);
+    story.judge(RemedyKind::Command, "bun install", RemedyVerdict::Allow);
     story.finish(Effect::Snapshot, done());
-    story.finish_apply(Report::failed(text("no")));
+    story.finish_apply(EffectReport::failed(text("no")));
     let chronicle = told(&story);
     let id = story.incident.id();
     let ran = Autos { count: 1, last: Some(crate::incident::testing::time(5_000)) };
@@ -288,7 +288,7 @@ fn limits_count_what_ran_unattended_since_the_run_began() {
 #[test]
 fn other_loops_and_other_subjects_are_left_out() {
     let mut story = proposed("bun install");
-    story.judge(RemedyKind::Command, "bun install", Verdict::Ask);
+    story.judge(RemedyKind::Command, "bun install", RemedyVerdict::Ask);
     let mut other = Chronicle::new("other");
     story.journal.iter().for_each(|entry| other.take(entry));
     assert_eq!((other.lines().len(), other.courses().count()), (0, 0));
@@ -309,5 +309,5 @@ fn other_loops_and_other_subjects_are_left_out() {
     other.take(&entry.at_seq(seq));
     assert_eq!(chronicle.lines().last().unwrap().event, "recovery_refused");
     assert!(other.lines().is_empty());
-    assert_eq!(chronicle.courses().next().unwrap().outcome(), None::<Outcome>);
+    assert_eq!(chronicle.courses().next().unwrap().outcome(), None::<IncidentOutcome>);
 }

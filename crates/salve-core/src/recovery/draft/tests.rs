@@ -1,8 +1,8 @@
 //! Drafts are complete proposals, and only for what the playbook has a command against.
 
 use super::*;
-use crate::event::{Digest, Origin, Remedy, RemedyKind, Repeat, Undo};
-use crate::playbook::{Finding, Gate, Nature};
+use crate::event::{Digest, Remedy, RemedyKind, RemedyOrigin, Repeat, Undo};
+use crate::playbook::{Gate, Nature, PlaybookFinding};
 use crate::scrub::Key;
 
 fn scrubber() -> Scrubber {
@@ -16,7 +16,7 @@ fn prescription(text: &'static str, action: Action, gate: Gate) -> Prescription 
         gate,
         remedy: Remedy {
             kind: RemedyKind::Command,
-            origin: Origin::Playbook,
+            origin: RemedyOrigin::Playbook,
             text: Scrubbed::literal(text),
             digest: Digest::of(&[text.as_bytes()]),
             undo: Undo::Nothing,
@@ -29,11 +29,11 @@ fn prescription(text: &'static str, action: Action, gate: Gate) -> Prescription 
 fn run(seconds: u64) -> Action {
     let limit = std::time::Duration::from_secs(seconds);
     let (argv, edits) = (vec!["npm".into(), "ci".into()], crate::playbook::Edits::Derived);
-    Action { steps: vec![Step::Run { argv, dir: String::new(), limit, edits }] }
+    Action { steps: vec![ActionStep::Run { argv, dir: String::new(), limit, edits }] }
 }
 
 fn drafted(remedies: Vec<Prescription>, execution: Execution) -> Option<Proposed> {
-    let finding = Finding {
+    let finding = PlaybookFinding {
         what: Scrubbed::literal("esbuild's parts differ"),
         next: Scrubbed::literal("npm ci"),
     };
@@ -45,7 +45,7 @@ fn drafted(remedies: Vec<Prescription>, execution: Execution) -> Option<Proposed
     };
     let key_line = Scrubbed::literal("Error: Host version \"0.21.5\" (esbuild)");
     let output = Scrubbed::literal("> vitest\n\nError: Host version \"0.21.5\" (esbuild)\n");
-    let failure = Failure {
+    let failure = DraftedFailure {
         at: Timestamp::UNIX_EPOCH,
         class: Class::VersionMismatch,
         key_line: &key_line,
@@ -73,13 +73,13 @@ fn a_draft_is_a_complete_proposal() {
     assert_eq!(value["diagnosis"]["evidence"], json!([evidence]));
     assert_eq!(value["diagnosis"]["root_cause"], "esbuild's parts differ");
     // Whoever reads it takes it for what it is: every field is there and valid.
-    let proposal = Proposal::read(&value).unwrap();
+    let proposal = RecoveryProposal::read(&value).unwrap();
     assert_eq!(proposal.recovery(), &Request::new("npm ci", ".", 600).unwrap());
     assert_eq!(proposal.confidence, Confidence::High);
     let fallback = proposal.request(Which::Fallback).unwrap();
     assert_eq!(fallback, &Request::new("npm install", ".", MAX_TIMEOUT_SECONDS).unwrap());
     let again = proposed(&proposal, &scrubber());
-    assert_eq!(Proposed { source: Source::Salve, ..again }, draft);
+    assert_eq!(Proposed { source: ProposalSource::Salve, ..again }, draft);
 }
 
 #[test]

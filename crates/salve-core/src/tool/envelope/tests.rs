@@ -12,7 +12,7 @@ fn request(text: &str, method: &str) -> Envelope {
 }
 
 fn result(text: &str) -> Envelope {
-    Envelope::Response { id: id(text), answer: Answer::Result }
+    Envelope::Response { id: id(text), answer: RequestAnswer::Result }
 }
 
 /// Reads a line whole and in every possible two pieces, and byte by byte.
@@ -53,7 +53,7 @@ fn members_are_found_in_any_order_and_only_in_the_outermost_object() {
         (r#"{"id":null,"method":"x\/y"}"#, Envelope::Notification { method: "x/y".into() }),
         (
             r#"{"id":2,"error":{"code":-32601}}"#,
-            Envelope::Response { id: id("2"), answer: Answer::Error },
+            Envelope::Response { id: id("2"), answer: RequestAnswer::Error },
         ),
     ] {
         check(line, &want);

@@ -19,10 +19,10 @@ pub(super) fn hints_of(line: &[u8]) -> Vec<(String, ToolHints)> {
     }
     #[derive(Deserialize)]
     struct Tools {
-        tools: Vec<Tool>,
+        tools: Vec<ListedTool>,
     }
     #[derive(Deserialize)]
-    struct Tool {
+    struct ListedTool {
         name: String,
         annotations: Option<Annotations>,
     }
@@ -33,7 +33,7 @@ pub(super) fn hints_of(line: &[u8]) -> Vec<(String, ToolHints)> {
         idempotent_hint: Option<bool>,
     }
     let listed = serde_json::from_slice::<Listed>(line).map(|listed| listed.result.tools);
-    let hints = |tool: Tool| {
+    let hints = |tool: ListedTool| {
         let said = |hint: fn(&Annotations) -> Option<bool>| {
             tool.annotations.as_ref().and_then(hint).unwrap_or_default()
         };
@@ -49,7 +49,7 @@ pub(super) fn hints_of(line: &[u8]) -> Vec<(String, ToolHints)> {
 /// Returns which lists the server has whose answer to `initialize` this is.
 pub(super) fn lists_of(line: &[u8]) -> Vec<&'static str> {
     #[derive(Deserialize)]
-    struct Answered {
+    struct InitializeAnswer {
         result: Initialized,
     }
     #[derive(Deserialize)]
@@ -57,7 +57,7 @@ pub(super) fn lists_of(line: &[u8]) -> Vec<&'static str> {
         #[serde(default)]
         capabilities: serde_json::Map<String, serde_json::Value>,
     }
-    let Ok(answered) = serde_json::from_slice::<Answered>(line) else { return Vec::new() };
+    let Ok(answered) = serde_json::from_slice::<InitializeAnswer>(line) else { return Vec::new() };
     let capabilities = answered.result.capabilities;
     ["tools", "resources", "prompts"]
         .into_iter()

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, Draft, Event, IncidentEvent, LoopId, Order};
+use salve_core::event::{Actor, Draft, Event, IncidentEvent, LoopId, PersonOrder};
 use salve_core::repair;
 use serde::Serialize;
 
@@ -45,7 +45,11 @@ struct Steered<'s> {
 }
 
 /// Gives an order to an incident or to a loop.
-pub(in crate::cli) fn steer(args: &Steer, order: Order, out: &Output) -> Result<Exit, CliError> {
+pub(in crate::cli) fn steer(
+    args: &Steer,
+    order: PersonOrder,
+    out: &Output,
+) -> Result<Exit, CliError> {
     if let Some(id) = &args.of {
         return steer_loop(id, order, &args.by, out);
     }
@@ -55,7 +59,7 @@ pub(in crate::cli) fn steer(args: &Steer, order: Order, out: &Output) -> Result<
 }
 
 /// Gives an order to a loop, and to what it is recovering from.
-fn steer_loop(id: &LoopId, order: Order, by: &By, out: &Output) -> Result<Exit, CliError> {
+fn steer_loop(id: &LoopId, order: PersonOrder, by: &By, out: &Output) -> Result<Exit, CliError> {
     refuse_agents("steer a loop")?;
     let store = project::open_store(out)?;
     let scrubber = project::scrubber();
@@ -78,12 +82,12 @@ fn steer_loop(id: &LoopId, order: Order, by: &By, out: &Output) -> Result<Exit, 
     }
     let seq = store.journal().append_all(drafts)?.first().map_or(0, |entry| entry.seq);
     let said = match order {
-        Order::Pause => "paused",
-        Order::Resume => "resumed",
-        Order::Abort => "stopped",
-        Order::Skip => "left a role of",
-        Order::Escalate => "wants to be asked about",
-        Order::Retry => "tries again",
+        PersonOrder::Pause => "paused",
+        PersonOrder::Resume => "resumed",
+        PersonOrder::Abort => "stopped",
+        PersonOrder::Skip => "left a role of",
+        PersonOrder::Escalate => "wants to be asked about",
+        PersonOrder::Retry => "tries again",
     };
     let by = repair::who(&by);
     if out.json() {

@@ -5,7 +5,7 @@ use salve_core::id::IncidentId;
 use salve_core::incident::Phase;
 use salve_core::repair::{self, Tale};
 
-use super::Word;
+use super::AnswerKind;
 use crate::cli::CliError;
 use crate::cli::events::{find, visible};
 use crate::store::{Journal, Stream};
@@ -15,7 +15,7 @@ const LOOKED_BACK: usize = 200;
 
 /// Which incident is meant.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Target<'a> {
+pub(super) enum IncidentTarget<'a> {
     /// The one whose id begins so.
     Id(&'a str),
     /// The one that asks, if it is the only one.
@@ -25,7 +25,7 @@ pub(super) enum Target<'a> {
 }
 
 /// An incident that somebody may speak to.
-struct Open {
+struct OpenToAnswers {
     id: IncidentId,
     subject: SubjectKind,
     name: String,
@@ -33,19 +33,23 @@ struct Open {
     asks: Option<String>,
 }
 
-impl Target<'_> {
+impl IncidentTarget<'_> {
     /// Finds the incident for a word that is to be said.
-    pub(super) fn find(self, journal: &dyn Journal, word: Word) -> Result<IncidentId, CliError> {
+    pub(super) fn find(
+        self,
+        journal: &dyn Journal,
+        word: AnswerKind,
+    ) -> Result<IncidentId, CliError> {
         match self {
-            Target::Id(id) => find(journal, id),
-            Target::OnlyOne => only_one(open(journal)?, word),
-            Target::Loop(name) => of_loop(open(journal)?, name, word),
+            IncidentTarget::Id(id) => find(journal, id),
+            IncidentTarget::OnlyOne => only_one(open(journal)?, word),
+            IncidentTarget::Loop(name) => of_loop(open(journal)?, name, word),
         }
     }
 }
 
 /// Returns the incidents that are not over, the newest first.
-fn open(journal: &dyn Journal) -> Result<Vec<Open>, CliError> {
+fn open(journal: &dyn Journal) -> Result<Vec<OpenToAnswers>, CliError> {
     let mut found = Vec::new();
     for opened in journal.tail(&Stream::Incidents, LOOKED_BACK)?.iter().rev() {
         let Some(id) = opened.incident else { continue };
@@ -56,7 +60,12 @@ fn open(journal: &dyn Journal) -> Result<Vec<Open>, CliError> {
             continue;
         }
         let (subject, name) = (tale.subject().kind, tale.subject().name.to_string());
-        found.push(Open { id, subject, name, asks: repair::ask(&tale).map(|ask| ask.why) });
+        found.push(OpenToAnswers {
+            id,
+            subject,
+            name,
+            asks: repair::ask(&tale).map(|ask| ask.why),
+        });
     }
     Ok(found)
 }
@@ -83,8 +92,8 @@ pub(super) fn only_open(journal: &dyn Journal) -> Result<IncidentId, CliError> {
     }
 }
 
-fn only_one(open: Vec<Open>, word: Word) -> Result<IncidentId, CliError> {
-    let asking: Vec<Open> = open.into_iter().filter(|one| one.asks.is_some()).collect();
+fn only_one(open: Vec<OpenToAnswers>, word: AnswerKind) -> Result<IncidentId, CliError> {
+    let asking: Vec<OpenToAnswers> = open.into_iter().filter(|one| one.asks.is_some()).collect();
     match asking.as_slice() {
         [one] => Ok(one.id),
         [] => Err(CliError::failed("no incident asks anything").hint("salve incidents")),
@@ -101,13 +110,13 @@ fn only_one(open: Vec<Open>, word: Word) -> Result<IncidentId, CliError> {
     }
 }
 
-fn of_loop(open: Vec<Open>, name: &str, word: Word) -> Result<IncidentId, CliError> {
-    let mut its: Vec<Open> = open;
+fn of_loop(open: Vec<OpenToAnswers>, name: &str, word: AnswerKind) -> Result<IncidentId, CliError> {
+    let mut its: Vec<OpenToAnswers> = open;
     its.retain(|one| one.subject == SubjectKind::Iteration && one.name == name);
     let found = match word {
-        Word::Approve | Word::Reject => its.iter().find(|one| one.asks.is_some()),
+        AnswerKind::Approve | AnswerKind::Reject => its.iter().find(|one| one.asks.is_some()),
         // What is settled by hand need not have come to a question.
-        Word::Resolve => its.iter().find(|one| one.asks.is_some()).or_else(|| its.first()),
+        AnswerKind::Resolve => its.iter().find(|one| one.asks.is_some()).or_else(|| its.first()),
     };
     found.map(|one| one.id).ok_or_else(|| {
         let shown = visible(name);

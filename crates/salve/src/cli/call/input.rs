@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{FileType, SeekFrom};
 use rustix::pipe::PipeFlags;
 
-use crate::process::Input;
+use crate::process::ProcessInput;
 
 /// How much of a pipe is kept to be read once more.
 const KEPT: usize = 1 << 20;
@@ -67,12 +67,12 @@ impl CallInput {
     }
 
     /// Returns what the next run reads.
-    pub(super) fn next(&mut self) -> io::Result<Input> {
+    pub(super) fn next(&mut self) -> io::Result<ProcessInput> {
         match self {
-            Self::Same(stdin) => Ok(Input::File(stdin.try_clone()?)),
+            Self::Same(stdin) => Ok(ProcessInput::File(stdin.try_clone()?)),
             Self::File { file, from } => {
                 rustix::fs::seek(&*file, SeekFrom::Start(*from))?;
-                Ok(Input::File(file.try_clone()?))
+                Ok(ProcessInput::File(file.try_clone()?))
             }
             Self::Once(once) => {
                 let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
@@ -87,7 +87,7 @@ impl CallInput {
                     once.reader = (is_read && !once.has_ended).then_some(writer);
                 };
                 std::thread::Builder::new().name("salve-stdin".to_owned()).spawn(begin)?;
-                Ok(Input::File(reader))
+                Ok(ProcessInput::File(reader))
             }
         }
     }

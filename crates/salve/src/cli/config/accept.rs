@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::{project, stuck};
 use crate::cli::project::{scrubber, user_name};
 use crate::cli::{CliError, Exit, Output};
-use crate::config::{Live, Reload, Sources};
-use crate::notify::{Notifier, Plan};
+use crate::config::{LiveSettings, Reload, Sources};
+use crate::notify::{NoticePlan, Notifier};
 use crate::process;
 use crate::store::Store;
 
@@ -46,7 +46,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     let store = Store::open(&project)?;
     let sources = Sources::of_process(Some(&project), &out.global().set);
     let now = Timestamp::now();
-    let mut live = Live::open(store.journal(), sources, scrubber(), now).map_err(stuck)?;
+    let mut live = LiveSettings::open(store.journal(), sources, scrubber(), now).map_err(stuck)?;
     let Reload::Waiting { digest, changes } = live.reload(now)? else {
         return nothing(out);
     };
@@ -70,7 +70,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         return Ok(Exit::NeedsPerson);
     }
     let person = scrubber().scrub(&user_name());
-    let plan = Plan::new(&live.current().settings);
+    let plan = NoticePlan::new(&live.current().settings);
     let _notices = Notifier::start(&project, plan, &scrubber())?;
     live.accept(digest, person, Timestamp::now()).map_err(stuck)?;
     if out.json() {

@@ -2,11 +2,11 @@
 
 use std::process::{Command, Stdio};
 
-use salve_core::event::{Outcome, Proof};
+use salve_core::event::{IncidentOutcome, Proof};
 use salve_core::overview::IndexedIncident;
 use serde_json::json;
 
-use super::stage::{Pace, Stage, interrupt};
+use super::stage::{DemoPace, Stage, interrupt};
 use crate::cli::CliError;
 
 /// One failure and its healing.
@@ -38,7 +38,7 @@ pub(super) const SCENES: &[Scene] = &[
         what: "a red test is healed by a patch that is remembered, and the repair is proven",
         play: red_test,
         came_out: |rows| {
-            rows.iter().all(|row| outcome(row) == Some(Outcome::Recovered(Proof::Proven)))
+            rows.iter().all(|row| outcome(row) == Some(IncidentOutcome::Recovered(Proof::Proven)))
         },
     },
     Scene {
@@ -47,7 +47,7 @@ pub(super) const SCENES: &[Scene] = &[
         play: cheating_agent,
         came_out: |rows| {
             let is_healed =
-                |row: &IndexedIncident| matches!(outcome(row), Some(Outcome::Recovered(_)));
+                |row: &IndexedIncident| matches!(outcome(row), Some(IncidentOutcome::Recovered(_)));
             !rows.iter().any(is_healed)
         },
     },
@@ -59,12 +59,12 @@ pub(super) const SCENES: &[Scene] = &[
     },
 ];
 
-fn outcome(row: &IndexedIncident) -> Option<Outcome> {
+fn outcome(row: &IndexedIncident) -> Option<IncidentOutcome> {
     row.ending.map(|ending| ending.outcome)
 }
 
 fn all_recovered(rows: &[IndexedIncident]) -> bool {
-    rows.iter().all(|row| matches!(outcome(row), Some(Outcome::Recovered(_))))
+    rows.iter().all(|row| matches!(outcome(row), Some(IncidentOutcome::Recovered(_))))
 }
 
 /// Runs a server that fails once under `salve dev`, until it is healed.
@@ -72,7 +72,7 @@ fn serve(stage: &Stage, how: &str) -> Result<(), CliError> {
     let before = stage.incidents()?.len();
     let program = stage.program().display().to_string();
     // A server counts as up once it has been well for a while; only then can it be said to hang.
-    let well_ms = if stage.pace() == Pace::Fast { "1500" } else { "6000" };
+    let well_ms = if stage.pace() == DemoPace::Fast { "1500" } else { "6000" };
     let words = ["dev", "--", &program, "demo", "--play", how, "--well-ms", well_ms];
     let mut dev = stage.salve(&words);
     let dev = dev.spawn()?;
@@ -190,8 +190,8 @@ fn your_word(stage: &Stage) -> Result<(), CliError> {
     let id = stage.incidents()?.last().map(|row| row.id.short()).unwrap_or_default();
     match stage.pace() {
         // Nobody is there to click: the demo answers its own question, as its user would.
-        Pace::Fast => drop(stage.salve(&["approve", &id]).status()?),
-        Pace::Shown => {
+        DemoPace::Fast => drop(stage.salve(&["approve", &id]).status()?),
+        DemoPace::Shown => {
             let is_over =
                 |rows: &[IndexedIncident]| rows.iter().skip(before).all(|row| row.ending.is_some());
             if stage.wait_until("your answer", is_over).is_err() {

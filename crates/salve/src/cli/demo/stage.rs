@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// How fast the scenes follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
+pub(super) enum DemoPace {
     /// For somebody who watches.
     Shown,
     /// For nobody.
@@ -33,7 +33,7 @@ pub(super) enum Pace {
 pub(super) struct Stage {
     root: TempDir,
     program: PathBuf,
-    pace: Pace,
+    pace: DemoPace,
 }
 
 /// The page of the scratch project; it ends with the demo.
@@ -53,14 +53,14 @@ impl Drop for DemoPage {
 
 /// What `salve serve --json` says first.
 #[derive(Deserialize)]
-struct Served {
+struct DemoServed {
     link: String,
 }
 
 impl Stage {
     /// Makes the project: a repository of its own, with a home of its own, so that neither the
     /// user's settings nor their memory are touched.
-    pub(super) fn build(pace: Pace) -> Result<Self, CliError> {
+    pub(super) fn build(pace: DemoPace) -> Result<Self, CliError> {
         let root = tempfile::Builder::new().prefix("salve-demo-").tempdir()?;
         std::fs::create_dir_all(root.path().join("shop"))?;
         std::fs::create_dir_all(root.path().join("home"))?;
@@ -81,7 +81,7 @@ impl Stage {
     }
 
     /// Returns how fast the scenes follow one another.
-    pub(super) fn pace(&self) -> Pace {
+    pub(super) fn pace(&self) -> DemoPace {
         self.pace
     }
 
@@ -120,7 +120,7 @@ impl Stage {
         ] {
             command.env(name, value);
         }
-        if self.pace == Pace::Fast {
+        if self.pace == DemoPace::Fast {
             for (name, value) in [
                 ("REPAIR_BASE_DELAY_MS", "1"),
                 ("REPAIR_HEALTH_RETRY_DELAY_MS", "20"),
@@ -146,8 +146,8 @@ impl Stage {
         if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;
         }
-        match serde_json::from_str::<Served>(&line) {
-            Ok(Served { link }) => Ok(DemoPage { child, link }),
+        match serde_json::from_str::<DemoServed>(&line) {
+            Ok(DemoServed { link }) => Ok(DemoPage { child, link }),
             Err(error) => Err(CliError::failed("the page cannot be served").because(error)),
         }
     }
@@ -181,7 +181,7 @@ impl Stage {
 
     /// Leaves the page open until the reader has seen enough.
     pub(super) fn wait_for_reader(&self, out: &Output) {
-        if self.pace == Pace::Shown && std::io::stdin().is_terminal() {
+        if self.pace == DemoPace::Shown && std::io::stdin().is_terminal() {
             out.remark("\nThe page stays open until you press Enter.");
             // Whatever comes, it ends.
             let _ = std::io::stdin().read_line(&mut String::new());

@@ -9,7 +9,8 @@ use salve_core::scrub::Scrubber;
 use super::super::{CliError, Output};
 use crate::agent::{Mcp, Profile, Runtime};
 use crate::config::{
-    self, Agent, AgentRuntime, CommandLine, Config, Live, LiveError, RoleEntry, Sources,
+    self, AgentRuntime, AgentSettings, CommandLine, Config, LiveError, LiveSettings, RoleEntry,
+    Sources,
 };
 use crate::heal::agents::{AgentPlan, Agents, Specialist};
 use crate::project::Project;
@@ -48,9 +49,9 @@ pub(in crate::cli) fn live<'s>(
     (project, store): (&Project, &'s Store),
     scrubber: &Scrubber,
     out: &Output,
-) -> Result<Live<'s>, CliError> {
+) -> Result<LiveSettings<'s>, CliError> {
     let sources = Sources::of_process(Some(project), &out.global().set);
-    let live = Live::open(store.journal(), sources, scrubber.clone(), Timestamp::now());
+    let live = LiveSettings::open(store.journal(), sources, scrubber.clone(), Timestamp::now());
     live.map_err(|error| match error {
         LiveError::Store(error) => error.into(),
         error @ (LiveError::Load(_) | LiveError::NotThat { .. } | LiveError::NothingWaits) => {
@@ -63,7 +64,7 @@ pub(in crate::cli) fn live<'s>(
 /// agent.
 pub(in crate::cli) fn for_role(
     (name, entry): (&str, &RoleEntry),
-    settings: &Agent,
+    settings: &AgentSettings,
     mcp: &Mcp,
 ) -> Result<AgentPlan, CliError> {
     let runtime = match (entry.runtime, &entry.command) {
@@ -85,7 +86,7 @@ pub(in crate::cli) fn for_role(
 }
 
 /// Returns how an agent is started.
-fn plan(runtime: AgentRuntime, settings: &Agent, mcp: &Mcp) -> Result<AgentPlan, CliError> {
+fn plan(runtime: AgentRuntime, settings: &AgentSettings, mcp: &Mcp) -> Result<AgentPlan, CliError> {
     Ok(AgentPlan {
         name: name(runtime, settings),
         profile: profile(runtime, settings)?,
@@ -98,8 +99,8 @@ fn plan(runtime: AgentRuntime, settings: &Agent, mcp: &Mcp) -> Result<AgentPlan,
 
 /// Returns a specialist; what its settings leave open is as for every other agent.
 fn specialist(
-    entry: &config::Specialist,
-    (usual, settings): (AgentRuntime, &Agent),
+    entry: &config::SpecialistEntry,
+    (usual, settings): (AgentRuntime, &AgentSettings),
     mcp: &Mcp,
 ) -> Result<Specialist, CliError> {
     let runtime = match (entry.runtime, &entry.command) {
@@ -121,7 +122,7 @@ fn specialist(
 }
 
 /// Returns what an agent is called: a command by its program.
-fn name(runtime: AgentRuntime, settings: &Agent) -> String {
+fn name(runtime: AgentRuntime, settings: &AgentSettings) -> String {
     let word = match (runtime, &settings.command) {
         (AgentRuntime::Command, Some(CommandLine::Words(words))) => words.first().cloned(),
         (AgentRuntime::Command, Some(CommandLine::Line(line))) => {
@@ -141,7 +142,7 @@ fn name(runtime: AgentRuntime, settings: &Agent) -> String {
 }
 
 /// Returns how an agent is run.
-fn profile(runtime: AgentRuntime, settings: &Agent) -> Result<Profile, CliError> {
+fn profile(runtime: AgentRuntime, settings: &AgentSettings) -> Result<Profile, CliError> {
     let known = match runtime {
         AgentRuntime::Claude => Runtime::Claude,
         AgentRuntime::Codex => Runtime::Codex,

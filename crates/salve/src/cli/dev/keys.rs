@@ -9,12 +9,12 @@ use salve_core::event::{Actor, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::repair::{self, Tale};
 
-use super::super::voice::{Grade, Line};
+use super::super::terminal_reporter::{Grade, TerminalLine};
 use super::super::{CliError, answer};
 use super::ears;
 use crate::files::{FileKind, read_text};
 use crate::heal::inbox::InboxMessage;
-use crate::heal::people::{self, Answer, PersonWord};
+use crate::heal::people::{self, PersonAnswer, PersonWord};
 use crate::process::Outlet;
 use crate::project::Project;
 use crate::store::{Store, Stream};
@@ -39,7 +39,7 @@ pub(super) struct Keys {
 
 /// What somebody says to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
+enum KeyAnswer {
     Yes,
     No,
 }
@@ -67,49 +67,50 @@ impl Keys {
 
     fn pressed(&self, key: u8) {
         let done = match key {
-            b'a' => self.answer(Word::Yes),
-            b'r' => self.answer(Word::No),
+            b'a' => self.answer(KeyAnswer::Yes),
+            b'r' => self.answer(KeyAnswer::No),
             b'l' => Ok(self.last_crash()),
             b'p' => {
                 // Nobody is left to tell when the servers are gone.
                 let _ = self.post.send(InboxMessage::Pause(self.by.clone()));
                 return;
             }
-            b'?' => Ok(Line::new(Grade::News, "keys", HELP)),
+            b'?' => Ok(TerminalLine::new(Grade::News, "keys", HELP)),
             _ => return,
         };
-        let line = done.unwrap_or_else(|error| Line::new(Grade::News, "note", error.to_string()));
+        let line =
+            done.unwrap_or_else(|error| TerminalLine::new(Grade::News, "note", error.to_string()));
         self.outlet.say(&line.show(std::env::var_os("NO_COLOR").is_none()));
     }
 
     /// Answers the question that was asked last.
-    fn answer(&self, answer: Word) -> Result<Line, CliError> {
+    fn answer(&self, answer: KeyAnswer) -> Result<TerminalLine, CliError> {
         let store = Store::open(&self.project)?;
         let Some(id) = asking(&store)? else {
-            return Ok(Line::new(Grade::News, "note", "nothing is asked"));
+            return Ok(TerminalLine::new(Grade::News, "note", "nothing is asked"));
         };
         let word = match answer {
-            Word::Yes => PersonWord::Approve(Answer::default()),
-            Word::No => PersonWord::Reject(Answer::default()),
+            KeyAnswer::Yes => PersonWord::Approve(PersonAnswer::default()),
+            KeyAnswer::No => PersonWord::Reject(PersonAnswer::default()),
         };
         people::speak(store.journal(), id, &self.by, word)
             .map_err(|error| answer::refused(id, error))?;
         let verb = match answer {
-            Word::Yes => "approved",
-            Word::No => "rejected",
+            KeyAnswer::Yes => "approved",
+            KeyAnswer::No => "rejected",
         };
-        Ok(Line::new(Grade::Good, verb, format!("heal-{}", id.short())))
+        Ok(TerminalLine::new(Grade::Good, verb, format!("heal-{}", id.short())))
     }
 
     /// Returns what is known of the last crash.
-    fn last_crash(&self) -> Line {
+    fn last_crash(&self) -> TerminalLine {
         let path = self.project.root().join(".dev-crash.log");
         match read_text(&path, FileKind::Document) {
             Ok(text) => {
                 let lines: Vec<&str> = text.lines().take(LINES).collect();
-                Line::new(Grade::News, "crash", lines.join("\n"))
+                TerminalLine::new(Grade::News, "crash", lines.join("\n"))
             }
-            Err(_) => Line::new(Grade::News, "crash", "there was none"),
+            Err(_) => TerminalLine::new(Grade::News, "crash", "there was none"),
         }
     }
 }

@@ -18,15 +18,15 @@ use super::plan::recovery_terms;
 use crate::cli::dev::agents::live;
 use crate::cli::dev::locate;
 use crate::cli::foundation::{Foundation, Purpose, remedies_of_own, repair_terms};
-use crate::cli::heal::{Wanted, capture, plan, records};
+use crate::cli::heal::{RequestedCheck, capture, plan, records};
 use crate::cli::{CliError, Exit, Output};
-use crate::config::{Config, Live, Reload};
+use crate::config::{Config, LiveSettings, Reload};
 use crate::files::{FileKind, read_text};
 use crate::heal::inbox::InboxMessage;
 use crate::heal::loop_files::LoopFiles;
 use crate::heal::loops::{Recovered, Sought};
 use crate::heal::records::Records;
-use crate::heal::recovery_file::{self, Stamp};
+use crate::heal::recovery_file::{self, ProposalStamp};
 use crate::heal::run::CommandPlan;
 use crate::heal::{Presence, RunBase, loops, manifests};
 use crate::process::Capture;
@@ -104,8 +104,10 @@ fn tests_plan(
     foundation: &Foundation<'_>,
     config: &Config,
 ) -> CommandPlan {
-    let wanted =
-        Wanted { name: id.to_string(), ..Wanted::command(SubjectKind::Iteration, &args.command) };
+    let wanted = RequestedCheck {
+        name: id.to_string(),
+        ..RequestedCheck::command(SubjectKind::Iteration, &args.command)
+    };
     let plan = plan(&wanted, foundation, config);
     match args.command.is_empty() {
         false => plan,
@@ -117,7 +119,7 @@ fn tests_plan(
 struct Attached<'s> {
     id: LoopId,
     /// The settings, looked at anew for each proposal.
-    live: Live<'s>,
+    live: LiveSettings<'s>,
     dir: PathBuf,
     plan: CommandPlan,
     /// How the tests are recovered.
@@ -127,13 +129,13 @@ struct Attached<'s> {
     since: u64,
     began: Timestamp,
     /// The last proposal that was seen.
-    seen: Stamp,
+    seen: ProposalStamp,
 }
 
 impl<'s> Attached<'s> {
     fn begin(
         base: &RunBase<'_>,
-        live: Live<'s>,
+        live: LiveSettings<'s>,
         plan: CommandPlan,
         dir: PathBuf,
         id: LoopId,
@@ -152,7 +154,7 @@ impl<'s> Attached<'s> {
         // A time to come says nothing: the clock was set back since.
         let last = last.filter(|last| *last <= now);
         let began = last.map_or(fresh, |last| last.max(fresh));
-        let (seen, terms) = (Stamp::default(), recovery_terms(live.current()));
+        let (seen, terms) = (ProposalStamp::default(), recovery_terms(live.current()));
         Ok(Self { id, live, dir, plan, terms, files, since, began, seen })
     }
 
@@ -189,7 +191,8 @@ impl<'s> Attached<'s> {
             return Ok(true);
         }
         let stamp = recovery_file::stamp(&self.files.proposal());
-        let is_new = stamp != self.seen && stamp != Stamp::default() && !is_draft(&self.dir);
+        let is_new =
+            stamp != self.seen && stamp != ProposalStamp::default() && !is_draft(&self.dir);
         self.seen = stamp;
         Ok(is_new && stamp.is_after(base.writer.on_the_wall(self.began)))
     }

@@ -9,11 +9,11 @@ use super::super::dev::agents::for_role;
 use super::super::heal::{incident_limits, use_agent};
 use crate::agent::Mcp;
 use crate::config::{
-    self, CommandLine, Config, Loop, Problem, RECOVERY, RoleEntry, TESTS, shipped_prompt,
+    self, CommandLine, Config, ConfigProblem, Loop, RECOVERY, RoleEntry, TESTS, shipped_prompt,
 };
 use crate::detect;
 use crate::project::Project;
-use crate::subjects::iteration::{Plan, RecoveryTerms, RolePlan, TestsPlan};
+use crate::subjects::iteration::{LoopPlan, RecoveryTerms, RolePlan, TestsPlan};
 
 /// Returns how tests that could not execute are recovered.
 pub(super) fn recovery_terms(config: &Config) -> RecoveryTerms {
@@ -27,7 +27,7 @@ pub(super) fn recovery_terms(config: &Config) -> RecoveryTerms {
 }
 
 /// What it takes to make a plan of settings.
-pub(super) struct Planner<'a> {
+pub(super) struct SettingsPlanner<'a> {
     pub(super) project: &'a Project,
     pub(super) scrubber: &'a Scrubber,
     pub(super) mcp: Mcp,
@@ -37,9 +37,9 @@ pub(super) struct Planner<'a> {
     pub(super) iterations: Option<u32>,
 }
 
-impl Planner<'_> {
+impl SettingsPlanner<'_> {
     /// Makes a plan, or says what is missing.
-    pub(super) fn plan(&self, config: &Config) -> Result<Plan, CliError> {
+    pub(super) fn plan(&self, config: &Config) -> Result<LoopPlan, CliError> {
         let mut config = config.clone();
         if let Some(agent) = self.agent {
             use_agent(&mut config, agent);
@@ -47,7 +47,7 @@ impl Planner<'_> {
         let wanted = &config.settings.r#loop;
         let named = wanted.order.iter().filter(|step| *step != TESTS && *step != RECOVERY);
         let roles = named.map(|name| self.role(name, &config)).collect::<Result<_, _>>()?;
-        Ok(Plan {
+        Ok(LoopPlan {
             terms: self.terms(wanted),
             roles,
             tests: self.tests(wanted)?,
@@ -133,16 +133,16 @@ impl Planner<'_> {
     }
 
     /// Returns why a loop that runs with `roles` could not go on with settings.
-    pub(super) fn wrong(&self, config: &Config, roles: &[String]) -> Vec<Problem> {
+    pub(super) fn wrong(&self, config: &Config, roles: &[String]) -> Vec<ConfigProblem> {
         let at = |key: &str, message: String| {
             let origin = config.tree.get(key).map(|node| node.origin.clone());
-            Problem { origin, key: Some(key.to_owned()), message }
+            ConfigProblem { origin, key: Some(key.to_owned()), message }
         };
         let order = &config.settings.r#loop.order;
         let gone = roles.iter().filter(|role| !order.contains(role)).map(|role| {
             at("loop.order", format!("the loop that is running needs the role `{role}`"))
         });
-        let mut wrong: Vec<Problem> = gone.collect();
+        let mut wrong: Vec<ConfigProblem> = gone.collect();
         if let Err(error) = self.plan(config) {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
             let text = format!("the loop that is running could not go on: {error}");

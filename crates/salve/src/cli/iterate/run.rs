@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use salve_core::event::{Actor, Draft, Event, LoopEnd, LoopEvent, LoopId, Order, Turn};
-use salve_core::iteration::{Loop, Standing};
+use salve_core::event::{Actor, Draft, Event, LoopEnd, LoopEvent, LoopId, LoopTurn, PersonOrder};
+use salve_core::iteration::{Loop, StepsStanding};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use signal_hook::consts::SIGINT;
 
@@ -16,14 +16,14 @@ use super::super::heal::records;
 use super::super::project::speaker;
 use super::super::{CliError, Exit, Output};
 use super::lines::Teller;
-use super::plan::Planner;
+use super::plan::SettingsPlanner;
 use crate::config::Config;
 use crate::heal::inbox::{InboxMessage, NewsQueue};
 use crate::heal::{IncidentWriter, Presence, RunBase, control, loops};
 use crate::notify;
 use crate::project::Project;
 use crate::store::Store;
-use crate::subjects::iteration::{Folder, LoopDriver, LoopEnding, LoopError, Plan, recall};
+use crate::subjects::iteration::{Folder, LoopDriver, LoopEnding, LoopError, LoopPlan, recall};
 
 /// The longest task that is taken.
 const LONGEST_TASK: u64 = 256 << 10;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let mut take_over = |config: &Config, base: &mut RunBase<'_>| {
         base.remedies = remedies_of_own(&base.project, config);
         base.terms = repair_terms(config, Purpose::Recoveries, false, &base.writer.scrubber);
-        foundation.notices.borrow_mut().take_over(notify::Plan::new(&config.settings))
+        foundation.notices.borrow_mut().take_over(notify::NoticePlan::new(&config.settings))
     };
     let mut voice = foundation.voice(&config);
     let mut base = foundation.base(&config, Purpose::Recoveries, &mut voice)?;
@@ -115,8 +115,8 @@ fn planner<'a>(
     args: &'a Args,
     project: &'a Project,
     scrubber: &'a Scrubber,
-) -> Result<Planner<'a>, CliError> {
-    Ok(Planner {
+) -> Result<SettingsPlanner<'a>, CliError> {
+    Ok(SettingsPlanner {
         project,
         scrubber,
         mcp: mcp(project)?,
@@ -139,7 +139,7 @@ fn starter(scrubber: &Scrubber) -> Result<Actor, CliError> {
 fn start(
     args: &Args,
     writer: &IncidentWriter<'_>,
-    (plan, by): (&Plan, Actor),
+    (plan, by): (&LoopPlan, Actor),
     teller: &mut Teller<'_>,
 ) -> Result<Loop, CliError> {
     let store = writer.store;
@@ -154,7 +154,7 @@ fn start(
     let event = Event::Loop(LoopEvent::Turned {
         id: id.clone(),
         iteration,
-        what: Turn::Started { terms, task },
+        what: LoopTurn::Started { terms, task },
     });
     let draft = Draft { by, ..writer.draft(None, event) };
     let entry = store.journal().append(draft)?;
@@ -165,7 +165,7 @@ fn start(
     let of = recalled()?;
     crate::subjects::iteration::LoopReporter::entry(teller, &of, &entry);
     let pause = control::pause(store)?.filter(|_| of.paused_by().is_none());
-    match pause.and_then(|by| loops::ordered(&of, Order::Pause, &by)) {
+    match pause.and_then(|by| loops::ordered(&of, PersonOrder::Pause, &by)) {
         // What holds everything in the project holds this loop, too.
         Some(draft) => {
             store.journal().append(draft)?;
@@ -183,7 +183,7 @@ fn which(args: &Args, store: &Store) -> Result<(LoopId, Option<Loop>), CliError>
     let has_task = args.task.is_some() || args.task_file.is_some();
     let known = loops::known(store)?;
     let open: Vec<&Loop> =
-        known.iter().filter(|of| !matches!(of.standing(), Standing::Ended(_))).collect();
+        known.iter().filter(|of| !matches!(of.standing(), StepsStanding::Ended(_))).collect();
     match (open.as_slice(), has_task) {
         ([one], false) => Ok((one.id().clone(), Some((*one).clone()))),
         ([_, _, ..], false) => {
@@ -230,15 +230,15 @@ fn task(args: &Args, known: Option<&Loop>, scrubber: &Scrubber) -> Result<Scrubb
         (Some(text), _) => Ok(scrubber.scrub(text.trim())),
         (None, None) => Err(no_task()),
         (None, Some(known)) => match known.standing() {
-            Standing::Ended(LoopEnd::Completed) => {
+            StepsStanding::Ended(LoopEnd::Completed) => {
                 Err(CliError::usage(format!("the loop `{}` is completed", known.id()))
                     .hint("give it another task: --task \"…\""))
             }
-            Standing::Ended(LoopEnd::Limit(_) | LoopEnd::Stuck | LoopEnd::Failed { .. })
-            | Standing::Running
-            | Standing::Parked { .. }
-            | Standing::Waits { .. }
-            | Standing::Stopped => Ok(known.task().clone()),
+            StepsStanding::Ended(LoopEnd::Limit(_) | LoopEnd::Stuck | LoopEnd::Failed { .. })
+            | StepsStanding::Running
+            | StepsStanding::Parked { .. }
+            | StepsStanding::Waits { .. }
+            | StepsStanding::Stopped => Ok(known.task().clone()),
         },
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use salve_core::event::{Event, IncidentEvent, SubjectKind};
-use salve_core::recovery::{Chronicle, Stats};
+use salve_core::recovery::{Chronicle, RecoveryStatistics};
 
 use crate::cli::project::open_store;
 use crate::cli::{CliError, Exit, Output};
@@ -29,8 +29,8 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         }
         None => all(&store)?,
     };
-    let stats: Vec<Stats> = chronicles.values().map(Chronicle::stats).collect();
-    let known: Vec<&Stats> = stats.iter().filter(|one| one.recoveries > 0).collect();
+    let stats: Vec<RecoveryStatistics> = chronicles.values().map(Chronicle::stats).collect();
+    let known: Vec<&RecoveryStatistics> = stats.iter().filter(|one| one.recoveries > 0).collect();
     if let (Some(id), true) = (&args.id, known.is_empty()) {
         return Err(CliError::failed(format!("loop `{id}` has no recoveries"))
             .hint("salve loop stats shows all loops that have"));
@@ -73,7 +73,7 @@ fn fill(store: &Store, loops: &mut BTreeMap<String, Chronicle>) -> Result<(), Cl
     Ok(())
 }
 
-fn tell(stats: &Stats, out: &Output) -> Result<(), CliError> {
+fn tell(stats: &RecoveryStatistics, out: &Output) -> Result<(), CliError> {
     let mut to = out.stdout();
     writeln!(to, "loop {}", stats.loop_id)?;
     writeln!(to, "  recoveries        {}", stats.recoveries)?;

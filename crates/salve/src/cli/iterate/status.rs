@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{Event, LoopEvent, LoopId, Process, TestsVerdict};
-use salve_core::iteration::{Loop, Now, Standing, State, Status, state};
+use salve_core::iteration::{Loop, LoopStateFile, Now, Status, StepsStanding, state};
 use salve_core::recovery::{Asked, Chronicle, Course};
 use salve_core::scrub::Scrubber;
 use serde::Serialize;
@@ -39,31 +39,31 @@ enum Runner {
 
 /// How a loop stands, and what a person can do.
 #[derive(Debug, Serialize)]
-struct Report {
+struct LoopStatusReport {
     version: u32,
     loop_id: LoopId,
     /// Who runs it, or serves it if it is somebody else's.
     runner: Runner,
     /// How it stands; nothing where it is somebody else's loop.
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<State>,
+    state: Option<LoopStateFile>,
     /// What a person is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    question: Option<Question>,
+    question: Option<OpenLoopQuestion>,
     /// What a person can type.
     next: Vec<String>,
 }
 
 /// What a person is asked.
 #[derive(Debug, Serialize)]
-struct Question {
+struct OpenLoopQuestion {
     since: Timestamp,
     reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
 }
 
-impl Question {
+impl OpenLoopQuestion {
     fn of(asked: &Asked) -> Self {
         let command = asked.command.as_ref().map(ToString::to_string);
         Self { since: asked.at, reason: asked.reason.to_string(), command }
@@ -74,8 +74,8 @@ impl Question {
 pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     let store = Store::open_existing(&locate(out)?)?;
     let reports = store.as_ref().map(reports).transpose()?.unwrap_or_default();
-    let wanted = |one: &&Report| args.id.as_ref().is_none_or(|id| one.loop_id == *id);
-    let shown: Vec<&Report> = reports.iter().filter(wanted).collect();
+    let wanted = |one: &&LoopStatusReport| args.id.as_ref().is_none_or(|id| one.loop_id == *id);
+    let shown: Vec<&LoopStatusReport> = reports.iter().filter(wanted).collect();
     if let (Some(id), []) = (&args.id, shown.as_slice()) {
         return Err(CliError::failed(format!("there is no loop `{id}`"))
             .hint("list them: salve loop status"));
@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
 }
 
 /// Returns how every loop of a project stands, in the order of their names.
-fn reports(store: &Store) -> Result<Vec<Report>, StoreError> {
+fn reports(store: &Store) -> Result<Vec<LoopStatusReport>, StoreError> {
     let scrubber = scrubber();
     let mut reports = BTreeMap::new();
     for of in loops::known(store)? {
@@ -115,31 +115,33 @@ fn chronicle(store: &Store, id: &LoopId) -> Result<Chronicle, StoreError> {
     Ok(chronicle)
 }
 
-fn of_own(store: &Store, of: &Loop, scrubber: &Scrubber) -> Result<Report, StoreError> {
+fn of_own(store: &Store, of: &Loop, scrubber: &Scrubber) -> Result<LoopStatusReport, StoreError> {
     let chronicle = chronicle(store, of.id())?;
     let asks = chronicle.awaiting();
     let now = asks.map_or(Now::NoRecovery, |course| Now::Asking(course.id()));
     let is_gone = of.driver().is_none_or(|driver| process::is_gone(driver, scrubber));
     let runner = match (of.standing(), is_gone) {
-        (Standing::Running | Standing::Parked { .. }, true) => Runner::Gone,
+        (StepsStanding::Running | StepsStanding::Parked { .. }, true) => Runner::Gone,
         (_, false) => Runner::Alive,
-        (Standing::Waits { .. } | Standing::Stopped | Standing::Ended(_), true) => Runner::Nobody,
+        (StepsStanding::Waits { .. } | StepsStanding::Stopped | StepsStanding::Ended(_), true) => {
+            Runner::Nobody
+        }
     };
     let id = of.id();
     let mut next = answers(asks, id);
     if of.paused_by().is_some() {
         next.push(format!("salve resume --loop {id}"));
     }
-    let is_over = matches!(of.standing(), Standing::Ended(_));
+    let is_over = matches!(of.standing(), StepsStanding::Ended(_));
     if runner != Runner::Alive && !is_over {
         next.push(format!("salve loop run --id {id}"));
     }
-    Ok(Report {
+    Ok(LoopStatusReport {
         version: 1,
         loop_id: id.clone(),
         runner,
         state: Some(state(of, &now)),
-        question: asks.and_then(Course::pending).map(Question::of),
+        question: asks.and_then(Course::pending).map(OpenLoopQuestion::of),
         next,
     })
 }
@@ -150,7 +152,7 @@ fn of_other(
     id: LoopId,
     by: Option<&Process>,
     scrubber: &Scrubber,
-) -> Result<Option<Report>, StoreError> {
+) -> Result<Option<LoopStatusReport>, StoreError> {
     let chronicle = chronicle(store, &id)?;
     let asks = chronicle.awaiting();
     let runner = match by {
@@ -161,9 +163,9 @@ fn of_other(
     if runner != Runner::Alive && asks.is_none() {
         return Ok(None);
     }
-    let question = asks.and_then(Course::pending).map(Question::of);
+    let question = asks.and_then(Course::pending).map(OpenLoopQuestion::of);
     let next = answers(asks, &id);
-    Ok(Some(Report { version: 1, loop_id: id, runner, state: None, question, next }))
+    Ok(Some(LoopStatusReport { version: 1, loop_id: id, runner, state: None, question, next }))
 }
 
 /// Returns the loops of others that Salve was attached to, and by which process it is still.
@@ -192,7 +194,7 @@ fn answers(asks: Option<&Course>, id: &LoopId) -> Vec<String> {
 }
 
 /// Returns what is shown of a loop: a line, and what belongs to it.
-fn lines(report: &Report, now: Timestamp) -> Vec<String> {
+fn lines(report: &LoopStatusReport, now: Timestamp) -> Vec<String> {
     let id = &report.loop_id;
     let mut lines = vec![match &report.state {
         Some(state) => line(state, now),
@@ -215,7 +217,7 @@ fn lines(report: &Report, now: Timestamp) -> Vec<String> {
             None => "nobody serves it: start `salve loop attach` again".to_owned(),
         });
     }
-    if let Some(Question { since, reason, command }) = &report.question {
+    if let Some(OpenLoopQuestion { since, reason, command }) = &report.question {
         let what = command.as_ref().map(|command| format!("may `{command}` run? "));
         let what = visible(&what.unwrap_or_default());
         lines.push(format!("asks since {since:.0}: {what}{}", visible(reason)));
@@ -224,7 +226,7 @@ fn lines(report: &Report, now: Timestamp) -> Vec<String> {
     lines
 }
 
-fn line(state: &State, now: Timestamp) -> String {
+fn line(state: &LoopStateFile, now: Timestamp) -> String {
     let tests = match state.tests {
         Some(TestsVerdict::Green) => " · tests green",
         Some(TestsVerdict::Red) => " · tests red",

@@ -11,7 +11,7 @@ use salve_core::repair::who;
 use salve_core::scrub::Scrubbed;
 
 use super::super::Output;
-use super::super::voice::{Grade, Line};
+use super::super::terminal_reporter::{Grade, TerminalLine};
 use crate::process::Outlet;
 use crate::subjects::job::JobFace;
 use crate::telemetry::Telemetry;
@@ -24,7 +24,7 @@ pub(super) struct JobTeller<'a> {
 }
 
 impl JobTeller<'_> {
-    fn say(&self, line: &Line) {
+    fn say(&self, line: &TerminalLine) {
         if self.out.global().quiet && line.grade == Grade::News {
             return;
         }
@@ -40,7 +40,7 @@ impl JobTeller<'_> {
             of.checkpoints().len()
         );
         if !self.out.json() {
-            self.say(&Line::new(Grade::News, "job", text));
+            self.say(&TerminalLine::new(Grade::News, "job", text));
         }
     }
 }
@@ -66,18 +66,18 @@ impl JobFace for JobTeller<'_> {
     }
 
     fn note(&mut self, text: &Scrubbed) {
-        self.say(&Line::new(Grade::News, "note", text.to_string()));
+        self.say(&TerminalLine::new(Grade::News, "note", text.to_string()));
     }
 }
 
 /// Returns what to say about something that happened to a job.
-fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<Line> {
+fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<TerminalLine> {
     let step = |step: u32| {
         let id = usize::try_from(step).ok().and_then(|step| of.step_id(step));
         let id = id.map(ToString::to_string).unwrap_or_default();
         format!("{}/{} {id}", step.saturating_add(1), of.terms().steps.len())
     };
-    let news = |verb, text: String| vec![Line::new(Grade::News, verb, text)];
+    let news = |verb, text: String| vec![TerminalLine::new(Grade::News, verb, text)];
     match what {
         JobTurn::StepBegan { step: number, attempt, strategy } => {
             let again = match strategy {
@@ -102,7 +102,7 @@ fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<Line> {
         }
         JobTurn::ResetEnded { end: ResetEnd::Failed { reason }, .. } => {
             let text = format!("{reason}\nthe workspace and all files of the job were kept");
-            vec![Line::new(Grade::Grave, "replay", text)]
+            vec![TerminalLine::new(Grade::Grave, "replay", text)]
         }
         JobTurn::Ordered { order } => news("ordered", format!("{} by {by}", order.as_str())),
         JobTurn::Ended { why, retryable } => vec![ended(of, why, *retryable)],
@@ -117,11 +117,13 @@ fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<Line> {
     }
 }
 
-fn attempt_ended(of: &Job, step: &str, end: &AttemptEnd, wall_ms: u64) -> Option<Line> {
+fn attempt_ended(of: &Job, step: &str, end: &AttemptEnd, wall_ms: u64) -> Option<TerminalLine> {
     let id = of.id().short();
     let seconds = format!("{:.1} s", wall_ms as f64 / 1e3);
     Some(match end {
-        AttemptEnd::Done { .. } => Line::new(Grade::Good, "done", format!("{step} · {seconds}")),
+        AttemptEnd::Done { .. } => {
+            TerminalLine::new(Grade::Good, "done", format!("{step} · {seconds}"))
+        }
         AttemptEnd::Failed { failure, strategy } => {
             let text =
                 format!("{step} · {}\n{} · {strategy}", failure.summary.head(300), failure.class);
@@ -134,20 +136,20 @@ fn attempt_ended(of: &Job, step: &str, end: &AttemptEnd, wall_ms: u64) -> Option
                 | HealStrategy::HardReset
                 | HealStrategy::QueueRetry => text,
             };
-            Line::new(Grade::Grave, "failed", text)
+            TerminalLine::new(Grade::Grave, "failed", text)
         }
         AttemptEnd::Away { until, reason } => {
-            Line::new(Grade::Grave, "parked", format!("until {until} · {reason}"))
+            TerminalLine::new(Grade::Grave, "parked", format!("until {until} · {reason}"))
         }
         AttemptEnd::Unable { reason } => {
             let text = format!("{reason}\nthen go on with: salve resume {id}");
-            Line::new(Grade::Grave, "needs you", text)
+            TerminalLine::new(Grade::Grave, "needs you", text)
         }
         AttemptEnd::Stopped => return None,
     })
 }
 
-fn ended(of: &Job, why: &LoopEnd, retryable: bool) -> Line {
+fn ended(of: &Job, why: &LoopEnd, retryable: bool) -> TerminalLine {
     let id = of.id().short();
     match why {
         LoopEnd::Completed => {
@@ -156,17 +158,17 @@ fn ended(of: &Job, why: &LoopEnd, retryable: bool) -> Line {
                  or as a branch: git fetch .salve/jobs/{id}/store.git result:job-{id}",
                 of.terms().steps.len()
             );
-            Line::new(Grade::Good, "completed", text)
+            TerminalLine::new(Grade::Good, "completed", text)
         }
         LoopEnd::Failed { reason } => {
             let hint = match retryable {
                 true => format!("try it again from its last checkpoint: salve resume {id}"),
                 false => format!("once it is mended: salve resume {id}"),
             };
-            Line::new(Grade::Grave, "failed", format!("{}\n{hint}", reason.head(300)))
+            TerminalLine::new(Grade::Grave, "failed", format!("{}\n{hint}", reason.head(300)))
         }
         LoopEnd::Limit(_) | LoopEnd::Stuck => {
-            Line::new(Grade::Grave, "limit", format!("salve show {id}"))
+            TerminalLine::new(Grade::Grave, "limit", format!("salve show {id}"))
         }
     }
 }

@@ -28,8 +28,8 @@ use crate::config::{CommandLine, Config, RoleEntry};
 use crate::files::{FileKind, Links, read_text, read_text_where};
 use crate::heal::IncidentWriter;
 use crate::heal::agents::AgentPlan;
-use crate::heal::right::{Right, RunLock};
-use crate::process::{Care, strays};
+use crate::heal::right::{RunLock, RunRight};
+use crate::process::{Supervisor, strays};
 use crate::project::Project;
 use crate::store::{Store, Stream};
 use crate::subjects::job::{
@@ -182,7 +182,7 @@ fn begin(args: &Args, file: &JobFile, ground: &JobGround<'_>) -> Result<ReadyJob
 fn go_on(digits: &str, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
     let known = wanted(ground.store, digits)?;
     let id = known.id();
-    if matches!(known.standing(), salve_core::steps::Standing::Ended(LoopEnd::Completed)) {
+    if matches!(known.standing(), salve_core::steps::StepsStanding::Ended(LoopEnd::Completed)) {
         return Err(CliError::usage(format!("the job {} is done", id.short()))
             .hint(format!("salve control {} resume_from_step STEP", id.short())));
     }
@@ -218,7 +218,7 @@ fn validated(file: &JobFile, ground: &JobGround<'_>) -> Result<JobSpec, CliError
 fn take_right(id: JobId, ground: &JobGround<'_>) -> Result<RunLock, CliError> {
     let short = id.short();
     let right =
-        RunLock::take_for(ground.project, Right::Job(&short), &ground.writer.me, ground.run)
+        RunLock::take_for(ground.project, RunRight::Job(&short), &ground.writer.me, ground.run)
             .map_err(|error| CliError::failed("the job is being run").because(error))?;
     if let Some(before) = right.run_before() {
         strays::end(&[before], &[], STRAYS);
@@ -251,7 +251,7 @@ fn drive(
     let (store, scrubber, run) = (&foundation.store, &foundation.scrubber, foundation.run);
     let by = starter(scrubber)?;
     let writer = IncidentWriter::new(store, scrubber.clone());
-    let care = Care::start(run)
+    let care = Supervisor::start(run)
         .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
     let ReadyJob { of, spec, folder, workspace, right } = ready(&JobGround {
         project: &project,

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::ValueEnum as _;
 
 use crate::project::{Project, ProjectError};
-use crate::register::{self, Client, Places, Scope, Wish};
+use crate::register::{self, Client, Places, RegistrationScope, Wish};
 
 use super::super::init::{Mode, carry_out, places};
 use super::{CliError, Exit, Output};
@@ -19,7 +19,7 @@ pub(super) struct Args {
     client: Vec<Named>,
     /// Whose settings file that is
     #[arg(long, default_value = "project")]
-    scope: Scope,
+    scope: RegistrationScope,
     /// Only show what would be changed
     #[arg(long)]
     print: bool,

@@ -9,7 +9,7 @@ use super::super::init::{Mode, carry_out, places};
 use super::install::{Named, clients};
 use super::{CliError, Exit, Output};
 use crate::project::{Project, ProjectError};
-use crate::register::{self, ListedServer, Places, Reached, Scope, Wrapping};
+use crate::register::{self, ListedServer, Places, Reached, RegistrationScope, Wrapping};
 
 /// Arguments of `salve mcp wrap` and `salve mcp unwrap`.
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ pub(super) struct Args {
     client: Vec<Named>,
     /// Whose settings file that is
     #[arg(long, default_value = "project")]
-    scope: Scope,
+    scope: RegistrationScope,
     /// Only show what would be changed
     #[arg(long)]
     print: bool,
@@ -73,7 +73,9 @@ pub(super) fn status(args: &StatusArgs, out: &Output) -> Result<Exit, CliError> 
     let places = found_places(out)?;
     let mut shown = Vec::new();
     for client in clients(&args.client, &places)? {
-        for (scope, word) in [(Scope::Project, "project"), (Scope::User, "user")] {
+        for (scope, word) in
+            [(RegistrationScope::Project, "project"), (RegistrationScope::User, "user")]
+        {
             let listed = register::list(client, scope, &places)?;
             let show = |ListedServer { name, reached }| ShownServer {
                 client: client.title(),

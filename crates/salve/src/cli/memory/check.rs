@@ -8,14 +8,14 @@ use salve_core::class::Class;
 use salve_core::fingerprint::Fingerprint;
 use salve_core::id::Signature;
 use salve_core::memory::tool::fix_matches;
-use salve_core::memory::{Choice, Knowledge, Ranked, Standing, rank};
+use salve_core::memory::{Choice, Knowledge, Ranked, RecordStanding, rank};
 use salve_core::near::{NearAgreement, Side, agree};
 use serde::Serialize;
 
 use super::super::{CliError, Exit};
-use super::Desk;
+use super::MemoryCommandContext;
 use super::list::{Tally, sightings};
-use crate::learned::Fix;
+use crate::learned::ToolFixItem;
 use crate::store::Store;
 
 /// Arguments of `salve memory check`.
@@ -33,7 +33,7 @@ pub(super) struct Args {
 
 /// What memory says about one failure.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct MemoryAnswer {
     version: u32,
     signature: Signature,
     class: Class,
@@ -50,15 +50,15 @@ struct Answer {
     /// The remedy to try first, as the specs write it.
     successful_fix: Option<String>,
     /// What was tried, as the specs' memory store answers.
-    results: Vec<Tried>,
+    results: Vec<TriedRemedyLine>,
     remedies: Vec<Ranked>,
     failed_approaches: Vec<Ranked>,
-    tool_fixes: Vec<Fix>,
+    tool_fixes: Vec<ToolFixItem>,
     near: Vec<NearMatch>,
 }
 
 #[derive(Debug, Serialize)]
-struct Tried {
+struct TriedRemedyLine {
     description: String,
     result: &'static str,
 }
@@ -77,7 +77,7 @@ struct NearMatch {
 }
 
 /// Answers.
-pub(super) fn run(args: Args, desk: &Desk<'_>) -> Result<Exit, CliError> {
+pub(super) fn run(args: Args, desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     let (print, text) = desk.fingerprint(args.text.as_deref(), args.tool.as_deref())?;
     let project = desk.project_store()?;
@@ -116,19 +116,19 @@ fn answer(
     print: &Fingerprint,
     known: &[&Knowledge],
     choice: Choice,
-    (tool_fixes, near): (Vec<Fix>, Vec<NearMatch>),
-) -> Answer {
+    (tool_fixes, near): (Vec<ToolFixItem>, Vec<NearMatch>),
+) -> MemoryAnswer {
     let all = choice.remedies.iter().chain(&choice.failed);
     let results = all.filter_map(|ranked| {
         let result = match ranked.standing {
-            Standing::Untried => return None,
-            Standing::Works => "success",
-            Standing::Undecided => "inconclusive",
-            Standing::Failed => "failed",
+            RecordStanding::Untried => return None,
+            RecordStanding::Works => "success",
+            RecordStanding::Undecided => "inconclusive",
+            RecordStanding::Failed => "failed",
         };
-        Some(Tried { description: ranked.remedy.description(), result })
+        Some(TriedRemedyLine { description: ranked.remedy.description(), result })
     });
-    Answer {
+    MemoryAnswer {
         version: 1,
         signature: print.signature,
         class: print.class,
@@ -142,7 +142,7 @@ fn answer(
         successful_fix: choice
             .remedies
             .iter()
-            .find(|ranked| ranked.standing == Standing::Works)
+            .find(|ranked| ranked.standing == RecordStanding::Works)
             .map(|ranked| ranked.remedy.description()),
         results: results.collect(),
         remedies: choice.remedies,
@@ -193,7 +193,11 @@ fn near_matches(
 }
 
 /// Prints the answer for a person.
-fn show(answer: &Answer, now: Timestamp, desk: &Desk<'_>) -> Result<(), CliError> {
+fn show(
+    answer: &MemoryAnswer,
+    now: Timestamp,
+    desk: &MemoryCommandContext<'_>,
+) -> Result<(), CliError> {
     let mut out = desk.out.stdout();
     let bold = Style::new().bold();
     let dim = Style::new().dimmed();

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use salve_core::event::{Actor, Draft, Event, MemoryEvent, NoteEvent, Proof};
 use salve_core::id::Signature;
-use salve_core::memory::{Failure, Kind, Outcome, Remedy};
+use salve_core::memory::{RemedyTrial, RememberedFailure, RememberedKind, RememberedRemedy};
 use salve_core::scrub::Scrubbed;
 use serde::Serialize;
 
 use super::super::{CliError, Exit, project};
-use super::{Desk, Whose};
-use crate::learned::{Fix, Sureness, When};
+use super::{MemoryCommandContext, Whose};
+use crate::learned::{Sureness, ToolFixItem, When};
 use crate::store::Store;
 
 /// The largest patch that is remembered.
@@ -59,27 +59,27 @@ pub(super) struct Args {
 /// What was learned.
 #[derive(Debug, Serialize)]
 #[serde(tag = "learned", rename_all = "snake_case")]
-enum Fact {
-    Remedy { version: u32, signature: Signature, remedy: Remedy, failed: bool },
-    ToolFix { version: u32, fix: Fix },
+enum LearnedFact {
+    Remedy { version: u32, signature: Signature, remedy: RememberedRemedy, failed: bool },
+    ToolFix { version: u32, fix: ToolFixItem },
 }
 
 /// Learns.
-pub(super) fn run(args: Args, desk: &Desk<'_>) -> Result<Exit, CliError> {
+pub(super) fn run(args: Args, desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     let fact = match &args.fix {
         Some(fix) => learn_fix(fix, &args, desk)?,
         None => learn_remedy(&args, desk)?,
     };
     match &fact {
         _ if desk.out.json() => desk.out.fact(&fact)?,
-        Fact::Remedy { signature, remedy, failed: false, .. } => {
+        LearnedFact::Remedy { signature, remedy, failed: false, .. } => {
             desk.out.remark(format_args!("learned for {signature}: {}", remedy.description()));
         }
-        Fact::Remedy { signature, remedy, failed: true, .. } => {
+        LearnedFact::Remedy { signature, remedy, failed: true, .. } => {
             let what = remedy.description();
             desk.out.remark(format_args!("will not try again for {signature}: {what}"));
         }
-        Fact::ToolFix { fix, .. } => {
+        LearnedFact::ToolFix { fix, .. } => {
             let (tool, pattern) = (&fix.tool_name, &fix.error_pattern);
             desk.out.remark(format_args!("learned for {tool} when it says `{pattern}`"));
         }
@@ -87,13 +87,17 @@ pub(super) fn run(args: Args, desk: &Desk<'_>) -> Result<Exit, CliError> {
     Ok(Exit::Well)
 }
 
-fn learn_fix(fix: &str, args: &Args, desk: &Desk<'_>) -> Result<Fact, CliError> {
+fn learn_fix(
+    fix: &str,
+    args: &Args,
+    desk: &MemoryCommandContext<'_>,
+) -> Result<LearnedFact, CliError> {
     if args.whose.user {
         return Err(CliError::usage("fixes for tools belong to a project")
             .hint("leave out --user; tool_fixes.yaml can be shared in git"));
     }
     let text = |text: Option<&str>| text.unwrap_or_default().trim().to_owned();
-    let fix = Fix {
+    let fix = ToolFixItem {
         tool_name: text(args.tool.as_deref()),
         error_pattern: text(args.pattern.as_deref()),
         root_cause: text(args.root_cause.as_deref()),
@@ -107,17 +111,17 @@ fn learn_fix(fix: &str, args: &Args, desk: &Desk<'_>) -> Result<Fact, CliError> 
     let store = desk.open(args.whose)?;
     desk.learned(&store).put_fix(&fix)?;
     desk.sync(&store, args.whose)?;
-    Ok(Fact::ToolFix { version: 1, fix })
+    Ok(LearnedFact::ToolFix { version: 1, fix })
 }
 
-fn learn_remedy(args: &Args, desk: &Desk<'_>) -> Result<Fact, CliError> {
+fn learn_remedy(args: &Args, desk: &MemoryCommandContext<'_>) -> Result<LearnedFact, CliError> {
     let remedy = remedy(args, desk)?;
     let store = desk.open(args.whose)?;
     let failure = match &args.signature {
         Some(signature) => known_failure(signature, &store)?,
         None => {
             let (print, _) = desk.fingerprint(args.text.as_deref(), args.tool.as_deref())?;
-            Failure::new(&print, &desk.scrubber)
+            RememberedFailure::new(&print, &desk.scrubber)
         }
     };
     let at = Timestamp::now();
@@ -132,7 +136,7 @@ fn learn_remedy(args: &Args, desk: &Desk<'_>) -> Result<Fact, CliError> {
         let root = store.project().root().file_name().unwrap_or_default().to_string_lossy();
         let project = desk.scrubber.scrub(if args.whose.user { "" } else { &root });
         let proof = Proof::Failed;
-        let outcome = Outcome { at, by, incident: None, project, proof };
+        let outcome = RemedyTrial { at, by, incident: None, project, proof };
         store.memory().learn(&failure, &remedy, &outcome)?;
     } else {
         store.memory().teach(&failure, &remedy, at, &by)?;
@@ -151,10 +155,10 @@ fn learn_remedy(args: &Args, desk: &Desk<'_>) -> Result<Fact, CliError> {
         store.journal().append(Draft { at, by: speaker, incident: None, event })?;
     }
     desk.sync(&store, args.whose)?;
-    Ok(Fact::Remedy { version: 1, signature, remedy, failed: args.failed })
+    Ok(LearnedFact::Remedy { version: 1, signature, remedy, failed: args.failed })
 }
 
-fn known_failure(signature: &str, store: &Store) -> Result<Failure, CliError> {
+fn known_failure(signature: &str, store: &Store) -> Result<RememberedFailure, CliError> {
     let signature = super::list::resolve(signature, store)?;
     match store.memory().recall(signature)? {
         Some(known) => Ok(known.failure),
@@ -163,12 +167,12 @@ fn known_failure(signature: &str, store: &Store) -> Result<Failure, CliError> {
     }
 }
 
-fn remedy(args: &Args, desk: &Desk<'_>) -> Result<Remedy, CliError> {
+fn remedy(args: &Args, desk: &MemoryCommandContext<'_>) -> Result<RememberedRemedy, CliError> {
     let (kind, text) = match (&args.command, &args.patch, &args.instruction) {
-        (Some(command), ..) => (Kind::Command, command.trim().to_owned()),
-        (None, Some(path), _) => (Kind::Patch, read_patch(path)?),
-        (None, None, Some(words)) => (Kind::Instruction, words.trim().to_owned()),
-        (None, None, None) => (Kind::Command, String::new()),
+        (Some(command), ..) => (RememberedKind::Command, command.trim().to_owned()),
+        (None, Some(path), _) => (RememberedKind::Patch, read_patch(path)?),
+        (None, None, Some(words)) => (RememberedKind::Instruction, words.trim().to_owned()),
+        (None, None, None) => (RememberedKind::Command, String::new()),
     };
     if text.trim().is_empty() {
         return Err(CliError::usage(format!("the {kind} is empty")));
@@ -178,7 +182,7 @@ fn remedy(args: &Args, desk: &Desk<'_>) -> Result<Remedy, CliError> {
         return Err(CliError::usage(format!("there is a secret in the {kind}"))
             .hint("write it so that the secret comes from the environment"));
     }
-    Ok(Remedy { kind, text: clean })
+    Ok(RememberedRemedy { kind, text: clean })
 }
 
 fn read_patch(path: &Path) -> Result<String, CliError> {

@@ -5,13 +5,13 @@ use std::io::{IsTerminal, Write};
 
 use anstyle::Style;
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Draft, Event, MemoryEvent, Origin};
+use salve_core::event::{Draft, Event, MemoryEvent, RemedyOrigin};
 use salve_core::id::Signature;
-use salve_core::memory::{Knowledge, Ranked, Standing, rank};
+use salve_core::memory::{Knowledge, Ranked, RecordStanding, rank};
 use serde::Serialize;
 
 use super::super::{CliError, Exit, project};
-use super::{Desk, Whose};
+use super::{MemoryCommandContext, Whose};
 use crate::process;
 use crate::store::{Page, Store};
 
@@ -47,14 +47,14 @@ pub(super) struct ForgetArgs {
 }
 
 /// Lists known failures.
-pub(super) fn list(args: &ListArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
+pub(super) fn list(args: &ListArgs, desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     let known = match desk.open_existing(args.whose)? {
         Some(store) => store.memory().list(Page { skip: 0, limit: args.limit })?,
         None => Vec::new(),
     };
     if desk.out.json() {
         for known in &known {
-            desk.out.fact(&Fact { version: 1, knowledge: known })?;
+            desk.out.fact(&FailureListing { version: 1, knowledge: known })?;
         }
         return Ok(Exit::Well);
     }
@@ -76,10 +76,10 @@ pub(super) fn list(args: &ListArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
 }
 
 /// Shows all that is known about one failure.
-pub(super) fn show(args: &ShowArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
+pub(super) fn show(args: &ShowArgs, desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     let (_, known) = recall(&args.signature, args.whose, desk)?;
     if desk.out.json() {
-        desk.out.fact(&Fact { version: 1, knowledge: &known })?;
+        desk.out.fact(&FailureListing { version: 1, knowledge: &known })?;
     } else {
         print(&known, args.whose, desk)?;
     }
@@ -87,7 +87,7 @@ pub(super) fn show(args: &ShowArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
 }
 
 /// Forgets one failure.
-pub(super) fn forget(args: &ForgetArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
+pub(super) fn forget(args: &ForgetArgs, desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     if process::is_agents() {
         return Err(CliError::needs_person("an agent cannot make Salve forget")
             .hint(format!("ask a person to run: salve memory forget {}", args.signature)));
@@ -114,7 +114,7 @@ pub(super) fn forget(args: &ForgetArgs, desk: &Desk<'_>) -> Result<Exit, CliErro
 }
 
 /// Asks a person at a terminal; without one nobody has agreed.
-fn confirmed(known: &Knowledge, desk: &Desk<'_>) -> Result<bool, CliError> {
+fn confirmed(known: &Knowledge, desk: &MemoryCommandContext<'_>) -> Result<bool, CliError> {
     if desk.out.json() || !std::io::stdin().is_terminal() {
         return Ok(false);
     }
@@ -126,7 +126,7 @@ fn confirmed(known: &Knowledge, desk: &Desk<'_>) -> Result<bool, CliError> {
 }
 
 #[derive(Debug, Serialize)]
-struct Fact<'a> {
+struct FailureListing<'a> {
     version: u32,
     knowledge: &'a Knowledge,
 }
@@ -137,7 +137,7 @@ struct Forgotten {
     forgotten: Signature,
 }
 
-fn print(known: &Knowledge, whose: Whose, desk: &Desk<'_>) -> Result<(), CliError> {
+fn print(known: &Knowledge, whose: Whose, desk: &MemoryCommandContext<'_>) -> Result<(), CliError> {
     let now = Timestamp::now();
     let mut out = desk.out.stdout();
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
@@ -164,7 +164,11 @@ fn print(known: &Knowledge, whose: Whose, desk: &Desk<'_>) -> Result<(), CliErro
     Ok(())
 }
 
-fn recall(signature: &str, whose: Whose, desk: &Desk<'_>) -> Result<(Store, Knowledge), CliError> {
+fn recall(
+    signature: &str,
+    whose: Whose,
+    desk: &MemoryCommandContext<'_>,
+) -> Result<(Store, Knowledge), CliError> {
     let nothing = || {
         CliError::failed(format!("nothing is known about {signature}")).hint("salve memory list")
     };
@@ -200,17 +204,17 @@ impl fmt::Display for Tally<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Ranked { remedy, origin, record, standing, confidence } = self.0;
         let origin = match origin {
-            Origin::Project => "this project",
-            Origin::User => "your own memory",
-            Origin::Playbook => "shipped with Salve",
-            Origin::Proposal => "an agent",
-            Origin::Builtin => "Salve itself",
-            Origin::Person => "a person",
+            RemedyOrigin::Project => "this project",
+            RemedyOrigin::User => "your own memory",
+            RemedyOrigin::Playbook => "shipped with Salve",
+            RemedyOrigin::Proposal => "an agent",
+            RemedyOrigin::Builtin => "Salve itself",
+            RemedyOrigin::Person => "a person",
         };
         write!(f, "({}, {origin}, ", remedy.kind)?;
         match standing {
-            Standing::Untried => write!(f, "not tried yet)"),
-            Standing::Works | Standing::Undecided | Standing::Failed => {
+            RecordStanding::Untried => write!(f, "not tried yet)"),
+            RecordStanding::Works | RecordStanding::Undecided | RecordStanding::Failed => {
                 write!(f, "healed {} of {}, {confidence} sure)", record.proven, record.tries())
             }
         }

@@ -9,13 +9,15 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use salve_core::memory::{Failure, Knowledge, Outcome, Remedy, Tried};
+use salve_core::memory::{
+    Knowledge, RemedyTrial, RememberedFailure, RememberedRemedy, TriedRemedy,
+};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use serde::{Deserialize, Serialize};
 
 use super::super::{CliError, Exit};
-use super::{Desk, Whose};
-use crate::learned::{Fix, Pattern, ToolFailure, UsagePattern};
+use super::{MemoryCommandContext, Whose};
+use crate::learned::{Pattern, ToolFailure, ToolFixItem, UsagePattern};
 use crate::store::Store;
 
 /// The version of the format.
@@ -46,10 +48,10 @@ pub(super) struct ImportArgs {
 /// One line of an export.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
-enum Line {
+enum ExportLine {
     SalveMemory(Header),
     Failure(Box<Knowledge>),
-    ToolFix(Fix),
+    ToolFix(ToolFixItem),
     ToolFailure(ToolFailure),
     Pattern(Pattern),
     UsagePattern(Box<UsagePattern>),
@@ -64,7 +66,7 @@ struct Header {
 
 /// What an import did.
 #[derive(Debug, Default, Serialize)]
-struct Fact {
+struct ImportSummary {
     version: u32,
     failures: u64,
     new_or_changed: u64,
@@ -72,7 +74,7 @@ struct Fact {
 }
 
 /// Writes everything.
-pub(super) fn export(args: &ExportArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
+pub(super) fn export(args: &ExportArgs, desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     let store = desk.open(args.whose)?;
     match &args.file {
         None => write_all(&store, desk, &mut desk.out.stdout())?,
@@ -94,27 +96,31 @@ pub(super) fn export(args: &ExportArgs, desk: &Desk<'_>) -> Result<Exit, CliErro
     Ok(Exit::Well)
 }
 
-fn write_all(store: &Store, desk: &Desk<'_>, mut out: &mut dyn Write) -> Result<(), CliError> {
-    let mut put = |line: &Line| {
+fn write_all(
+    store: &Store,
+    desk: &MemoryCommandContext<'_>,
+    mut out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let mut put = |line: &ExportLine| {
         serde_json::to_writer(&mut out, line).map_err(io::Error::from)?;
         out.write_all(b"\n").map_err(CliError::from)
     };
     let exported_at = Some(Timestamp::now());
-    put(&Line::SalveMemory(Header { version: VERSION, exported_at }))?;
+    put(&ExportLine::SalveMemory(Header { version: VERSION, exported_at }))?;
     store.memory().each(|portion| {
-        portion.into_iter().try_for_each(|known| put(&Line::Failure(Box::new(known))))
+        portion.into_iter().try_for_each(|known| put(&ExportLine::Failure(Box::new(known))))
     })?;
     let learned = desk.learned(store);
-    learned.fixes()?.into_iter().try_for_each(|fix| put(&Line::ToolFix(fix)))?;
+    learned.fixes()?.into_iter().try_for_each(|fix| put(&ExportLine::ToolFix(fix)))?;
     let failures = learned.failures()?;
-    failures.into_iter().try_for_each(|failure| put(&Line::ToolFailure(failure)))?;
-    learned.patterns()?.into_iter().try_for_each(|pattern| put(&Line::Pattern(pattern)))?;
+    failures.into_iter().try_for_each(|failure| put(&ExportLine::ToolFailure(failure)))?;
+    learned.patterns()?.into_iter().try_for_each(|pattern| put(&ExportLine::Pattern(pattern)))?;
     let patterns = learned.usage_patterns()?;
-    patterns.into_iter().try_for_each(|p| put(&Line::UsagePattern(Box::new(p))))
+    patterns.into_iter().try_for_each(|p| put(&ExportLine::UsagePattern(Box::new(p))))
 }
 
 /// Takes everything in.
-pub(super) fn import(args: &ImportArgs, desk: &Desk<'_>) -> Result<Exit, CliError> {
+pub(super) fn import(args: &ImportArgs, desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     let input: Box<dyn Read> = match &args.file {
         Some(path) => Box::new(File::open(path).map_err(|error| {
             CliError::failed(format!("cannot open {}", path.display())).because(error)
@@ -123,7 +129,7 @@ pub(super) fn import(args: &ImportArgs, desk: &Desk<'_>) -> Result<Exit, CliErro
     };
     let store = desk.open(args.whose)?;
     let mut lines = Lines { input: BufReader::new(input), number: 0 };
-    let mut fact = Fact { version: VERSION, ..Fact::default() };
+    let mut fact = ImportSummary { version: VERSION, ..ImportSummary::default() };
     let result = take_all(&mut lines, &store, desk, &mut fact);
     desk.sync(&store, args.whose)?;
     // The next question should not have to wait for the index.
@@ -132,7 +138,7 @@ pub(super) fn import(args: &ImportArgs, desk: &Desk<'_>) -> Result<Exit, CliErro
     if desk.out.json() {
         desk.out.fact(&fact)?;
     } else {
-        let Fact { failures, new_or_changed, others, .. } = fact;
+        let ImportSummary { failures, new_or_changed, others, .. } = fact;
         desk.out.remark(format_args!(
             "took in {failures} failures, {new_or_changed} of them new or changed, \
              and {others} other entries"
@@ -144,12 +150,12 @@ pub(super) fn import(args: &ImportArgs, desk: &Desk<'_>) -> Result<Exit, CliErro
 fn take_all(
     lines: &mut Lines,
     store: &Store,
-    desk: &Desk<'_>,
-    fact: &mut Fact,
+    desk: &MemoryCommandContext<'_>,
+    fact: &mut ImportSummary,
 ) -> Result<(), CliError> {
     match lines.next_line()? {
-        Some(Line::SalveMemory(Header { version: VERSION, .. })) => {}
-        Some(Line::SalveMemory(Header { version, .. })) => {
+        Some(ExportLine::SalveMemory(Header { version: VERSION, .. })) => {}
+        Some(ExportLine::SalveMemory(Header { version, .. })) => {
             let what = format!("the file has version {version}; this Salve knows {VERSION}");
             return Err(CliError::failed(what).hint("update Salve"));
         }
@@ -162,7 +168,7 @@ fn take_all(
     let mut waiting = Vec::with_capacity(PORTION);
     loop {
         let line = lines.next_line();
-        let more = matches!(line, Ok(Some(Line::Failure(_))));
+        let more = matches!(line, Ok(Some(ExportLine::Failure(_))));
         if !waiting.is_empty() && (!more || waiting.len() == PORTION) {
             fact.failures += waiting.len() as u64;
             fact.new_or_changed += store.memory().merge(&waiting)?;
@@ -171,12 +177,12 @@ fn take_all(
         let Some(line) = line? else { return Ok(()) };
         fact.others += u64::from(!more);
         match line {
-            Line::Failure(known) => waiting.push(clean(*known, &desk.scrubber)),
-            Line::ToolFix(fix) => learned.put_fix(&fix)?,
-            Line::ToolFailure(failure) => learned.put_failure(&failure)?,
-            Line::Pattern(pattern) => learned.put_pattern(&pattern)?,
-            Line::UsagePattern(pattern) => learned.put_usage_pattern(&pattern)?,
-            Line::SalveMemory(_) => {}
+            ExportLine::Failure(known) => waiting.push(clean(*known, &desk.scrubber)),
+            ExportLine::ToolFix(fix) => learned.put_fix(&fix)?,
+            ExportLine::ToolFailure(failure) => learned.put_failure(&failure)?,
+            ExportLine::Pattern(pattern) => learned.put_pattern(&pattern)?,
+            ExportLine::UsagePattern(pattern) => learned.put_usage_pattern(&pattern)?,
+            ExportLine::SalveMemory(_) => {}
         }
     }
 }
@@ -189,7 +195,7 @@ struct Lines {
 
 impl Lines {
     /// Reads the next line that is not empty.
-    fn next_line(&mut self) -> Result<Option<Line>, CliError> {
+    fn next_line(&mut self) -> Result<Option<ExportLine>, CliError> {
         loop {
             self.number += 1;
             let number = self.number;
@@ -215,23 +221,23 @@ impl Lines {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Line, String> {
+fn parse(bytes: &[u8]) -> Result<ExportLine, String> {
     serde_json::from_slice(bytes).map_err(|error| error.to_string())
 }
 
 /// Scrubs all text of what somebody sent, and bounds what it claims.
 fn clean(known: Knowledge, scrubber: &Scrubber) -> Knowledge {
     let scrub = |text: Scrubbed| scrubber.scrub(text.as_str());
-    let outcome = |outcome: Outcome| Outcome {
+    let outcome = |outcome: RemedyTrial| RemedyTrial {
         by: scrub(outcome.by),
         project: scrub(outcome.project),
         ..outcome
     };
-    let tried = |mut tried: Tried| {
-        let over = tried.outcomes.len().saturating_sub(Tried::KEPT);
+    let tried = |mut tried: TriedRemedy| {
+        let over = tried.outcomes.len().saturating_sub(TriedRemedy::KEPT);
         tried.outcomes.drain(..over);
-        Tried {
-            remedy: Remedy { kind: tried.remedy.kind, text: scrub(tried.remedy.text) },
+        TriedRemedy {
+            remedy: RememberedRemedy { kind: tried.remedy.kind, text: scrub(tried.remedy.text) },
             by: scrub(tried.by),
             outcomes: tried.outcomes.into_iter().map(outcome).collect(),
             ..tried
@@ -239,7 +245,7 @@ fn clean(known: Knowledge, scrubber: &Scrubber) -> Knowledge {
     };
     let failure = known.failure;
     Knowledge {
-        failure: Failure {
+        failure: RememberedFailure {
             error_type: scrub(failure.error_type),
             normalized: scrub(failure.normalized),
             identity: failure.identity.map(scrub),

@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use jiff::Timestamp;
-use salve_core::memory::tool::Stats;
-use salve_core::memory::usage::{Level, Usage};
+use salve_core::memory::tool::ToolStatistics;
+use salve_core::memory::usage::{Level, UsageRecord};
 use serde::Serialize;
 
 use super::super::output::counted;
 use super::super::{CliError, Exit};
-use super::Desk;
+use super::MemoryCommandContext;
 use crate::learned::ToolFailure;
 use crate::store::{Counts, Store};
 
@@ -22,7 +22,7 @@ pub(super) struct Args {}
 
 /// The specs' `memory_stats`, and what else is worth counting.
 #[derive(Debug, Serialize)]
-struct Fact {
+struct MemoryStatistics {
     version: u32,
     auto_heal_rate: f64,
     patterns_active: u64,
@@ -32,11 +32,11 @@ struct Fact {
     user: Counts,
     tool_fixes: u64,
     usage_patterns: u64,
-    tools: Stats,
+    tools: ToolStatistics,
 }
 
 /// Counts.
-pub(super) fn run(desk: &Desk<'_>) -> Result<Exit, CliError> {
+pub(super) fn run(desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     let counts = |store: &Option<Store>| match store {
         Some(store) => store.memory().counts(),
@@ -50,11 +50,11 @@ pub(super) fn run(desk: &Desk<'_>) -> Result<Exit, CliError> {
         (patterns, tools) = (learned.usage_patterns()?, learned.tool_stats()?);
     }
     let (project, user) = (counts(&project)?, counts(&user)?);
-    let active = patterns.iter().map(Usage::from).filter(|usage| match usage.level(now) {
+    let active = patterns.iter().map(UsageRecord::from).filter(|usage| match usage.level(now) {
         Level::Quiet => false,
         Level::Active | Level::Strongest => !usage.is_expired(now),
     });
-    let fact = Fact {
+    let fact = MemoryStatistics {
         version: 1,
         auto_heal_rate: tools.fix_rate,
         patterns_active: active.count() as u64,
@@ -74,7 +74,7 @@ pub(super) fn run(desk: &Desk<'_>) -> Result<Exit, CliError> {
     Ok(Exit::Well)
 }
 
-fn show(fact: &Fact, desk: &Desk<'_>) -> Result<(), CliError> {
+fn show(fact: &MemoryStatistics, desk: &MemoryCommandContext<'_>) -> Result<(), CliError> {
     let mut out = desk.out.stdout();
     for (whose, counts) in [("this project", fact.project), ("your own", fact.user)] {
         let Counts { failures, remedies, proven, failed } = counts;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use salve_core::earned::{Came, Lost, Rule, Standing, Terms};
+use salve_core::earned::{Came, EarnedRule, EarningTerms, Lost, RuleStanding};
 use salve_core::scrub::Scrubber;
 use serde::Serialize;
 
@@ -18,15 +18,15 @@ use crate::store::Store;
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Report {
+struct RuleList {
     version: u32,
-    rules: Vec<Row>,
+    rules: Vec<RuleListRow>,
 }
 
 /// What a rule does now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum RuleState {
     Allows,
     Asks,
     Proposed,
@@ -37,19 +37,19 @@ enum State {
 
 /// One rule.
 #[derive(Serialize)]
-pub(super) struct Row {
+pub(super) struct RuleListRow {
     rule: String,
-    state: State,
+    state: RuleState,
     text: String,
     /// Where it is written, or who accepted it.
     origin: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    record: Option<Record>,
+    record: Option<RuleRecord>,
 }
 
 /// The record of an earned rule.
 #[derive(Serialize)]
-struct Record {
+struct RuleRecord {
     signature: String,
     approvals: usize,
     proven: usize,
@@ -73,13 +73,13 @@ pub(super) fn run(out: &Output) -> Result<Exit, CliError> {
     let settings = config::in_force(out)?;
     let scrubber = project::scrubber();
     let mut rows = written(&settings, &scrubber);
-    let (terms, now) = (Terms::from(&settings.settings.earned), Timestamp::now());
+    let (terms, now) = (EarningTerms::from(&settings.settings.earned), Timestamp::now());
     if let Some(store) = Store::open_existing(&project::locate(out)?)? {
         let earned = earned::load(store.journal())?;
-        rows.extend(earned.rules().map(|rule| Row::of_earned(rule, terms, now)));
+        rows.extend(earned.rules().map(|rule| RuleListRow::of_earned(rule, terms, now)));
     }
     if out.json() {
-        out.fact(&Report { version: 1, rules: rows })?;
+        out.fact(&RuleList { version: 1, rules: rows })?;
     } else {
         print(&mut out.stdout(), &rows)?;
     }
@@ -87,13 +87,13 @@ pub(super) fn run(out: &Output) -> Result<Exit, CliError> {
 }
 
 /// Returns the rules that stand in the settings.
-fn written(config: &Config, scrubber: &Scrubber) -> Vec<Row> {
-    let entries = |key: &str, state: State| {
+fn written(config: &Config, scrubber: &Scrubber) -> Vec<RuleListRow> {
+    let entries = |key: &str, state: RuleState| {
         let list = match config.tree.get(&format!("recovery.{key}")).map(|node| &node.value) {
             Some(Value::List(items)) => items.as_slice(),
             Some(_) | None => &[],
         };
-        let row = move |(place, node): (usize, &Node)| Row {
+        let row = move |(place, node): (usize, &Node)| RuleListRow {
             rule: format!("{key}[{place}]"),
             state,
             text: match &node.value {
@@ -105,13 +105,13 @@ fn written(config: &Config, scrubber: &Scrubber) -> Vec<Row> {
         };
         list.iter().enumerate().map(row).collect::<Vec<_>>()
     };
-    let mut rows = entries("auto_approve", State::Allows);
-    rows.extend(entries("require_human", State::Asks));
+    let mut rows = entries("auto_approve", RuleState::Allows);
+    rows.extend(entries("require_human", RuleState::Asks));
     let (state, text) = match config.settings.playbook.auto {
-        PlaybookAuto::Safe => (State::Allows, "shipped remedies that are safe"),
-        PlaybookAuto::None => (State::Asks, "every shipped remedy"),
+        PlaybookAuto::Safe => (RuleState::Allows, "shipped remedies that are safe"),
+        PlaybookAuto::None => (RuleState::Asks, "every shipped remedy"),
     };
-    rows.push(Row {
+    rows.push(RuleListRow {
         rule: "playbook.auto".to_owned(),
         state,
         text: text.to_owned(),
@@ -132,16 +132,16 @@ fn origin(node: Option<&Node>) -> String {
     }
 }
 
-impl Row {
+impl RuleListRow {
     /// Returns an earned rule as it is shown.
-    pub(super) fn of_earned(rule: &Rule, terms: Terms, now: Timestamp) -> Self {
+    pub(super) fn of_earned(rule: &EarnedRule, terms: EarningTerms, now: Timestamp) -> Self {
         let standing = rule.standing(terms, now);
         let (state, until) = match standing {
-            Standing::Allowed { until } => (State::Allows, Some(until)),
-            Standing::Proposed => (State::Proposed, None),
-            Standing::Gathering => (State::Gathering, None),
-            Standing::Expired => (State::Expired, None),
-            Standing::Lost => (State::Withdrawn, None),
+            RuleStanding::Allowed { until } => (RuleState::Allows, Some(until)),
+            RuleStanding::Proposed => (RuleState::Proposed, None),
+            RuleStanding::Gathering => (RuleState::Gathering, None),
+            RuleStanding::Expired => (RuleState::Expired, None),
+            RuleStanding::Lost => (RuleState::Withdrawn, None),
         };
         let origin = match (&rule.accepted, rule.approvals.last()) {
             (Some(word), _) => format!("accepted by {}, {}", word.by, day(word.at)),
@@ -158,7 +158,7 @@ impl Row {
             came: came(one.came),
         });
         let proven = rule.uses.iter().filter(|one| one.came == Came::Proven).count();
-        let record = Record {
+        let record = RuleRecord {
             signature: rule.key.signature.to_string(),
             approvals: rule.approvals.len(),
             proven,
@@ -185,18 +185,18 @@ pub(super) fn day(at: Timestamp) -> String {
     at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d").to_string()
 }
 
-fn print(to: &mut impl Write, rows: &[Row]) -> io::Result<()> {
+fn print(to: &mut impl Write, rows: &[RuleListRow]) -> io::Result<()> {
     let texts: Vec<String> =
         rows.iter().map(|row| visible(&row.text).chars().take(48).collect()).collect();
     let widest = texts.iter().map(|text| text.chars().count()).max().unwrap_or_default();
     for (row, text) in rows.iter().zip(&texts) {
         let (word, colour) = match row.state {
-            State::Allows => ("allows", AnsiColor::Green),
-            State::Asks => ("asks", AnsiColor::Yellow),
-            State::Proposed => ("proposed", AnsiColor::Cyan),
-            State::Gathering => ("gathering", AnsiColor::BrightBlack),
-            State::Expired => ("expired", AnsiColor::BrightBlack),
-            State::Withdrawn => ("withdrawn", AnsiColor::Red),
+            RuleState::Allows => ("allows", AnsiColor::Green),
+            RuleState::Asks => ("asks", AnsiColor::Yellow),
+            RuleState::Proposed => ("proposed", AnsiColor::Cyan),
+            RuleState::Gathering => ("gathering", AnsiColor::BrightBlack),
+            RuleState::Expired => ("expired", AnsiColor::BrightBlack),
+            RuleState::Withdrawn => ("withdrawn", AnsiColor::Red),
         };
         let (style, pad) =
             (Style::new().fg_color(Some(colour.into())), widest - text.chars().count());
@@ -210,7 +210,7 @@ fn print(to: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     Ok(())
 }
 
-fn print_record(to: &mut impl Write, row: &Row, record: &Record) -> io::Result<()> {
+fn print_record(to: &mut impl Write, row: &RuleListRow, record: &RuleRecord) -> io::Result<()> {
     let dim = Style::new().dimmed();
     let (proven, all) = (record.proven, record.uses.len());
     let mut line = format!("proven {proven} of {all} times, for failure {}", record.signature);
@@ -223,8 +223,10 @@ fn print_record(to: &mut impl Write, row: &Row, record: &Record) -> io::Result<(
     writeln!(to, "           {dim}{line}{dim:#}")?;
     let id = row.rule.strip_prefix("earned.").unwrap_or(&row.rule);
     match row.state {
-        State::Proposed => writeln!(to, "           salve rules accept {id}"),
-        State::Allows => writeln!(to, "           salve rules withdraw {id}"),
-        State::Asks | State::Gathering | State::Expired | State::Withdrawn => Ok(()),
+        RuleState::Proposed => writeln!(to, "           salve rules accept {id}"),
+        RuleState::Allows => writeln!(to, "           salve rules withdraw {id}"),
+        RuleState::Asks | RuleState::Gathering | RuleState::Expired | RuleState::Withdrawn => {
+            Ok(())
+        }
     }
 }

@@ -26,14 +26,14 @@ impl Stage {
         std::fs::write(self.dir.path().join("salve.toml"), text).unwrap();
     }
 
-    fn live(&self) -> Live<'_> {
+    fn live(&self) -> LiveSettings<'_> {
         self.try_live().unwrap()
     }
 
-    fn try_live(&self) -> Result<Live<'_>, LiveError> {
+    fn try_live(&self) -> Result<LiveSettings<'_>, LiveError> {
         let project = Some(self.store.project().root().to_owned());
         let sources = Sources { project, ..Sources::default() };
-        Live::open(self.store.journal(), sources, Scrubber::new(Key::new([3; 32])), now())
+        LiveSettings::open(self.store.journal(), sources, Scrubber::new(Key::new([3; 32])), now())
     }
 
     fn kinds(&self) -> Vec<String> {
@@ -65,7 +65,7 @@ fn changed(found: Reload) -> Vec<String> {
     }
 }
 
-fn approved(live: &Live<'_>) -> Vec<String> {
+fn approved(live: &LiveSettings<'_>) -> Vec<String> {
     live.current().settings.recovery.auto_approve.clone()
 }
 
@@ -263,7 +263,7 @@ fn settings_with_which_what_runs_could_not_go_on_are_refused_as_a_whole() {
     let mut live = stage.live();
     live.demand(|config| match config.settings.repair.max_files {
         3 => Vec::new(),
-        _ => vec![Problem { origin: None, key: None, message: "it needs three".into() }],
+        _ => vec![ConfigProblem { origin: None, key: None, message: "it needs three".into() }],
     });
     stage.write("[repair]\nmax_files = 2\nmax_loc = 5");
     match live.reload(now()).unwrap() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, flock};
-use salve_core::control::{Control, Fate, Known, Said, Word};
+use salve_core::control::{Control, ControlWord, KnownWord, Said, WordFate};
 use serde::{Deserialize, Serialize};
 
 use super::{ControlError, Lift, changed};
@@ -16,7 +16,7 @@ use crate::project::Project;
 
 /// What was taken from the file, kept so that nothing is taken twice.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Taken {
+struct TakenWords {
     version: u32,
     words: Vec<String>,
     /// The places of words that were refused.
@@ -25,15 +25,15 @@ struct Taken {
 }
 
 /// What was taken so far, held for one Salve at a time.
-pub(super) struct Record {
+pub(super) struct ControlRecord {
     file: File,
     path: PathBuf,
-    pub(super) words: Vec<Known>,
+    pub(super) words: Vec<KnownWord>,
     /// When it was written.
     pub(super) written: Timestamp,
 }
 
-impl Record {
+impl ControlRecord {
     pub(super) fn open(project: &Project) -> Result<Self, ControlError> {
         let path = project.state_dir().join("control.lock");
         let wrong = |source: io::Error| ControlError::Read { path: path.clone(), source };
@@ -43,13 +43,13 @@ impl Record {
         let mut text = String::new();
         (&mut file).take(FileKind::Settings.limit()).read_to_string(&mut text).map_err(wrong)?;
         // What cannot be read is as good as nothing: words act again rather than never.
-        let taken: Taken = serde_json::from_str(&text).unwrap_or_default();
+        let taken: TakenWords = serde_json::from_str(&text).unwrap_or_default();
         let known = |(at, word): (usize, &String)| {
             let fate = match taken.refused.contains(&at) {
-                true => Fate::Refused,
-                false => Fate::Taken,
+                true => WordFate::Refused,
+                false => WordFate::Taken,
             };
-            Some(Known { word: Word::parse(word)?, fate })
+            Some(KnownWord { word: ControlWord::parse(word)?, fate })
         };
         let words = taken.words.iter().enumerate().filter_map(known).collect();
         Ok(Self { file, path, words, written })
@@ -65,24 +65,26 @@ impl Record {
     ) -> Result<(), ControlError> {
         let known = |said: &Said| {
             let fate = match refused.contains(&said.line) {
-                true => Fate::Refused,
-                false => Fate::Taken,
+                true => WordFate::Refused,
+                false => WordFate::Taken,
             };
-            Known { word: said.word, fate }
+            KnownWord { word: said.word, fate }
         };
-        let mut words: Vec<Known> = control.said.iter().map(known).collect();
+        let mut words: Vec<KnownWord> = control.said.iter().map(known).collect();
         match lift {
-            Some(Lift::Refused) => words.push(Known { word: Word::Pause, fate: Fate::Taken }),
+            Some(Lift::Refused) => {
+                words.push(KnownWord { word: ControlWord::Pause, fate: WordFate::Taken })
+            }
             Some(Lift::Taken) | None => {}
         }
         if words == self.words {
             return Ok(());
         }
-        let is_refused = |(at, known): (usize, &Known)| match known.fate {
-            Fate::Refused => Some(at),
-            Fate::Taken => None,
+        let is_refused = |(at, known): (usize, &KnownWord)| match known.fate {
+            WordFate::Refused => Some(at),
+            WordFate::Taken => None,
         };
-        let taken = Taken {
+        let taken = TakenWords {
             version: 1,
             words: words.iter().map(|known| known.word.to_string()).collect(),
             refused: words.iter().enumerate().filter_map(is_refused).collect(),

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Amounts, Effect, Event, IncidentEvent, RemedyKind, Report, Resource, Scope,
+    Amounts, Effect, EffectReport, Event, IncidentEvent, RemedyKind, Resource, Scope,
 };
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, Phase, Run};
+use salve_core::incident::{DueEffect, Incident, Phase};
 use salve_core::repair::{Tale, Work};
 use salve_core::scrub::Scrubbed;
 
@@ -22,8 +22,8 @@ use super::breakers;
 use super::brief;
 use super::case::Case;
 use super::effects::EffectRunner;
-use crate::agent::{Activity, AgentEvent, Bounds, End, Ending, Profile, Reach, Task};
-use crate::heal::agents::{Call, Launched, Specialist, is_attended, trouble_words, words};
+use crate::agent::{Activity, AgentBounds, AgentEvent, EditReach, End, Ending, Profile, Task};
+use crate::heal::agents::{AgentCall, AgentLaunch, Specialist, is_attended, trouble_words, words};
 use crate::heal::files::{Edits, has_changed};
 use crate::heal::inbox::InboxMessage;
 use crate::heal::millis;
@@ -64,7 +64,7 @@ pub(super) struct AgentTurns {
 struct AtWork {
     agent: RunningAgent,
     incident: IncidentId,
-    effect: Run,
+    effect: DueEffect,
 }
 
 impl AgentTurns {
@@ -141,7 +141,7 @@ pub(super) enum AgentStep {
     /// Nothing until something arrives, or until then.
     Wait(Option<Instant>),
     /// The effect is over.
-    Finish(Run, Report),
+    Finish(DueEffect, EffectReport),
 }
 
 /// Calls agents for the incident of one subject.
@@ -168,13 +168,13 @@ impl AgentRunner<'_, '_> {
             return Ok(AgentStep::Wait(None));
         };
         if called_off {
-            return Ok(AgentStep::Finish(effect, Report::NoAgent));
+            return Ok(AgentStep::Finish(effect, EffectReport::NoAgent));
         }
         let manner = self.subjects.agent_manner();
         if self.base.agents.is_none() {
             return Ok(match manner {
                 AgentManner::ListenersFirst => AgentStep::Wait(None),
-                AgentManner::AtOnce => AgentStep::Finish(effect, Report::NoAgent),
+                AgentManner::AtOnce => AgentStep::Finish(effect, EffectReport::NoAgent),
             });
         }
         if others || self.case.work.agents.called == Some(effect.effect) {
@@ -200,11 +200,11 @@ impl AgentRunner<'_, '_> {
         Ok(Tale::of(&entries).is_ok_and(|tale| tale.works().iter().any(is_left)))
     }
 
-    fn launch(&mut self, effect: Run, manner: AgentManner) -> Result<AgentStep, StoreError> {
+    fn launch(&mut self, effect: DueEffect, manner: AgentManner) -> Result<AgentStep, StoreError> {
         let (Some((profile, task)), Some(incident)) =
             (self.task()?, self.case.incident().map(Incident::id))
         else {
-            return Ok(AgentStep::Finish(effect, Report::NoAgent));
+            return Ok(AgentStep::Finish(effect, EffectReport::NoAgent));
         };
         self.keep_packages();
         let (now, sender) = (self.base.writer.now(), self.base.inbox.sender());
@@ -214,16 +214,16 @@ impl AgentRunner<'_, '_> {
         });
         let Some(agents) = &mut self.base.agents else { return Ok(AgentStep::Wait(None)) };
         let (care, scrubber) = (&self.base.care, &self.base.writer.scrubber);
-        let call = Call { effect, profile, task, now };
+        let call = AgentCall { effect, profile, task, now };
         match agents.launch(care, &call, scrubber, on)? {
-            Launched::Works(agent, launched) => {
+            AgentLaunch::Works(agent, launched) => {
                 let work = AtWork { agent: *agent, incident, effect };
                 self.case.work.agents.running = Some(work);
                 self.base.writer.add(incident, launched)?;
                 self.case.catch_up(self.base)?;
                 Ok(AgentStep::Wait(None))
             }
-            Launched::Refused(text) => {
+            AgentLaunch::Refused(text) => {
                 self.case.work.agents.is_out = true;
                 match manner {
                     // Somebody may come who listens.
@@ -233,7 +233,7 @@ impl AgentRunner<'_, '_> {
                     }
                     AgentManner::AtOnce => {
                         let reason = self.base.writer.scrubber.scrub(&text);
-                        Ok(AgentStep::Finish(effect, Report::failed(reason)))
+                        Ok(AgentStep::Finish(effect, EffectReport::failed(reason)))
                     }
                 }
             }
@@ -262,8 +262,8 @@ impl AgentRunner<'_, '_> {
             mcp: plan.mcp.clone(),
             model: model(self.base, self.case),
             env: Vec::new(),
-            reach: Reach::Project,
-            bounds: Bounds {
+            reach: EditReach::Project,
+            bounds: AgentBounds {
                 wall: plan.wall,
                 idle: plan.idle,
                 tokens: left(Resource::Tokens),
@@ -277,7 +277,7 @@ impl AgentRunner<'_, '_> {
     /// Takes in what an agent of ours does; `stopping` tells whether everything ends.
     pub(super) fn told(
         &mut self,
-        effect: Run,
+        effect: DueEffect,
         event: AgentEvent,
         stopping: bool,
     ) -> Result<(), StoreError> {
@@ -344,13 +344,13 @@ impl AgentRunner<'_, '_> {
         let manner = self.subjects.agent_manner();
         let mut runner = EffectRunner { base: self.base, case: self.case, effect };
         runner.aside(move || match (end, before.map(|name| has_changed(&project, name))) {
-            (End::Stopped, _) => Report::failed(Scrubbed::literal("the agent was stopped")),
+            (End::Stopped, _) => EffectReport::failed(Scrubbed::literal("the agent was stopped")),
             (end, Some(Ok(Edits::None)) | None) => match manner {
-                AgentManner::ListenersFirst => Report::NoAgent,
-                AgentManner::AtOnce => Report::failed(idleness(end)),
+                AgentManner::ListenersFirst => EffectReport::NoAgent,
+                AgentManner::AtOnce => EffectReport::failed(idleness(end)),
             },
             // What cannot be told here is told when it is measured.
-            (_, Some(Ok(Edits::Some) | Err(_))) => Report::Done,
+            (_, Some(Ok(Edits::Some) | Err(_))) => EffectReport::Done,
         });
         Ok(())
     }

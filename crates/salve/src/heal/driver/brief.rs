@@ -1,14 +1,14 @@
 //! What an agent is told about an incident: the failure, what it names, and what is known.
 
-use salve_core::check::Brief;
+use salve_core::check::CheckBrief;
 use salve_core::event::{Event, IncidentEvent, Scope};
 use salve_core::incident::{Incident, Phase};
-use salve_core::memory::Kind;
+use salve_core::memory::RememberedKind;
 use salve_core::repair::{Tale, earlier, evidence_path, who};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::case::Case;
-use super::context::Reader;
+use super::context::ContextReader;
 use crate::heal::run_base::RunBase;
 use crate::heal::subject::Subjects;
 use crate::store::{StoreError, Stream};
@@ -25,18 +25,19 @@ pub(super) fn of(
     case: &Case,
     subjects: &dyn Subjects,
     at: usize,
-) -> Result<Option<Brief>, StoreError> {
+) -> Result<Option<CheckBrief>, StoreError> {
     let (Some(incident), Some(seen)) = (case.incident(), case.seen()) else { return Ok(None) };
     let entries = base.writer.entries(incident.id())?;
     let Ok(tale) = Tale::of(&entries) else { return Ok(None) };
     let known = base.remedies.recall(base.writer.store, seen.symptom.signature)?;
-    let taught = known.remedies.iter().filter(|one| one.remedy.kind == Kind::Instruction);
+    let taught = known.remedies.iter().filter(|one| one.remedy.kind == RememberedKind::Instruction);
     let (tier, policy) = (incident.tier(), incident.policy());
     let terms = base.terms.tiers.terms(tier);
     let results = subjects.results(at, seen.output.as_str(), base);
     let dir = subjects.place(at, base).dir;
-    let reader = Reader { root: base.project.root(), dir: &dir, scrubber: &base.writer.scrubber };
-    Ok(Some(Brief {
+    let reader =
+        ContextReader { root: base.project.root(), dir: &dir, scrubber: &base.writer.scrubber };
+    Ok(Some(CheckBrief {
         incident: incident.id(),
         subject: incident.subject().name.clone(),
         command: subjects.command(at),

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use salve_core::event::{Actor, Digest, Effect, Event, RemedyKind, Scope, Undo};
-use salve_core::incident::{Incident, Phase, Run, Told, Trial};
+use salve_core::incident::{DueEffect, Incident, Phase, Told, Trial};
 use salve_core::playbook::Diagnosis;
 
 use super::agents::AgentTurns;
 use super::team::TeamCall;
 use crate::heal::Wrote;
 use crate::heal::cause::Evidence;
-use crate::heal::remedies::{Cure, What};
+use crate::heal::remedies::{Cure, RemedyWay};
 use crate::heal::run_base::{RunBase, snapshot_name};
 use crate::store::StoreError;
 use crate::workspace::Name;
@@ -20,16 +20,16 @@ use crate::workspace::Name;
 pub struct Case {
     name: String,
     incident: Option<Incident>,
-    pub(super) work: Work,
+    pub(super) work: CaseWork,
 }
 
 /// What this process knows of an incident besides the journal; it goes with the incident.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct CaseWork {
     /// The effect that runs in this process.
-    pub(super) effect: Option<Run>,
+    pub(super) effect: Option<DueEffect>,
     /// The effect that a thread is at.
-    pub(super) busy: Option<Run>,
+    pub(super) busy: Option<DueEffect>,
     /// What the first failure was found to be.
     pub(super) first: Option<Evidence>,
     /// What the last failure was found to be.
@@ -92,7 +92,7 @@ impl Case {
     }
 
     /// Returns the effect that runs in this process.
-    pub fn effect(&self) -> Option<Run> {
+    pub fn effect(&self) -> Option<DueEffect> {
         self.work.effect
     }
 
@@ -156,13 +156,13 @@ impl Case {
     }
 
     /// Returns what a remedy would do, as far as this process knows.
-    pub(super) fn what(&self, digest: Digest) -> Option<What> {
+    pub(super) fn what(&self, digest: Digest) -> Option<RemedyWay> {
         let cure = self.work.cures.iter().find(|cure| cure.digest == digest);
         cure.map(|cure| cure.what.clone())
     }
 
     /// Takes in what a remedy would do.
-    pub(super) fn learn_cure(&mut self, digest: Digest, what: What) {
+    pub(super) fn learn_cure(&mut self, digest: Digest, what: RemedyWay) {
         self.work.cures.retain(|old| old.digest != digest);
         self.work.cures.push(Cure { digest, what });
     }
@@ -173,7 +173,7 @@ impl Case {
     }
 
     /// Returns the snapshot from before a command that changes files and is not measured later.
-    pub(super) fn changed_by(&self, effect: Run) -> Option<Name> {
+    pub(super) fn changed_by(&self, effect: DueEffect) -> Option<Name> {
         let trial = self.trial()?;
         let applies = matches!(effect.what, Effect::Apply { .. });
         let is_command = trial.remedy.kind == RemedyKind::Command;
@@ -211,7 +211,7 @@ impl Case {
     /// Forgets what is known of an incident; an agent that still works has to be waited for.
     fn forget(&mut self) {
         let agents = std::mem::take(&mut self.work.agents).only_running();
-        self.work = Work { agents, ..Work::default() };
+        self.work = CaseWork { agents, ..CaseWork::default() };
     }
 
     /// Tells whether nothing goes on until a person answers, and knows of it.

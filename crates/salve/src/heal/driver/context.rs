@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::files::{FileKind, read_text};
-use salve_core::check::{Results, Source};
+use salve_core::check::{Results, SourceExcerpt};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 /// How many lines around a place are told.
@@ -15,16 +15,16 @@ const NOTES: [&str; 5] =
     ["ARCHITECTURE.md", "docs/architecture.md", "CONTRIBUTING.md", "CLAUDE.md", "AGENTS.md"];
 
 /// Looks at the project's files for an agent.
-pub(super) struct Reader<'a> {
+pub(super) struct ContextReader<'a> {
     pub(super) root: &'a Path,
     /// Where the check runs.
     pub(super) dir: &'a Path,
     pub(super) scrubber: &'a Scrubber,
 }
 
-impl Reader<'_> {
+impl ContextReader<'_> {
     /// Returns the places that a failure names, with the lines around each.
-    pub(super) fn places(&self, results: &Results) -> Vec<Source> {
+    pub(super) fn places(&self, results: &Results) -> Vec<SourceExcerpt> {
         let failed =
             results.failed.iter().filter_map(|case| Some((case.file.as_deref()?, case.line?)));
         let named =
@@ -42,41 +42,41 @@ impl Reader<'_> {
     }
 
     /// Returns the beginnings of the files that a failure names.
-    pub(super) fn related(&self, results: &Results) -> Vec<Source> {
+    pub(super) fn related(&self, results: &Results) -> Vec<SourceExcerpt> {
         let files = results.files().into_iter().take(MOST);
         files.filter_map(|file| self.whole(file)).collect()
     }
 
     /// Returns the project's own notes on how it is built.
-    pub(super) fn notes(&self) -> Vec<Source> {
+    pub(super) fn notes(&self) -> Vec<SourceExcerpt> {
         NOTES.iter().filter_map(|name| self.piece(&self.root.join(name), 1, usize::MAX)).collect()
     }
 
     /// Returns what failed, by name.
     pub(super) fn failed(&self, results: &Results) -> Vec<Scrubbed> {
-        let name = |case: &salve_core::check::Case| match &case.file {
+        let name = |case: &salve_core::check::FailedCase| match &case.file {
             Some(file) if !case.is_whole_file() => format!("{} ({file})", case.name),
             Some(_) | None => case.name.clone(),
         };
         results.failed.iter().take(MOST).map(|case| self.scrubber.scrub(&name(case))).collect()
     }
 
-    fn around(&self, file: &str, line: u32) -> Option<Source> {
+    fn around(&self, file: &str, line: u32) -> Option<SourceExcerpt> {
         let at = usize::try_from(line).ok()?;
         self.piece(&self.dir.join(file), at.saturating_sub(AROUND).max(1), 2 * AROUND)
     }
 
-    fn whole(&self, file: &str) -> Option<Source> {
+    fn whole(&self, file: &str) -> Option<SourceExcerpt> {
         self.piece(&self.dir.join(file), 1, usize::MAX)
     }
 
     /// Returns lines of a text file of the project, from `from` on.
-    fn piece(&self, path: &Path, from: usize, lines: usize) -> Option<Source> {
+    fn piece(&self, path: &Path, from: usize, lines: usize) -> Option<SourceExcerpt> {
         let path = self.own(path)?;
         let text = read_text(&path, FileKind::Settings).ok()?;
         let kept: Vec<&str> = text.lines().skip(from.saturating_sub(1)).take(lines).collect();
         let below = path.strip_prefix(self.root).ok()?.to_string_lossy().into_owned();
-        Some(Source {
+        Some(SourceExcerpt {
             path: self.scrubber.scrub(&below),
             from: u32::try_from(from).unwrap_or(u32::MAX),
             text: self.scrubber.scrub(&kept.join("\n")),
@@ -116,7 +116,7 @@ mod tests {
         fs::write(root.join("m.py"), "one\ntwo\nthree\n").unwrap();
         std::os::unix::fs::symlink(root.join("../outside.py"), root.join("link.py")).unwrap();
         let scrubber = Scrubber::new(Key::new([1; 32]));
-        let reader = Reader { root: &root, dir: &root, scrubber: &scrubber };
+        let reader = ContextReader { root: &root, dir: &root, scrubber: &scrubber };
         for hidden in ["../outside.py", "link.py", ".env.local", "bad.bin", "none.py", "."] {
             assert_eq!(reader.whole(hidden), None, "{hidden}");
         }
@@ -133,7 +133,7 @@ mod tests {
         let root = dir.path().canonicalize().unwrap();
         fs::write(root.join("m.py"), "one\ntwo\nthree\n").unwrap();
         let scrubber = Scrubber::new(Key::new([1; 32]));
-        let reader = Reader { root: &root, dir: &root, scrubber: &scrubber };
+        let reader = ContextReader { root: &root, dir: &root, scrubber: &scrubber };
         let results = check::read(output);
         assert_eq!(reader.places(&results).len(), 1, "{results:?}");
         assert_eq!(reader.failed(&results).len(), 2);

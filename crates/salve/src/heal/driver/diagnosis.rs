@@ -10,7 +10,7 @@ use salve_core::event::{Event, IncidentEvent};
 use salve_core::playbook::Diagnosis;
 
 use super::case::{Case, Insight};
-use crate::heal::cause::{self, Place};
+use crate::heal::cause::{self, FailurePlace};
 use crate::heal::inbox::InboxMessage;
 use crate::heal::run_base::RunBase;
 use crate::heal::spawn_thread;
@@ -21,14 +21,18 @@ static LOOKS: AtomicU64 = AtomicU64::new(0);
 
 /// Begins to look into the cause of the present failure, where nobody has; tells whether it is
 /// known what it is.
-pub(super) fn is_known(base: &RunBase<'_>, case: &mut Case, place: impl FnOnce() -> Place) -> bool {
+pub(super) fn is_known(
+    base: &RunBase<'_>,
+    case: &mut Case,
+    place: impl FnOnce() -> FailurePlace,
+) -> bool {
     if let Insight::None = case.work.insight {
         look_into(base, case, place);
     }
     case.diagnosis().is_some()
 }
 
-fn look_into(base: &RunBase<'_>, case: &mut Case, place: impl FnOnce() -> Place) {
+fn look_into(base: &RunBase<'_>, case: &mut Case, place: impl FnOnce() -> FailurePlace) {
     let told = case.seen().filter(|seen| !seen.output.as_str().trim().is_empty());
     let (Some(evidence), Some(incident)) =
         (told.filter(|seen| cause::may_be_known(seen)).cloned(), case.incident())

@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use salve_core::event::{Authority, Report, Scope};
-use salve_core::incident::Run;
+use salve_core::event::{Authority, EffectReport, Scope};
+use salve_core::incident::DueEffect;
 
 use super::case::Case;
 use crate::heal::agents::see_off;
-use crate::heal::cause::{self, Known, Place, run_known};
+use crate::heal::cause::{self, FailurePlace, KnownCommand, run_known};
 use crate::heal::files::{self, failed};
 use crate::heal::inbox::{InboxMessage, StateLeft};
-use crate::heal::remedies::What;
+use crate::heal::remedies::RemedyWay;
 use crate::heal::run_base::RunBase;
 use crate::heal::{patches, spawn_thread};
 use crate::workspace::Measured;
@@ -22,7 +22,7 @@ use crate::workspace::Measured;
 pub(super) struct EffectRunner<'r, 'a> {
     pub(super) base: &'r RunBase<'a>,
     pub(super) case: &'r mut Case,
-    pub(super) effect: Run,
+    pub(super) effect: DueEffect,
 }
 
 impl EffectRunner<'_, '_> {
@@ -49,7 +49,9 @@ impl EffectRunner<'_, '_> {
                 see_off(&agent);
             }
             match files::look(&project, name) {
-                Ok(Some(measured)) => (Report::Measured(measured.change), Some(left_by(measured))),
+                Ok(Some(measured)) => {
+                    (EffectReport::Measured(measured.change), Some(left_by(measured)))
+                }
                 Ok(None) => (files::nothing_there(), None),
                 Err(error) => (failed(&scrubber, &error), None),
             }
@@ -67,28 +69,32 @@ impl EffectRunner<'_, '_> {
     }
 
     /// Applies a remedy that is a command, a prescription or a patch.
-    pub(super) fn apply(&mut self, what: What, on: Authority, place: Place) {
+    pub(super) fn apply(&mut self, what: RemedyWay, on: Authority, place: FailurePlace) {
         let (project, scrubber) = self.own();
         let care = self.base.care.clone();
         match what {
-            What::Known { command, seconds, dir } => {
+            RemedyWay::Known { command, seconds, dir } => {
                 let (root, name) = (self.base.project.root().into(), self.case.name().to_owned());
                 let limit = Duration::from_secs(seconds);
                 let sandbox = self.base.remedies.sandbox.clone();
-                let known = Known { command, root, dir, name, limit, sandbox, on };
+                let known = KnownCommand { command, root, dir, name, limit, sandbox, on };
                 self.aside(move || run_known(&care, &known, &scrubber).report);
             }
-            What::Playbook(action) => {
+            RemedyWay::Playbook(action) => {
                 self.aside(move || cause::carry_out((&action, on), &place, &care, &scrubber));
             }
-            What::Patch(patch) => self.aside(move || patches::apply(&project, &patch, &scrubber)),
+            RemedyWay::Patch(patch) => {
+                self.aside(move || patches::apply(&project, &patch, &scrubber))
+            }
             // These are no effects of a thread of its own.
-            What::Again | What::Agent | What::Instruction(_) => self.aside(|| Report::Done),
+            RemedyWay::Again | RemedyWay::Agent | RemedyWay::Instruction(_) => {
+                self.aside(|| EffectReport::Done)
+            }
         }
     }
 
     /// Runs something that takes time on a thread of its own.
-    pub(super) fn aside(&mut self, work: impl FnOnce() -> Report + Send + 'static) {
+    pub(super) fn aside(&mut self, work: impl FnOnce() -> EffectReport + Send + 'static) {
         let project = self.base.project.clone();
         let changes = self.case.changed_by(self.effect);
         self.spawn(move || {
@@ -100,7 +106,7 @@ impl EffectRunner<'_, '_> {
         });
     }
 
-    fn spawn(&mut self, work: impl FnOnce() -> (Report, Option<StateLeft>) + Send + 'static) {
+    fn spawn(&mut self, work: impl FnOnce() -> (EffectReport, Option<StateLeft>) + Send + 'static) {
         let Some(incident) = self.case.incident().map(|incident| incident.id()) else { return };
         let (sender, effect) = (self.base.inbox.sender(), self.effect);
         self.case.work.busy = Some(effect);

@@ -1,15 +1,15 @@
 //! What memory learns from an incident: what healed it, and what did not help.
 
-use salve_core::event::{Origin, Proof, RemedyKind, Scope};
-use salve_core::incident::{Incident, Reach};
-use salve_core::memory::Kind;
+use salve_core::event::{Proof, RemedyKind, RemedyOrigin, Scope};
+use salve_core::incident::{Incident, TrialReach};
+use salve_core::memory::RememberedKind;
 use salve_core::playbook::Action;
 use salve_core::scrub::Scrubbed;
 
 use super::case::Case;
 use crate::heal::cause::Evidence;
 use crate::heal::files::with_causes;
-use crate::heal::remedies::What;
+use crate::heal::remedies::RemedyWay;
 use crate::heal::run_base::RunBase;
 use crate::heal::{Lesson, patches};
 use crate::learned::Learned;
@@ -28,7 +28,7 @@ pub(super) fn record(base: &mut RunBase<'_>, case: &Case) -> Result<(), StoreErr
 
 /// Tells memory that the present remedy did not help.
 pub(super) fn did_not_help(base: &mut RunBase<'_>, case: &Case) -> Result<(), StoreError> {
-    let was_cut_off = case.trial().is_some_and(|trial| trial.reach == Reach::Unsure);
+    let was_cut_off = case.trial().is_some_and(|trial| trial.reach == TrialReach::Unsure);
     match &case.work.tried {
         Some(tried) if !was_cut_off => learn(base, case, tried, Proof::Failed),
         Some(_) | None => Ok(()),
@@ -55,10 +55,10 @@ fn learn(
 }
 
 /// Returns the present remedy as memory keeps it, if it is one for another day too.
-fn remembered(base: &RunBase<'_>, case: &Case) -> Option<(Kind, Scrubbed)> {
+fn remembered(base: &RunBase<'_>, case: &Case) -> Option<(RememberedKind, Scrubbed)> {
     let remedy = &case.trial()?.remedy;
     let what = case.cure().map(|cure| cure.what.clone());
-    if let Some(What::Known { dir: Some(dir), .. }) = &what
+    if let Some(RemedyWay::Known { dir: Some(dir), .. }) = &what
         && dir.path() != base.project.root()
     {
         // Memory knows no directory, so elsewhere it would be another command.
@@ -66,23 +66,23 @@ fn remembered(base: &RunBase<'_>, case: &Case) -> Option<(Kind, Scrubbed)> {
     }
     match (remedy.kind, what) {
         (RemedyKind::Command, Some(what)) if what.is_lasting() => {
-            Some((Kind::Command, remedy.text.clone()))
+            Some((RememberedKind::Command, remedy.text.clone()))
         }
-        (RemedyKind::Patch, Some(What::Patch(patch))) => {
+        (RemedyKind::Patch, Some(RemedyWay::Patch(patch))) => {
             let text = String::from_utf8_lossy(&patch).into_owned();
-            Some((Kind::Patch, base.writer.scrubber.scrub(&text)))
+            Some((RememberedKind::Patch, base.writer.scrubber.scrub(&text)))
         }
         // An earlier run of Salve knew what it does; its text tells enough.
         (RemedyKind::Command, None)
-            if remedy.origin == Origin::Playbook
+            if remedy.origin == RemedyOrigin::Playbook
                 && Action::is_lasting_text(remedy.text.as_str()) =>
         {
-            Some((Kind::Command, remedy.text.clone()))
+            Some((RememberedKind::Command, remedy.text.clone()))
         }
         (RemedyKind::Agent, _) | (RemedyKind::Patch, None) => {
             let before = case.snapshot(Scope::Attempt)?;
             let patch = patches::of_attempt(&base.project, before, &base.writer.scrubber);
-            patch.ok().flatten().map(|patch| (Kind::Patch, patch))
+            patch.ok().flatten().map(|patch| (RememberedKind::Patch, patch))
         }
         (
             RemedyKind::Command
@@ -129,7 +129,7 @@ pub(super) fn read_files(base: &mut RunBase<'_>, subject: &str) {
     }
 }
 
-fn tell(base: &mut RunBase<'_>, subject: &str, report: &crate::learned::Report) {
+fn tell(base: &mut RunBase<'_>, subject: &str, report: &crate::learned::SyncReport) {
     for malformed in &report.malformed {
         base.note(subject, &format!("{malformed}; what was known before holds"));
     }

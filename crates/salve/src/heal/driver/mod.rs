@@ -27,7 +27,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Actor, Entry, Event, IncidentEvent, Order};
+use salve_core::event::{Actor, Entry, Event, IncidentEvent, PersonOrder};
 use salve_core::incident::Incident;
 
 pub use case::Case;
@@ -186,10 +186,10 @@ impl Driver<'_, '_> {
     /// Pauses healing, or lets it go on.
     fn pause(&mut self, person: &Actor) -> Result<(), StoreError> {
         let (order, text) = match self.table.paused.take() {
-            Some(_) => (Order::Resume, "healing goes on"),
+            Some(_) => (PersonOrder::Resume, "healing goes on"),
             None => {
                 self.table.paused = Some(person.clone());
-                (Order::Pause, "healing is paused: what fails is left as it is")
+                (PersonOrder::Pause, "healing is paused: what fails is left as it is")
             }
         };
         for at in 0..self.table.cases.len() {

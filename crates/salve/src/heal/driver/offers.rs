@@ -3,7 +3,7 @@
 //! What the playbook prescribes, what the team proposes, what memory knows, the subject's own
 //! resorts and an agent's turn are offered to the incident; core says which of them comes first.
 
-use salve_core::event::{Digest, Event, IncidentEvent, Mode, Verdict};
+use salve_core::event::{Digest, Event, IncidentEvent, Mode, RemedyVerdict};
 use salve_core::incident::{Incident, choose};
 use salve_core::playbook::{Diagnosis, Nature};
 
@@ -12,7 +12,7 @@ use super::case::Case;
 use super::team;
 use crate::heal::cause::has_safe;
 use crate::heal::proposals;
-use crate::heal::remedies::{self, Offer, What};
+use crate::heal::remedies::{self, Offer, RemedyWay};
 use crate::heal::run_base::RunBase;
 use crate::heal::subject::{Resorts, Subjects};
 use crate::store::StoreError;
@@ -49,7 +49,7 @@ impl Chooser<'_, '_> {
     /// Returns whether something other than an agent's turn is left to try.
     pub(super) fn has_cheap(&mut self, incident: &Incident) -> Result<bool, StoreError> {
         let next = self.next(incident)?;
-        Ok(next.is_some_and(|offer| !matches!(offer.what, What::Agent)))
+        Ok(next.is_some_and(|offer| !matches!(offer.what, RemedyWay::Agent)))
     }
 
     /// Finds out what a remedy that an earlier run of Salve chose would do.
@@ -71,7 +71,11 @@ impl Chooser<'_, '_> {
         Ok(())
     }
 
-    fn find(&mut self, incident: &Incident, digest: Digest) -> Result<Option<What>, StoreError> {
+    fn find(
+        &mut self,
+        incident: &Incident,
+        digest: Digest,
+    ) -> Result<Option<RemedyWay>, StoreError> {
         let offers = match self.subjects.offers(self.at, self.base, self.case)? {
             Some(own) => own,
             None => self.offers(incident)?,
@@ -114,7 +118,7 @@ impl Chooser<'_, '_> {
                 && needs_thought(&diagnosis)
                 && is_of_use(base, self.case, self.subjects.agent_manner())?
             {
-                offers.push(remedies::resort(What::Agent, again));
+                offers.push(remedies::resort(RemedyWay::Agent, again));
             }
         }
         let signature = Some(incident.symptom().signature);
@@ -127,7 +131,7 @@ fn recalled(
     base: &RunBase<'_>,
     incident: &Incident,
     digest: Digest,
-) -> Result<Option<What>, StoreError> {
+) -> Result<Option<RemedyWay>, StoreError> {
     let remedy = incident.trial().map(|trial| &trial.remedy).filter(|one| one.digest == digest);
     let Some(remedy) = remedy else { return Ok(None) };
     let team = crate::team::read(base.writer.store)?;
@@ -138,9 +142,9 @@ fn recalled(
 /// run goes on record first, and what needs a person comes last.
 fn first_open<'o>(incident: &Incident, offers: &'o [Offer]) -> Option<&'o Offer> {
     let open = |offer: &&Offer| choose(incident, vec![offer.candidate.clone()]).is_some();
-    [Verdict::Deny, Verdict::Allow, Verdict::Ask].into_iter().find_map(|verdict| {
-        offers.iter().filter(|offer| offer.judgement.verdict == verdict).find(open)
-    })
+    [RemedyVerdict::Deny, RemedyVerdict::Allow, RemedyVerdict::Ask].into_iter().find_map(
+        |verdict| offers.iter().filter(|offer| offer.judgement.verdict == verdict).find(open),
+    )
 }
 
 /// Returns whether an agent may help, given the cause.

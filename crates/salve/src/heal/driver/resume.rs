@@ -1,8 +1,8 @@
 //! Going on with what an earlier run of Salve left.
 
-use salve_core::event::{Event, IncidentEvent, Report, Symptom};
+use salve_core::event::{EffectReport, Event, IncidentEvent, Symptom};
 use salve_core::id::IncidentId;
-use salve_core::incident::{Holder, Incident, Move, Phase};
+use salve_core::incident::{Incident, IncidentMove, OwnerState, Phase};
 use salve_core::repair::evidence_path;
 use salve_core::scrub::Scrubbed;
 
@@ -23,8 +23,10 @@ impl IncidentTable<'_, '_> {
             return Ok(());
         };
         let holder = match incident.owner() {
-            Some(owner) if !process::is_gone(owner, &self.base.writer.scrubber) => Holder::Unknown,
-            Some(_) | None => Holder::Gone,
+            Some(owner) if !process::is_gone(owner, &self.base.writer.scrubber) => {
+                OwnerState::Unknown
+            }
+            Some(_) | None => OwnerState::Gone,
         };
         let claim = match incident.claim(&self.base.writer.me, holder) {
             Ok(claim) => claim,
@@ -45,7 +47,9 @@ impl IncidentTable<'_, '_> {
         self.settle()?;
         let now = self.base.writer.now();
         let next = self.cases[at].incident().map(|one| one.next(&self.base.writer.me, now));
-        if let Some(Move::Write(over @ Event::Incident(IncidentEvent::CooledDown {}))) = next {
+        if let Some(IncidentMove::Write(over @ Event::Incident(IncidentEvent::CooledDown {}))) =
+            next
+        {
             // Its cooldown ended while nobody was there to say so.
             self.say(at, vec![over])?;
         }
@@ -75,7 +79,7 @@ fn recall(base: &RunBase<'_>, case: &mut Case) -> Result<(), StoreError> {
     let signature = incident.trial().map(|trial| trial.signature);
     let seen = told.iter().rev().find_map(|entry| match &entry.event {
         Event::Incident(IncidentEvent::Finished {
-            report: Report::Verified { symptom: Some(symptom), .. },
+            report: EffectReport::Verified { symptom: Some(symptom), .. },
             ..
         })
         | Event::Incident(IncidentEvent::Sickened { symptom })

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use salve_core::event::{
-    Actor, Authority, ChangedFile, Digest, Effect, Event, IncidentEvent, Order, Outcome, Proof,
-    RemedyKind, Report,
+    Actor, Authority, ChangedFile, Digest, Effect, EffectReport, Event, IncidentEvent,
+    IncidentOutcome, PersonOrder, Proof, RemedyKind,
 };
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, Move, Phase, Run};
+use salve_core::incident::{DueEffect, Incident, IncidentMove, Phase};
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
@@ -20,9 +20,11 @@ use super::{breakers, diagnosis, lessons, team};
 use crate::heal::failure_log::FailureLog;
 use crate::heal::files::failed;
 use crate::heal::inbox::StateLeft;
-use crate::heal::remedies::What;
+use crate::heal::remedies::RemedyWay;
 use crate::heal::run_base::RunBase;
-use crate::heal::subject::{AgentManner, Fact, SeenFailure, SubjectContext, Subjects, Told};
+use crate::heal::subject::{
+    AgentManner, SeenFailure, SubjectContext, SubjectFact, SubjectNews, Subjects,
+};
 use crate::heal::{Opening, WriterError, Wrote};
 use crate::store::StoreError;
 
@@ -31,7 +33,7 @@ pub(super) struct IncidentTable<'d, 'a> {
     pub(super) base: &'d mut RunBase<'a>,
     pub(super) subjects: &'d mut dyn Subjects,
     pub(super) cases: Vec<Case>,
-    facts: VecDeque<Told>,
+    facts: VecDeque<SubjectNews>,
     /// Whether everything ends, so that nothing new is begun.
     pub(super) is_ending: bool,
     /// Who paused healing at this terminal.
@@ -64,23 +66,23 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
     /// Acts on what the subjects told, in its order; tells whether there was anything.
     pub(super) fn settle(&mut self) -> Result<bool, StoreError> {
         let mut any = false;
-        while let Some(Told { at, fact }) = self.facts.pop_front() {
+        while let Some(SubjectNews { at, fact }) = self.facts.pop_front() {
             any = true;
             match fact {
-                Fact::Failed(failure) => self.failed(at, *failure)?,
-                Fact::Saw(evidence, took) => self.cases[at].saw(*evidence, took),
-                Fact::Finished(effect, report) => self.finish(at, effect, report)?,
-                Fact::Said(by, events) => self.say_as(at, &by, events).map(drop)?,
-                Fact::Happened(events) => self.insist(at, &events)?,
-                Fact::Added(incident, event) => {
+                SubjectFact::Failed(failure) => self.failed(at, *failure)?,
+                SubjectFact::Saw(evidence, took) => self.cases[at].saw(*evidence, took),
+                SubjectFact::Finished(effect, report) => self.finish(at, effect, report)?,
+                SubjectFact::Said(by, events) => self.say_as(at, &by, events).map(drop)?,
+                SubjectFact::Happened(events) => self.insist(at, &events)?,
+                SubjectFact::Added(incident, event) => {
                     self.base.writer.add(incident, event)?;
                     self.cases[at].catch_up(self.base)?;
                 }
-                Fact::Orphans(count) => {
+                SubjectFact::Orphans(count) => {
                     breakers::count_orphans(self.base, &mut self.cases[at], count)?;
                 }
-                Fact::OtherRemedies => self.cases[at].work.cures.clear(),
-                Fact::Due(effect) => self.run_effect(at, effect)?,
+                SubjectFact::OtherRemedies => self.cases[at].work.cures.clear(),
+                SubjectFact::Due(effect) => self.run_effect(at, effect)?,
             }
         }
         Ok(any)
@@ -101,22 +103,22 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             };
             let now = self.base.writer.now();
             match incident.next(&self.base.writer.me, now) {
-                Move::Over => {
+                IncidentMove::Over => {
                     self.closed(at);
                     return Ok(None);
                 }
-                Move::NotMine => {
+                IncidentMove::NotMine => {
                     self.subjects.taken_away(at);
                     return Ok(None);
                 }
-                Move::Wait { until, .. } => {
+                IncidentMove::Wait { until, .. } => {
                     return Ok(until.map(|until| self.base.writer.instant(until)));
                 }
-                Move::Choose => match self.choose(at)? {
+                IncidentMove::Choose => match self.choose(at)? {
                     Chosen::Said => {}
                     Chosen::Later(until) => return Ok(until),
                 },
-                Move::Write(event) => {
+                IncidentMove::Write(event) => {
                     let back = self.base.remedies.taken_back(incident, case.cure());
                     self.say(at, vec![back.unwrap_or(event)])?;
                 }
@@ -227,13 +229,13 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
                 breakers::stop_if_worse(self.base, case, results)?;
             }
             self.cases[at].work.effect = None;
-            let report = Report::Verified { proof: Proof::Failed, symptom: Some(symptom) };
+            let report = EffectReport::Verified { proof: Proof::Failed, symptom: Some(symptom) };
             let finished = IncidentEvent::Finished { effect: effect.effect, report };
             self.insist(at, &[before, vec![Event::Incident(finished)]].concat())?;
             return self.recorded(at);
         }
         let relapsed = case.incident().is_some_and(|incident| {
-            matches!(incident.phase(), Phase::Ending { outcome: Outcome::Recovered(_), .. })
+            matches!(incident.phase(), Phase::Ending { outcome: IncidentOutcome::Recovered(_), .. })
         });
         let case = &mut self.cases[at];
         if relapsed {
@@ -264,7 +266,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         case.saw(failure.evidence, failure.took);
         self.keep_evidence(at);
         if let Some(person) = self.paused.clone() {
-            let order = Event::Incident(IncidentEvent::Ordered { order: Order::Pause });
+            let order = Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Pause });
             self.say_as(at, &person, vec![order])?;
         }
         let (subjects, mut context) = self.split();
@@ -357,7 +359,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let wrote = self.cases[at].write(self.base, by, events)?;
         if let Wrote::Done(Some(effect)) = wrote {
             // What was told before is acted on after it: the journal already has this.
-            self.facts.push_front(Told { at, fact: Fact::Due(effect) });
+            self.facts.push_front(SubjectNews { at, fact: SubjectFact::Due(effect) });
         }
         Ok(wrote)
     }
@@ -394,10 +396,15 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
     }
 
     /// Tells what an effect reports, however often others write meanwhile.
-    fn finish(&mut self, at: usize, effect: Run, report: Report) -> Result<(), StoreError> {
+    fn finish(
+        &mut self,
+        at: usize,
+        effect: DueEffect,
+        report: EffectReport,
+    ) -> Result<(), StoreError> {
         let case = &mut self.cases[at];
         case.work.effect = None;
-        if let Report::Failed { .. } | Report::TimedOut = report {
+        if let EffectReport::Failed { .. } | EffectReport::TimedOut = report {
             case.did_not_help();
         }
         let finished = IncidentEvent::Finished { effect: effect.effect, report };
@@ -415,14 +422,14 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
     pub(super) fn done(
         &mut self,
         at: usize,
-        effect: Run,
-        report: Report,
+        effect: DueEffect,
+        report: EffectReport,
         left: Option<StateLeft>,
     ) -> Result<(), StoreError> {
         let case = &mut self.cases[at];
         case.work.busy = case.work.busy.filter(|busy| *busy != effect);
         let undoes = matches!(effect.what, Effect::RollBack(_))
-            || matches!(report, Report::Failed { .. } | Report::TimedOut);
+            || matches!(report, EffectReport::Failed { .. } | EffectReport::TimedOut);
         // When everything ends nothing new is begun, only undone.
         if case.effect() != Some(effect) || (self.is_ending && !undoes) {
             return Ok(());
@@ -434,7 +441,12 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
     }
 
     /// Takes in what a repair changed.
-    fn measured(&mut self, at: usize, effect: Run, left: &StateLeft) -> Result<(), StoreError> {
+    fn measured(
+        &mut self,
+        at: usize,
+        effect: DueEffect,
+        left: &StateLeft,
+    ) -> Result<(), StoreError> {
         let case = &mut self.cases[at];
         case.work.tree = Some(left.tree);
         let Some(incident) = case.incident().map(Incident::id) else { return Ok(()) };
@@ -457,7 +469,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
     }
 
     /// Does what an incident asks for.
-    fn run_effect(&mut self, at: usize, effect: Run) -> Result<(), StoreError> {
+    fn run_effect(&mut self, at: usize, effect: DueEffect) -> Result<(), StoreError> {
         self.cases[at].work.effect = Some(effect);
         let report = match effect.what {
             Effect::Apply { remedy, on } => return self.apply(at, effect, remedy, on),
@@ -469,7 +481,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
                 let (subjects, mut context) = self.split();
                 return subjects.verify(at, effect, &mut context);
             }
-            Effect::Ask => Report::Done,
+            Effect::Ask => EffectReport::Done,
             Effect::Record => self.record(at)?,
             Effect::Release => {
                 let (subjects, mut context) = self.split();
@@ -491,19 +503,19 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         self.finish(at, effect, report)
     }
 
-    fn effect_runner(&mut self, at: usize, effect: Run) -> EffectRunner<'_, 'a> {
+    fn effect_runner(&mut self, at: usize, effect: DueEffect) -> EffectRunner<'_, 'a> {
         EffectRunner { base: self.base, case: &mut self.cases[at], effect }
     }
 
     /// Tells memory how the incident came out.
-    fn record(&mut self, at: usize) -> Result<Report, StoreError> {
+    fn record(&mut self, at: usize) -> Result<EffectReport, StoreError> {
         let credited = self.cases[at].incident().and_then(Incident::credit);
         let digest = credited.map(|(remedy, _)| remedy.digest);
         if let Some(digest) = digest.filter(|digest| self.cases[at].what(*digest).is_none()) {
             self.chooser(at).recall_proposed(digest)?;
         }
         Ok(match lessons::record(self.base, &self.cases[at]) {
-            Ok(()) => Report::Done,
+            Ok(()) => EffectReport::Done,
             Err(error) => failed(&self.base.writer.scrubber, &error),
         })
     }
@@ -512,7 +524,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
     fn apply(
         &mut self,
         at: usize,
-        effect: Run,
+        effect: DueEffect,
         digest: Digest,
         on: Authority,
     ) -> Result<(), StoreError> {
@@ -520,7 +532,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let withdrawn = subjects.withdrawn(at, digest, &mut context)?;
         self.settle()?;
         if let Some(reason) = withdrawn {
-            return self.finish(at, effect, Report::failed(Scrubbed::literal(reason)));
+            return self.finish(at, effect, EffectReport::failed(Scrubbed::literal(reason)));
         }
         if self.cases[at].what(digest).is_none() {
             // An earlier run of Salve chose it: looking again finds out what it would do.
@@ -531,11 +543,13 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         match case.what(digest) {
             // An agent that listens is waited for, its marks come by the journal; where there is
             // none, one is started.
-            Some(What::Agent) => case.work.agents.instruct(None),
-            Some(What::Instruction(words)) => case.work.agents.instruct(Some(words)),
-            Some(What::Again) => return self.finish(at, effect, Report::Done),
-            Some(what @ (What::Known { .. } | What::Playbook(_) | What::Patch(_))) => {
-                if let What::Known { .. } = what {
+            Some(RemedyWay::Agent) => case.work.agents.instruct(None),
+            Some(RemedyWay::Instruction(words)) => case.work.agents.instruct(Some(words)),
+            Some(RemedyWay::Again) => return self.finish(at, effect, EffectReport::Done),
+            Some(
+                what @ (RemedyWay::Known { .. } | RemedyWay::Playbook(_) | RemedyWay::Patch(_)),
+            ) => {
+                if let RemedyWay::Known { .. } = what {
                     self.base.remedies.count_auto();
                 }
                 let place = self.subjects.place(at, self.base);
@@ -544,7 +558,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             }
             None => {
                 let reason = Scrubbed::literal("what it would do is no longer known");
-                return self.finish(at, effect, Report::failed(reason));
+                return self.finish(at, effect, EffectReport::failed(reason));
             }
         }
         self.tend_agent(at).map(drop)

@@ -1,13 +1,13 @@
 //! What a team has to do with an incident: proposals how to heal it, asked for and offered.
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Actor, Digest, Event, IncidentEvent, TeamEvent, Verdict};
+use salve_core::event::{Actor, Digest, Event, IncidentEvent, RemedyVerdict, TeamEvent};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
 
 use super::case::Case;
 use crate::heal::agents::others;
-use crate::heal::proposals::{self, Bench};
+use crate::heal::proposals::{self, ProposalJudge};
 use crate::heal::remedies::Offer;
 use crate::heal::run_base::RunBase;
 use crate::store::{StoreError, Stream};
@@ -19,14 +19,14 @@ const REMEMBERED: usize = 50;
 #[derive(Debug, Default)]
 pub(super) struct TeamCall {
     /// Since which entry, and until when, proposals are waited for.
-    asked: Option<Asked>,
+    asked: Option<ProposalCall>,
     /// The proposals of which it was said that the gate denies them.
     denied: Vec<Digest>,
 }
 
 /// A call for proposals.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct ProposalCall {
     since: u64,
     until: Timestamp,
 }
@@ -50,7 +50,7 @@ pub(super) fn proposed(base: &mut RunBase<'_>, case: &mut Case) -> Result<Vec<Of
         return Ok(Vec::new());
     }
     let known = base.remedies.recall(base.writer.store, seen.symptom.signature)?;
-    let bench = Bench {
+    let bench = ProposalJudge {
         project: &base.project,
         mode: base.terms.mode,
         failed: &known.failed,
@@ -73,7 +73,7 @@ pub(super) fn await_proposals<'a>(
         return Ok(None);
     }
     let now = base.writer.now();
-    let Some(Asked { since, until }) = case.work.team.asked else {
+    let Some(ProposalCall { since, until }) = case.work.team.asked else {
         return if has_cheap(base, case)? { Ok(None) } else { ask(base, case, now) };
     };
     if now >= until {
@@ -102,7 +102,7 @@ fn ask(
     base.writer.add(id, Event::Team(TeamEvent::FixWanted { issue: None, note: None }))?;
     case.catch_up(base)?;
     let since = case.incident().map_or(0, Incident::last_seq);
-    case.work.team.asked = Some(Asked { since, until });
+    case.work.team.asked = Some(ProposalCall { since, until });
     let seconds = base.terms.broadcast.as_secs_f64();
     base.note(
         case.name(),
@@ -143,7 +143,7 @@ fn alike(base: &RunBase<'_>, case: &Case) -> Result<Vec<IncidentId>, StoreError>
 
 /// Says once of each proposal that must not run why it does not.
 fn tell_denied(base: &mut RunBase<'_>, case: &mut Case, offers: &[Offer]) {
-    let denied = offers.iter().filter(|offer| offer.judgement.verdict == Verdict::Deny);
+    let denied = offers.iter().filter(|offer| offer.judgement.verdict == RemedyVerdict::Deny);
     for Offer { candidate, judgement, .. } in denied {
         let remedy = &candidate.remedy;
         if !case.work.team.denied.contains(&remedy.digest) {

@@ -9,28 +9,28 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::check::Brief;
+use salve_core::check::CheckBrief;
 use salve_core::event::{
-    Entry, Event, Exit, IncidentEvent, Limits, Mode, OnFailure, Outcome, Process, Proof, Repeat,
-    Report, Subject, SubjectKind,
+    EffectReport, Entry, Event, Exit, IncidentEvent, IncidentOutcome, Limits, Mode, OnFailure,
+    Process, Proof, Repeat, Subject, SubjectKind,
 };
-use salve_core::fingerprint::Rules;
-use salve_core::incident::{Incident, Phase, Run};
-use salve_core::memory::{Failure, Kind, Remedy};
+use salve_core::fingerprint::FingerprintRules;
+use salve_core::incident::{DueEffect, Incident, Phase};
+use salve_core::memory::{RememberedFailure, RememberedKind, RememberedRemedy};
 use salve_core::playbook::Diagnosis;
 use salve_core::scrub::{Key, Scrubbed, Scrubber};
 use uuid::Uuid;
 
 use super::Case;
 use crate::config::{Config, PlaybookAuto, Sources};
-use crate::heal::cause::{Evidence, Place};
+use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::inbox::Inbox;
-use crate::heal::remedies::{Remedies, What};
+use crate::heal::remedies::{Remedies, RemedyWay};
 use crate::heal::{
     IncidentWriter, OpeningTerms, Presence, Remark, RepairTerms, Reporter, Resorts, RunBase,
     RunEnd, SeenFailure, SubjectContext, Subjects,
 };
-use crate::process::Care;
+use crate::process::Supervisor;
 use crate::project::Project;
 use crate::sandbox::Sandbox;
 use crate::store::{Store, StoreError, Stream};
@@ -47,7 +47,7 @@ struct Scripted {
     root: std::path::PathBuf,
     /// The effects that it was asked to verify, in this life.
     verified: Vec<u32>,
-    outcome: Option<Outcome>,
+    outcome: Option<IncidentOutcome>,
     is_over: bool,
 }
 
@@ -60,7 +60,7 @@ impl Scripted {
         std::fs::read_to_string(self.root.join("a.txt")).is_ok_and(|text| text == "good\n")
     }
 
-    fn fail(&self, verifies: Option<Run>, context: &mut SubjectContext<'_, '_>) {
+    fn fail(&self, verifies: Option<DueEffect>, context: &mut SubjectContext<'_, '_>) {
         let base = &*context.base;
         let exit = Exit::Code(1);
         let evidence = Evidence::of(WORDS, Some(&exit), base.rules, &base.writer.scrubber);
@@ -84,8 +84,8 @@ impl Subjects for Scripted {
         }
     }
 
-    fn place(&self, _: usize, base: &RunBase<'_>) -> Place {
-        Place::new(&self.root, &self.root, (&[], &[]), &base.remedies.sandbox)
+    fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {
+        FailurePlace::new(&self.root, &self.root, (&[], &[]), &base.remedies.sandbox)
     }
 
     fn command(&self, _: usize) -> Scrubbed {
@@ -93,22 +93,22 @@ impl Subjects for Scripted {
     }
 
     fn resorts(&self, _: usize, _: &Case, _: &Diagnosis, _: &RunBase<'_>) -> Resorts {
-        Resorts { again: "again", own: vec![What::Again] }
+        Resorts { again: "again", own: vec![RemedyWay::Again] }
     }
 
-    fn brief(&self, _: usize, _: &Brief) -> String {
+    fn brief(&self, _: usize, _: &CheckBrief) -> String {
         String::new()
     }
 
     fn verify(
         &mut self,
         at: usize,
-        effect: Run,
+        effect: DueEffect,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
         self.verified.push(effect.effect);
         if self.is_well() {
-            let report = Report::Verified { proof: Proof::Proven, symptom: None };
+            let report = EffectReport::Verified { proof: Proof::Proven, symptom: None };
             context.finish(at, effect, report);
         } else {
             self.fail(Some(effect), context);
@@ -200,8 +200,8 @@ fn live(
     let mut base = RunBase {
         project: project.clone(),
         writer,
-        care: Care::start(Uuid::new_v4()).unwrap(),
-        rules: Rules::built_in(),
+        care: Supervisor::start(Uuid::new_v4()).unwrap(),
+        rules: FingerprintRules::built_in(),
         remedies: Remedies::new(root.clone(), policy, PlaybookAuto::Safe, sandbox, None),
         terms: terms(config),
         agents: None,
@@ -220,9 +220,10 @@ fn live(
 /// Teaches the project's memory a patch against the failure.
 fn teach(project: &Project) {
     let store = Store::open(project).unwrap();
-    let found = Evidence::of(WORDS, Some(&Exit::Code(1)), Rules::built_in(), &scrubber());
-    let failure = Failure::new(&found.fingerprint, &scrubber());
-    let remedy = Remedy { kind: Kind::Patch, text: Scrubbed::literal(PATCH) };
+    let found =
+        Evidence::of(WORDS, Some(&Exit::Code(1)), FingerprintRules::built_in(), &scrubber());
+    let failure = RememberedFailure::new(&found.fingerprint, &scrubber());
+    let remedy = RememberedRemedy { kind: RememberedKind::Patch, text: Scrubbed::literal(PATCH) };
     let by = Scrubbed::literal("ada");
     store.memory().teach(&failure, &remedy, Timestamp::now(), &by).unwrap();
 }
@@ -260,7 +261,7 @@ fn what_memory_knows_heals_and_is_written_to_its_file() {
     let (home, project, config) = prepared();
     let (subject, end) = live(&project, &config, None, u32::MAX);
     assert_eq!(end, Ok(RunEnd::Over));
-    assert_eq!(subject.outcome, Some(Outcome::Recovered(Proof::Proven)));
+    assert_eq!(subject.outcome, Some(IncidentOutcome::Recovered(Proof::Proven)));
     assert_eq!(subject.verified.len(), 1, "the patch was tried first");
     assert_eq!(journal(&project).len(), 1);
     let file = home.path().join(".salve/learned/healing-patterns.json");
@@ -282,7 +283,7 @@ fn a_driver_goes_on_wherever_it_was_killed() {
         let (_, end) = live(&project, &config, None, u32::MAX);
         assert_eq!(end, Ok(RunEnd::Over), "killed at entry {killed_at}");
         let text = std::fs::read_to_string(home.path().join("a.txt")).unwrap();
-        let healed = Phase::Closed(Outcome::Recovered(Proof::Proven));
+        let healed = Phase::Closed(IncidentOutcome::Recovered(Proof::Proven));
         match journal(&project).iter().map(Incident::phase).collect::<Vec<_>>().as_slice() {
             [phase] if *phase == healed => assert_eq!(text, "good\n", "at entry {killed_at}"),
             // The patch was about to be applied: it may have been, so it is not tried again.

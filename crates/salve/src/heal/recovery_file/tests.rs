@@ -25,7 +25,7 @@ impl Desk {
         self.dir.path().join("recovery.json")
     }
 
-    fn read(&self) -> Found {
+    fn read(&self) -> FoundProposal {
         read(&self.path(), Turn { iteration: 6, began: self.began }).1
     }
 
@@ -34,7 +34,7 @@ impl Desk {
     fn refuses(&self, want: &str) {
         let since = Instant::now();
         let found = self.read();
-        let Found::Refused(refused) = found else { panic!("not refused: {found:?}") };
+        let FoundProposal::Refused(refused) = found else { panic!("not refused: {found:?}") };
         let said = refused.to_string();
         assert!(said.contains(want), "{said}");
         assert!(!said.contains("SECRET"), "nothing of it is repeated: {said}");
@@ -62,14 +62,14 @@ fn good() -> Value {
 #[test]
 fn a_proposal_of_this_iteration_is_read_and_no_file_is_none() {
     let desk = Desk::new();
-    assert!(matches!(desk.read(), Found::Nothing));
+    assert!(matches!(desk.read(), FoundProposal::Nothing));
     std::fs::write(desk.path(), good().to_string()).unwrap();
-    let Found::Proposal(proposal) = desk.read() else { panic!("it is a proposal") };
+    let FoundProposal::Proposal(proposal) = desk.read() else { panic!("it is a proposal") };
     assert_eq!(proposal.recovery().command(), "npm ci");
     let mut own = good();
     own["source"] = json!("salve");
     std::fs::write(desk.path(), own.to_string()).unwrap();
-    assert!(matches!(desk.read(), Found::Nothing), "our own draft is nobody's proposal");
+    assert!(matches!(desk.read(), FoundProposal::Nothing), "our own draft is nobody's proposal");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_proposal_that_is_just_being_written_is_waited_for() {
             std::fs::write(&path, &text).unwrap();
         });
         begun.store(true, Ordering::Release);
-        assert!(matches!(desk.read(), Found::Proposal(_)));
+        assert!(matches!(desk.read(), FoundProposal::Proposal(_)));
     });
 }
 
@@ -117,8 +117,10 @@ fn a_proposal_that_is_replaced_while_it_is_read_is_read_whole() {
         });
         for _ in 0..3 {
             match desk.read() {
-                Found::Proposal(one) => assert!(one.recovery().command().starts_with("npm ci")),
-                Found::Refused(Refused::Restless) => {}
+                FoundProposal::Proposal(one) => {
+                    assert!(one.recovery().command().starts_with("npm ci"))
+                }
+                FoundProposal::Refused(Refused::Restless) => {}
                 other => panic!("{other:?}"),
             }
         }

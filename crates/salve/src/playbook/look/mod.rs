@@ -15,7 +15,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use salve_core::playbook::{Clues, Compose, Disk, Facts, Manifest, Playbook, Seen, User};
+use salve_core::playbook::{
+    Clues, Compose, Disk, Manifest, ObservedFailure, Playbook, ProjectFacts, User,
+};
 
 pub(super) use git::is_tracked;
 
@@ -30,7 +32,7 @@ const COMPOSE: &[&str] =
     &["compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"];
 
 /// Looks at the project and at the things that the failure speaks of.
-pub fn look(ask: &Ask<'_>, seen: &Seen<'_>) -> Facts {
+pub fn look(ask: &Ask<'_>, seen: &ObservedFailure<'_>) -> ProjectFacts {
     let clues = Playbook::built_in().clues(seen);
     let expected_port = expected_port(ask);
     let node = node::project(ask, &clues);
@@ -43,7 +45,7 @@ pub fn look(ask: &Ask<'_>, seen: &Seen<'_>) -> Facts {
     let mut paths: BTreeSet<String> = clues.paths.clone();
     paths.extend(clues.programs.iter().filter(|name| name.contains('/')).cloned());
     let named_ports = clues.ports.iter().copied().chain(expected_port);
-    Facts {
+    ProjectFacts {
         root: ask.root.display().to_string(),
         dir: relative(ask.root, ask.dir).unwrap_or_default(),
         command: ask.command.to_owned(),

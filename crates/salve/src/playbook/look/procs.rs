@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use salve_core::event::Process;
-use salve_core::playbook::{Holder, LockHold, Mark, PortState};
+use salve_core::playbook::{LivingProcess, LockHold, PortState, SalveMark};
 
 use super::super::Ask;
 use super::{kin, name_of};
@@ -80,7 +80,7 @@ fn state(ask: &Ask<'_>, port: u16) -> PortState {
 }
 
 /// Returns what is known of a living process.
-pub(in super::super) fn holder(ask: &Ask<'_>, pid: u32) -> Option<Holder> {
+pub(in super::super) fn holder(ask: &Ask<'_>, pid: u32) -> Option<LivingProcess> {
     let stat = tree::stat(pid).filter(|stat| !stat.is_dead)?;
     let found = tree::found(&stat)?;
     let inside = found.cwd.starts_with(ask.root);
@@ -91,7 +91,7 @@ pub(in super::super) fn holder(ask: &Ask<'_>, pid: u32) -> Option<Holder> {
         (!own).then(|| "nothing shows that it is this project's own server".to_owned())
     });
     let told = |stat: &Stat| tree::found(stat).map(|found| found.process);
-    Some(Holder {
+    Some(LivingProcess {
         mark: mark(ask, pid),
         family: family.iter().filter_map(told).collect(),
         process: found.process,
@@ -103,12 +103,12 @@ pub(in super::super) fn holder(ask: &Ask<'_>, pid: u32) -> Option<Holder> {
     })
 }
 
-fn mark(ask: &Ask<'_>, pid: u32) -> Mark {
+fn mark(ask: &Ask<'_>, pid: u32) -> SalveMark {
     let text = |name| tree::variable(pid, name).and_then(|value| String::from_utf8(value).ok());
-    let Some(run) = text(RUN_MARK) else { return Mark::None };
+    let Some(run) = text(RUN_MARK) else { return SalveMark::None };
     let server = text(SERVER_MARK).unwrap_or_default();
     if ask.run.is_some_and(|own| own.to_string() == run) {
-        return Mark::Ours(server);
+        return SalveMark::Ours(server);
     }
     // The run is there as long as a process that it did not start itself carries on with it: the
     // one that began it is an ancestor without the mark.
@@ -116,11 +116,11 @@ fn mark(ask: &Ask<'_>, pid: u32) -> Mark {
     while let Some(stat) = parent.filter(|&pid| pid > 1).and_then(tree::stat) {
         let named = || tree::command_line(stat.pid).is_some_and(|line| is_named(&line, "salve"));
         if keeper::is_a_worker(&stat) || named() {
-            return Mark::Living(server);
+            return SalveMark::Living(server);
         }
         parent = Some(stat.parent);
     }
-    Mark::Dead(server)
+    SalveMark::Dead(server)
 }
 
 /// Returns the process with its elders of the same session that work in the project, the eldest

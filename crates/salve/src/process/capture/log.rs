@@ -27,7 +27,7 @@ const FLOODED: Duration = Duration::from_millis(500);
 
 /// Tells the thread that there is something to write.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
+pub(super) struct LogWaker {
     rung: Mutex<Rung>,
     changed: Condvar,
 }
@@ -38,7 +38,7 @@ struct Rung {
     is_over: bool,
 }
 
-impl Bell {
+impl LogWaker {
     pub(super) fn ring(&self) {
         let mut rung = lock(&self.rung);
         if !rung.has_news {
@@ -67,7 +67,7 @@ impl Bell {
 /// The logs of all servers of one run; what is left is written when it is dropped.
 #[derive(Debug)]
 pub struct Logs {
-    bell: Arc<Bell>,
+    bell: Arc<LogWaker>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -81,16 +81,16 @@ impl Logs {
         scrubber: Scrubber,
         mut complain: impl FnMut(&str, io::Error) + Send + 'static,
     ) -> io::Result<Logs> {
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(LogWaker::default());
         for (_, capture) in &servers {
             // A capture that has a log already keeps it.
             let _ = capture.bell.set(bell.clone());
         }
         let hears = bell.clone();
         let write = move || {
-            let mut scribes: Vec<Scribe<'_>> = servers
+            let mut scribes: Vec<LogWriter<'_>> = servers
                 .iter()
-                .map(|(name, capture)| Scribe::new(dir.join(format!("{name}.log")), capture))
+                .map(|(name, capture)| LogWriter::new(dir.join(format!("{name}.log")), capture))
                 .collect();
             let mut pause = PAUSE;
             loop {
@@ -98,8 +98,8 @@ impl Logs {
                 pause = PAUSE;
                 for (scribe, (name, _)) in scribes.iter_mut().zip(&servers) {
                     match scribe.write(&scrubber, goes_on) {
-                        Ok(Pace::Kept) => {}
-                        Ok(Pace::Lost) => pause = FLOODED,
+                        Ok(LogPace::Kept) => {}
+                        Ok(LogPace::Lost) => pause = FLOODED,
                         Err(error) => complain(name, error),
                     }
                 }
@@ -126,13 +126,13 @@ impl Drop for Logs {
 
 /// Whether a log keeps up with its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
+enum LogPace {
     Kept,
     Lost,
 }
 
 /// Writes one server's log.
-struct Scribe<'a> {
+struct LogWriter<'a> {
     path: PathBuf,
     capture: &'a Capture,
     /// How far the capture was read.
@@ -151,13 +151,13 @@ enum Sheet {
     Failed,
 }
 
-impl<'a> Scribe<'a> {
+impl<'a> LogWriter<'a> {
     fn new(path: PathBuf, capture: &'a Capture) -> Self {
         Self { path, capture, position: 0, stream: None, state: Sheet::Closed }
     }
 
     /// Writes what is new; `goes_on` tells whether more may follow.
-    fn write(&mut self, scrubber: &'a Scrubber, goes_on: bool) -> io::Result<Pace> {
+    fn write(&mut self, scrubber: &'a Scrubber, goes_on: bool) -> io::Result<LogPace> {
         let mut bytes = Vec::new();
         let lost = {
             let mut tail = lock(&self.capture.tail);
@@ -188,7 +188,7 @@ impl<'a> Scribe<'a> {
             self.state = Sheet::Failed;
             return Err(error);
         }
-        Ok(if lost > 0 { Pace::Lost } else { Pace::Kept })
+        Ok(if lost > 0 { LogPace::Lost } else { LogPace::Kept })
     }
 
     fn put(&mut self, text: &[u8]) -> io::Result<()> {
@@ -244,10 +244,10 @@ mod tests {
     use salve_core::scrub::Key;
 
     use super::*;
-    use crate::process::capture::{Look, Outlet, Side};
+    use crate::process::capture::{Outlet, OutputStyle, Side};
 
     fn capture() -> Arc<Capture> {
-        Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain))
+        Arc::new(Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain))
     }
 
     fn start(dir: &Path, capture: &Arc<Capture>) -> (Logs, mpsc::Receiver<io::Error>) {
@@ -306,7 +306,7 @@ mod tests {
         // A sheet that is full is put away before the next line.
         File::create(&path).unwrap().set_len(FILE_BYTES).unwrap();
         let capture = capture();
-        let mut scribe = Scribe::new(path.clone(), &capture);
+        let mut scribe = LogWriter::new(path.clone(), &capture);
         scribe.put(b"last of the old\n").unwrap();
         scribe.put(b"first of the new\n").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"first of the new\n");

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 pub use log::{Logs, OLDER, older};
 pub use outlet::Outlet;
-pub(super) use pump::{Passed, Pump, Stream};
+pub(super) use pump::{OutputPipe, Passed, Pump};
 use salve_core::server::{LocalUrl, UrlFinder};
 pub use tail::Side;
 
@@ -26,7 +26,7 @@ pub const LINES: usize = 500;
 
 /// How a server's output looks among others'.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum OutputStyle {
     /// Byte for byte as it came.
     Plain,
     /// Line by line, each behind this text.
@@ -36,17 +36,17 @@ pub enum Look {
 /// What one server writes, over all its restarts.
 pub struct Capture {
     outlet: Arc<Outlet>,
-    look: Look,
+    look: OutputStyle,
     lines: usize,
     tail: Mutex<Tail>,
     finder: Mutex<UrlFinder>,
     /// Wakes whoever writes its log, if somebody does.
-    bell: OnceLock<Arc<log::Bell>>,
+    bell: OnceLock<Arc<log::LogWaker>>,
 }
 
 impl Capture {
     /// Returns a capture that passes on to `outlet` and keeps the last lines.
-    pub fn new(outlet: Arc<Outlet>, look: Look) -> Capture {
+    pub fn new(outlet: Arc<Outlet>, look: OutputStyle) -> Capture {
         let (tail, finder, bell) = Default::default();
         Capture { outlet, look, lines: LINES, tail, finder, bell }
     }
@@ -112,8 +112,8 @@ impl Capture {
     /// Passes on what was read; `open` holds a prefixed line until it ends.
     fn pass(&self, side: Side, bytes: &[u8], open: &mut Vec<u8>) {
         match &self.look {
-            Look::Plain => self.outlet.write(side, bytes),
-            Look::Prefixed(prefix) => {
+            OutputStyle::Plain => self.outlet.write(side, bytes),
+            OutputStyle::Prefixed(prefix) => {
                 let text = prefixed(prefix, bytes, open);
                 self.outlet.write(side, &text);
             }

@@ -27,7 +27,7 @@ const LEFT: usize = 4 << 20;
 const WAKE: u64 = u64::MAX;
 
 /// The read end of one output of one process.
-pub(in crate::process) struct Stream {
+pub(in crate::process) struct OutputPipe {
     fd: OwnedFd,
     side: Side,
     capture: Arc<Capture>,
@@ -71,11 +71,15 @@ enum Pulled {
     End,
 }
 
-impl Stream {
+impl OutputPipe {
     /// Returns a stream of `fd`, which must not block.
-    pub(in crate::process) fn new(fd: OwnedFd, side: Side, capture: Arc<Capture>) -> Arc<Stream> {
+    pub(in crate::process) fn new(
+        fd: OwnedFd,
+        side: Side,
+        capture: Arc<Capture>,
+    ) -> Arc<OutputPipe> {
         let (waiting, open, passed) = Default::default();
-        Arc::new(Stream { fd, side, capture, waiting, open, passed })
+        Arc::new(OutputPipe { fd, side, capture, waiting, open, passed })
     }
 
     /// Returns what tells when all of it has been passed on.
@@ -124,7 +128,7 @@ impl Stream {
     }
 }
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for OutputPipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stream").field("side", &self.side).finish_non_exhaustive()
     }
@@ -146,7 +150,7 @@ struct Half {
 #[derive(Debug, Default)]
 struct Streams {
     next: u64,
-    by_key: HashMap<u64, Arc<Stream>>,
+    by_key: HashMap<u64, Arc<OutputPipe>>,
     is_over: bool,
 }
 
@@ -163,7 +167,7 @@ impl Pump {
     }
 
     /// Begins to move what comes out of `stream`.
-    pub(in crate::process) fn add(&self, stream: &Arc<Stream>) -> io::Result<()> {
+    pub(in crate::process) fn add(&self, stream: &Arc<OutputPipe>) -> io::Result<()> {
         let half = &self.sides[stream.side as usize];
         let mut streams = lock(&half.streams);
         let key = streams.next;

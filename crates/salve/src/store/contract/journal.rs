@@ -4,7 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Actor, Draft, Entry, Event, IncidentEvent, LoopEvent, NoteEvent, Order};
+use salve_core::event::{
+    Actor, Draft, Entry, Event, IncidentEvent, LoopEvent, NoteEvent, PersonOrder,
+};
 use salve_core::id::IncidentId;
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
@@ -77,7 +79,7 @@ fn a_stream_has_its_own_entries_and_no_others() {
     for_every_engine(|bench| {
         let store = bench.open();
         let journal = store.journal();
-        let pause = || IncidentEvent::Ordered { order: Order::Pause };
+        let pause = || IncidentEvent::Ordered { order: PersonOrder::Pause };
         let [x, y] = [0xabcd << 112, 0xabce << 112];
         let drafts = vec![
             released(x),

@@ -5,14 +5,15 @@ use salve_core::class::Class;
 use salve_core::event::Proof;
 use salve_core::id::Signature;
 use salve_core::memory::{
-    Failure, Kind, Knowledge, KnowledgeChange, KnowledgeEdit, Outcome, Rekeying, Remedy,
+    Knowledge, KnowledgeChange, KnowledgeEdit, Rekeying, RemedyTrial, RememberedFailure,
+    RememberedKind, RememberedRemedy,
 };
 use salve_core::scrub::Scrubbed;
 use serde_json::json;
 
 use super::for_every_engine;
 use crate::store::{
-    Counts, FileBase, FileEdit, Item, ItemChange, KeyedItem, Page, Store, StoreError,
+    Counts, FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, Page, Store, StoreError,
 };
 
 fn at(seconds: i64) -> Timestamp {
@@ -23,8 +24,8 @@ fn scrubbed(text: &str) -> Scrubbed {
     serde_json::from_value(text.into()).unwrap()
 }
 
-fn failure(number: u64) -> Failure {
-    Failure {
+fn failure(number: u64) -> RememberedFailure {
+    RememberedFailure {
         signature: Signature(number),
         class: Class::ImportError,
         error_type: Scrubbed::literal("ImportError"),
@@ -36,13 +37,13 @@ fn failure(number: u64) -> Failure {
     }
 }
 
-fn npm_ci() -> Remedy {
-    Remedy { kind: Kind::Command, text: Scrubbed::literal("npm ci") }
+fn npm_ci() -> RememberedRemedy {
+    RememberedRemedy { kind: RememberedKind::Command, text: Scrubbed::literal("npm ci") }
 }
 
-fn outcome(proof: Proof, seconds: i64) -> Outcome {
+fn outcome(proof: Proof, seconds: i64) -> RemedyTrial {
     let (by, project) = (Scrubbed::literal("salve"), Scrubbed::literal("shop"));
-    Outcome { at: at(seconds), by, incident: None, project, proof }
+    RemedyTrial { at: at(seconds), by, incident: None, project, proof }
 }
 
 #[test]
@@ -51,7 +52,7 @@ fn what_was_learned_is_recalled_whole() {
         let store = bench.open();
         let memory = store.memory();
         // The highest bit too: a signature is not a signed number.
-        let seen = Failure { signature: Signature(u64::MAX - 1), ..failure(2) };
+        let seen = RememberedFailure { signature: Signature(u64::MAX - 1), ..failure(2) };
         assert_eq!(memory.recall(seen.signature).unwrap(), None);
         memory.see(&seen, at(10)).unwrap();
         memory.see(&seen, at(20)).unwrap();
@@ -133,7 +134,10 @@ fn a_withdrawn_failure_is_not_in_force_and_comes_back_with_its_history() {
 fn an_edit_is_taken_in_as_it_would_be_in_hand() {
     for_every_engine(|bench| {
         let store = bench.open();
-        let install = Remedy { kind: Kind::Command, text: Scrubbed::literal("npm install") };
+        let install = RememberedRemedy {
+            kind: RememberedKind::Command,
+            text: Scrubbed::literal("npm install"),
+        };
         let taught =
             |remedy| KnowledgeChange::Taught { remedy, at: at(3), by: Scrubbed::literal("ann") };
         let learned = |proof, seconds| KnowledgeChange::Learned {
@@ -174,7 +178,7 @@ fn item(key: &str, value: serde_json::Value) -> KeyedItem {
     KeyedItem { key: key.to_owned(), item }
 }
 
-fn items(store: &Store, most: u64) -> Vec<(String, Item)> {
+fn items(store: &Store, most: u64) -> Vec<(String, LearnedItem)> {
     let items = store.memory().file_items("a.yaml", most).unwrap();
     items.into_iter().map(Into::into).collect()
 }
@@ -257,7 +261,10 @@ fn what_is_known_moves_to_another_signature_and_adds_up_there() {
     for_every_engine(|bench| {
         let store = bench.open();
         let memory = store.memory();
-        let install = Remedy { kind: Kind::Command, text: Scrubbed::literal("npm install") };
+        let install = RememberedRemedy {
+            kind: RememberedKind::Command,
+            text: Scrubbed::literal("npm install"),
+        };
         memory.see(&failure(1), at(1)).unwrap();
         memory.learn(&failure(1), &npm_ci(), &outcome(Proof::Failed, 2)).unwrap();
         memory.learn(&failure(1), &install, &outcome(Proof::Proven, 3)).unwrap();

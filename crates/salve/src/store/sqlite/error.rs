@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use super::lock::Holder;
+use super::lock::StoreLockHolder;
 use crate::store::error::{Cause, StoreError, expect_file};
 
 fn cause(error: rusqlite::Error) -> Cause {
@@ -30,7 +30,7 @@ impl StoreError {
         match code {
             ErrorCode::ConstraintViolation if is_taken => Self::Corrupt { path, source },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-                let holder = Holder::of_database(&path);
+                let holder = StoreLockHolder::of_database(&path);
                 Self::Locked { path, holder, waited: super::PATIENCE }
             }
             ErrorCode::ReadOnly => Self::ReadOnly { path, source },

@@ -27,7 +27,7 @@ pub(super) struct SqliteFollower<'e> {
     stream: Stream,
     after: u64,
     openings: u32,
-    bell: Option<Bell>,
+    bell: Option<LockFileWaker>,
 }
 
 impl Follower for SqliteFollower<'_> {
@@ -56,7 +56,7 @@ impl Follower for SqliteFollower<'_> {
 impl<'e> SqliteFollower<'e> {
     pub(super) fn new(engine: &'e Sqlite, after: u64, stream: Stream) -> Self {
         let openings = engine.openings();
-        Self { engine, stream, after, openings, bell: Bell::new() }
+        Self { engine, stream, after, openings, bell: LockFileWaker::new() }
     }
 
     fn look(&mut self) -> Result<Vec<Entry>, StoreError> {
@@ -74,13 +74,13 @@ impl<'e> SqliteFollower<'e> {
 
 /// Wakes a sleeper when the lock file is rung.
 #[derive(Debug)]
-struct Bell {
+struct LockFileWaker {
     #[cfg(target_os = "linux")]
     inotify: std::os::fd::OwnedFd,
 }
 
 #[cfg(target_os = "linux")]
-impl Bell {
+impl LockFileWaker {
     fn new() -> Option<Self> {
         use rustix::fs::inotify::{CreateFlags, init};
         let inotify = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
@@ -107,7 +107,7 @@ impl Bell {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Bell {
+impl LockFileWaker {
     fn new() -> Option<Self> {
         None
     }

@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use salve_core::id::Signature;
 
 use super::memory::to_json;
-use crate::store::{FileBase, Item, ItemChange, KeyedItem};
+use crate::store::{FileBase, ItemChange, KeyedItem, LearnedItem};
 
 /// The file whose items are keyed by signature.
 const OF_FAILURES: &str = "healing-patterns.json";
@@ -47,7 +47,7 @@ pub(super) fn change(
     }
 }
 
-fn one(tx: &Transaction<'_>, file: &str, key: &str) -> rusqlite::Result<Option<Item>> {
+fn one(tx: &Transaction<'_>, file: &str, key: &str) -> rusqlite::Result<Option<LearnedItem>> {
     let sql = "SELECT data FROM learned WHERE file = ?1 AND key = ?2";
     let mut statement = tx.prepare_cached(sql)?;
     let data: Option<String> =
@@ -56,7 +56,7 @@ fn one(tx: &Transaction<'_>, file: &str, key: &str) -> rusqlite::Result<Option<I
 }
 
 /// Adds an item at the end of a file, or replaces it in its place.
-fn put(tx: &Transaction<'_>, file: &str, key: &str, item: &Item) -> rusqlite::Result<()> {
+fn put(tx: &Transaction<'_>, file: &str, key: &str, item: &LearnedItem) -> rusqlite::Result<()> {
     let sql = "INSERT INTO learned (file, key, place, data) VALUES (?1, ?2,
                    (SELECT coalesce(max(place), 0) + 1 FROM learned WHERE file = ?1), ?3)
                ON CONFLICT (file, key) DO UPDATE SET data = ?3";

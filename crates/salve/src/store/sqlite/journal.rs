@@ -8,7 +8,7 @@ use salve_core::id::IncidentId;
 use super::follow::SqliteFollower;
 use super::{Copying, Durability, Sqlite, export};
 use crate::store::line::MAX_SEQ;
-use crate::store::stream::Which;
+use crate::store::stream::KindSelector;
 use crate::store::{Appended, Follower, Journal, RawError, StoreError, Stream, StreamPosition};
 
 impl Journal for Sqlite {
@@ -278,16 +278,16 @@ fn select(
     let selector = stream.selector();
     // Only the conditions that are there are asked for, so that the right index is used.
     let of = match selector.which {
-        Which::All => None,
-        Which::OfIncident(id) => {
+        KindSelector::All => None,
+        KindSelector::OfIncident(id) => {
             sql.push_str(" AND incident = :of");
             Some(id.to_string())
         }
-        Which::OfNoIncident => {
+        KindSelector::OfNoIncident => {
             sql.push_str(" AND incident IS NULL");
             None
         }
-        Which::OfLoop(id) => {
+        KindSelector::OfLoop(id) => {
             sql.push_str(&format!(" AND {IS_ABOUT_LOOP} AND {LOOP_OF_ENTRY} = :of"));
             Some(id.to_string())
         }
@@ -295,7 +295,7 @@ fn select(
     if of.is_none() {
         sql.push_str(" AND :of IS NULL");
     }
-    if selector.kinds.is_empty() || matches!(selector.which, Which::OfLoop(_)) {
+    if selector.kinds.is_empty() || matches!(selector.which, KindSelector::OfLoop(_)) {
         sql.push_str(" AND :kinds <> ''");
     } else {
         sql.push_str(" AND kind IN (SELECT value FROM json_each(:kinds))");

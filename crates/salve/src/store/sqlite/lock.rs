@@ -56,7 +56,7 @@ impl Guard {
                     pause = (pause * 2).min(Duration::from_millis(10));
                 }
                 Err(TryLockError::WouldBlock) => {
-                    let (path, holder) = (path.to_path_buf(), Holder::of_file(path));
+                    let (path, holder) = (path.to_path_buf(), StoreLockHolder::of_file(path));
                     return Err(StoreError::Locked { path, holder, waited: patience });
                 }
                 Err(TryLockError::Error(error)) => return Err(StoreError::system(path, error)),
@@ -98,20 +98,20 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// A process that holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct StoreLockHolder {
     /// Its id.
     pub pid: u32,
     /// Its program and arguments, shortened.
     pub command: String,
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for StoreLockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {} ({})", self.pid, self.command)
     }
 }
 
-impl Holder {
+impl StoreLockHolder {
     /// Finds who writes to the database at `path`.
     pub(super) fn of_database(path: &Path) -> Option<Self> {
         let mut shm = path.as_os_str().to_owned();

@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use salve_core::id::Signature;
-use salve_core::memory::{Failure, Knowledge, KnowledgeEdit, Rekeying, Remedy, Tried, join, merge};
+use salve_core::memory::{
+    Knowledge, KnowledgeEdit, Rekeying, RememberedFailure, RememberedRemedy, TriedRemedy, join,
+    merge,
+};
 use salve_core::near::NearIndex;
 use salve_core::scrub::Scrubbed;
 use serde::Serialize;
@@ -17,7 +20,7 @@ use crate::store::{
 
 impl Memory for Sqlite {
     fn recall(&self, signature: Signature) -> Result<Option<Knowledge>, StoreError> {
-        self.read_tables(|tx| load(tx, signature, Scope::InForce))
+        self.read_tables(|tx| load(tx, signature, WithdrawnScope::InForce))
     }
 
     fn edit(&self, edits: &[KnowledgeEdit]) -> Result<(), StoreError> {
@@ -28,7 +31,7 @@ impl Memory for Sqlite {
         self.write_tables(Durability::Power, |tx| {
             let mut news = 0;
             for other in others {
-                let old = load(tx, other.failure.signature, Scope::All)?;
+                let old = load(tx, other.failure.signature, WithdrawnScope::All)?;
                 let merged = match old.clone() {
                     None => other.clone(),
                     Some(mut known) => {
@@ -180,11 +183,11 @@ fn tables_digest(tx: &Transaction<'_>) -> rusqlite::Result<Option<String>> {
 
 /// Moves what is known about a failure to its new signature.
 fn move_failure(tx: &Transaction<'_>, Rekeying { from, to }: &Rekeying) -> rusqlite::Result<()> {
-    let Some(mut known) = load(tx, *from, Scope::All)? else { return Ok(()) };
-    let is_in_force = load(tx, *from, Scope::InForce)?.is_some()
-        || load(tx, to.signature, Scope::InForce)?.is_some();
+    let Some(mut known) = load(tx, *from, WithdrawnScope::All)? else { return Ok(()) };
+    let is_in_force = load(tx, *from, WithdrawnScope::InForce)?.is_some()
+        || load(tx, to.signature, WithdrawnScope::InForce)?.is_some();
     tx.execute("DELETE FROM failure WHERE signature = ?1", [stored(*from)])?;
-    match load(tx, to.signature, Scope::All)? {
+    match load(tx, to.signature, WithdrawnScope::All)? {
         Some(there) => {
             known.failure = there.failure.clone();
             join(&mut known, &there);
@@ -201,14 +204,14 @@ fn move_failure(tx: &Transaction<'_>, Rekeying { from, to }: &Rekeying) -> rusql
 /// Applies an edit to what is known at this moment, withdrawn or not.
 fn apply(tx: &Transaction<'_>, edit: &KnowledgeEdit) -> rusqlite::Result<()> {
     let signature = edit.failure.signature;
-    let known = load(tx, signature, Scope::All)?;
+    let known = load(tx, signature, WithdrawnScope::All)?;
     edit.dropped().try_for_each(|remedy| drop_remedy(tx, signature, remedy))?;
     save(tx, &edit.apply(known))
 }
 
 /// Whether what a person took out of the shared file counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
+enum WithdrawnScope {
     /// Only what is in force.
     InForce,
     /// What was withdrawn too: its history returns with it.
@@ -219,12 +222,12 @@ enum Scope {
 fn load(
     tx: &Transaction<'_>,
     signature: Signature,
-    scope: Scope,
+    scope: WithdrawnScope,
 ) -> rusqlite::Result<Option<Knowledge>> {
     let sql = "SELECT id, class, error_type, normalized, identity, first_seen, last_seen, seen,
                    remedies, key_line
                FROM failure WHERE signature = ?1 AND withdrawn <= ?2";
-    let withdrawn = i64::from(scope == Scope::All);
+    let withdrawn = i64::from(scope == WithdrawnScope::All);
     let found = tx
         .prepare_cached(sql)?
         .query_row(params![stored(signature), withdrawn], |row| {
@@ -245,7 +248,7 @@ fn load(
 fn load_all(tx: &Transaction<'_>, signatures: &[Signature]) -> rusqlite::Result<Vec<Knowledge>> {
     let mut all = Vec::with_capacity(signatures.len());
     for &signature in signatures {
-        all.extend(load(tx, signature, Scope::InForce)?);
+        all.extend(load(tx, signature, WithdrawnScope::InForce)?);
     }
     Ok(all)
 }
@@ -261,8 +264,8 @@ fn knowledge(signature: Signature, row: &Row<'_>) -> rusqlite::Result<Knowledge>
 }
 
 /// Reads a failure from columns 1 to 4 and 9.
-fn failure(signature: Signature, row: &Row<'_>) -> rusqlite::Result<Failure> {
-    Ok(Failure {
+fn failure(signature: Signature, row: &Row<'_>) -> rusqlite::Result<RememberedFailure> {
+    Ok(RememberedFailure {
         signature,
         class: word(row, 1)?,
         error_type: word(row, 2)?,
@@ -275,9 +278,9 @@ fn failure(signature: Signature, row: &Row<'_>) -> rusqlite::Result<Failure> {
     })
 }
 
-fn tried(row: &Row<'_>) -> rusqlite::Result<Tried> {
-    Ok(Tried {
-        remedy: Remedy { kind: word(row, 0)?, text: word(row, 1)? },
+fn tried(row: &Row<'_>) -> rusqlite::Result<TriedRemedy> {
+    Ok(TriedRemedy {
+        remedy: RememberedRemedy { kind: word(row, 0)?, text: word(row, 1)? },
         since: time(row, 2)?,
         by: word(row, 3)?,
         record: json(row, 4)?,
@@ -313,7 +316,7 @@ fn save(tx: &Transaction<'_>, known: &Knowledge) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn save_tried(tx: &Transaction<'_>, failure: i64, tried: &Tried) -> rusqlite::Result<()> {
+fn save_tried(tx: &Transaction<'_>, failure: i64, tried: &TriedRemedy) -> rusqlite::Result<()> {
     let sql = "INSERT INTO remedy (failure, digest, kind, text, since, by, record, outcomes)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                ON CONFLICT (failure, digest) DO UPDATE SET
@@ -335,7 +338,7 @@ fn save_tried(tx: &Transaction<'_>, failure: i64, tried: &Tried) -> rusqlite::Re
 fn drop_remedy(
     tx: &Transaction<'_>,
     signature: Signature,
-    remedy: &Remedy,
+    remedy: &RememberedRemedy,
 ) -> rusqlite::Result<()> {
     let sql = "DELETE FROM remedy WHERE digest = ?2
                AND failure = (SELECT id FROM failure WHERE signature = ?1)";

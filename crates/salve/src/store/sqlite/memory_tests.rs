@@ -23,8 +23,8 @@ fn scrubbed(text: &str) -> Scrubbed {
     serde_json::from_value(text.into()).unwrap()
 }
 
-fn failure(number: u64) -> Failure {
-    Failure {
+fn failure(number: u64) -> RememberedFailure {
+    RememberedFailure {
         signature: Signature(number),
         class: Class::ImportError,
         error_type: Scrubbed::literal("ImportError"),

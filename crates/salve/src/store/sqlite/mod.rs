@@ -32,7 +32,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tempfile::TempDir;
 
-pub use lock::Holder;
+pub use lock::StoreLockHolder;
 pub use salvage::Mended;
 
 use super::{Copying, Engine, StoreError};
@@ -66,7 +66,7 @@ pub(super) enum Durability {
 #[derive(Debug)]
 pub(super) struct Sqlite {
     project: Project,
-    live: RefCell<Live>,
+    live: RefCell<LiveConnection>,
     openings: Cell<u32>,
     mended: RefCell<Vec<Mended>>,
     copying: Cell<Copying>,
@@ -76,7 +76,7 @@ pub(super) struct Sqlite {
 
 /// The connection in use and the file it belongs to.
 #[derive(Debug)]
-struct Live {
+struct LiveConnection {
     conn: Connection,
     file: FileId,
     access: Access,
@@ -129,7 +129,7 @@ impl Sqlite {
         Ok(Self::new(project, live, Vec::new()))
     }
 
-    fn new(project: &Project, live: Live, mended: Vec<Mended>) -> Self {
+    fn new(project: &Project, live: LiveConnection, mended: Vec<Mended>) -> Self {
         Self {
             project: project.clone(),
             live: RefCell::new(live),

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use salve_core::id::Signature;
-use salve_core::near::{NearIndex, Origin};
+use salve_core::near::{IndexOrigin, NearIndex};
 
 use super::Sqlite;
 use super::memory::from_stored;
@@ -30,11 +30,11 @@ impl Sqlite {
             .and_then(|bytes| NearIndex::from_bytes(bytes).ok());
         let (mut index, origin) = kept
             .filter(|(_, origin)| origin.store == store && origin.upto <= last)
-            .unwrap_or((NearIndex::new(), Origin { store, upto: 0 }));
+            .unwrap_or((NearIndex::new(), IndexOrigin { store, upto: 0 }));
         let added = self.add_since(origin.upto, &mut index)?;
         if added > BEHIND {
             // Keeping it only saves time later; who may not write here still gets an answer.
-            let _ = atomic::write(&path, index.to_bytes(Origin { store, upto: last }));
+            let _ = atomic::write(&path, index.to_bytes(IndexOrigin { store, upto: last }));
         }
         Ok(index)
     }

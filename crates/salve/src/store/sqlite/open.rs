@@ -11,12 +11,15 @@ use rusqlite::{Connection, OpenFlags};
 use super::lock::{Guard, Share};
 use super::patience::WorkLimit;
 use super::salvage::{self, Mended};
-use super::{Access, Live, PATIENCE, SUSPICIOUS, export, file_id, lock_path, schema};
+use super::{Access, LiveConnection, PATIENCE, SUSPICIOUS, export, file_id, lock_path, schema};
 use crate::project::Project;
 use crate::store::error::{StoreError, expect_file};
 
 /// Opens the project's database and adds to `mended` what had to be done for it.
-pub(super) fn open(project: &Project, mended: &mut Vec<Mended>) -> Result<Live, StoreError> {
+pub(super) fn open(
+    project: &Project,
+    mended: &mut Vec<Mended>,
+) -> Result<LiveConnection, StoreError> {
     expect_file(&project.database())?;
     match open_sound(project, mended) {
         Err(StoreError::Corrupt { .. }) => {
@@ -27,7 +30,7 @@ pub(super) fn open(project: &Project, mended: &mut Vec<Mended>) -> Result<Live, 
     }
 }
 
-fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<Live, StoreError> {
+fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<LiveConnection, StoreError> {
     let path = project.database();
     if file_id(&path).is_some() {
         let _guard = Guard::take(&lock_path(project), Share::Together, PATIENCE)?;
@@ -56,12 +59,12 @@ fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<Live, Store
     Ok(live)
 }
 
-impl Live {
+impl LiveConnection {
     /// Returns whether the database can be used as it is.
     fn is_ready(&self, project: &Project) -> Result<bool, StoreError> {
         let path = project.database();
         let engine = |error| StoreError::opening(&path, error);
-        if schema::inspect(&self.conn, &path)? != schema::State::Current {
+        if schema::inspect(&self.conn, &path)? != schema::SchemaState::Current {
             return Ok(false);
         }
         let mode = self.conn.pragma_query_value(None, "journal_mode", |row| row.get(0));
@@ -79,11 +82,11 @@ impl Live {
 }
 
 /// Opens a database file for reading and writing.
-pub(super) fn connect(path: &Path) -> Result<Live, StoreError> {
+pub(super) fn connect(path: &Path) -> Result<LiveConnection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let (conn, limit) = connect_with(path, flags)?;
     match file_id(path) {
-        Some(file) => Ok(Live { conn, file, access: Access::Full, limit }),
+        Some(file) => Ok(LiveConnection { conn, file, access: Access::Full, limit }),
         None => Err(StoreError::system(path, io::ErrorKind::NotFound.into())),
     }
 }
@@ -91,7 +94,7 @@ pub(super) fn connect(path: &Path) -> Result<Live, StoreError> {
 /// Opens a database in a place where nothing can be written.
 ///
 /// The engine wants to write even for reading; where it may not, it gets a copy of its own.
-pub(super) fn open_to_read(path: &Path) -> Result<Live, StoreError> {
+pub(super) fn open_to_read(path: &Path) -> Result<LiveConnection, StoreError> {
     expect_file(path)?;
     let ((conn, limit), copy) = match connect_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
         Ok((conn, limit)) if schema::inspect(&conn, path).is_ok() => ((conn, limit), None),
@@ -103,14 +106,14 @@ pub(super) fn open_to_read(path: &Path) -> Result<Live, StoreError> {
         }
     };
     match schema::inspect(&conn, path)? {
-        schema::State::Current => {}
+        schema::SchemaState::Current => {}
         // It cannot be upgraded here, and an older one may lack what we look for.
-        schema::State::Empty | schema::State::Old(_) => {
+        schema::SchemaState::Empty | schema::SchemaState::Old(_) => {
             return Err(StoreError::system(path, io::ErrorKind::ReadOnlyFilesystem.into()));
         }
     }
     let file = file_id(path).unwrap_or_default();
-    Ok(Live { conn, file, access: Access::Reading(copy), limit })
+    Ok(LiveConnection { conn, file, access: Access::Reading(copy), limit })
 }
 
 fn connect_with(path: &Path, access: OpenFlags) -> Result<(Connection, WorkLimit), StoreError> {

@@ -31,7 +31,7 @@ const APPLICATION_ID: i32 = 0x5341_4c56;
 
 /// What a database that can be used needs before it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SchemaState {
     /// It has no tables at all.
     Empty,
     /// It has this older version.
@@ -46,19 +46,19 @@ pub(super) fn newest() -> u32 {
 }
 
 /// Looks whether the database at `path` is Salve's and of a version that can be used.
-pub(super) fn inspect(conn: &Connection, path: &Path) -> Result<State, StoreError> {
+pub(super) fn inspect(conn: &Connection, path: &Path) -> Result<SchemaState, StoreError> {
     let engine = |error| StoreError::opening(path, error);
     let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let (id, version) =
         (pragma("application_id").map_err(engine)?, pragma("user_version").map_err(engine)?);
     let found = version.cast_unsigned();
     if id == APPLICATION_ID && found == newest() {
-        return Ok(State::Current);
+        return Ok(SchemaState::Current);
     }
     let tables = "SELECT count(*) FROM sqlite_schema";
     let tables: i64 = conn.query_row(tables, [], |row| row.get(0)).map_err(engine)?;
     if id == 0 && found == 0 && tables == 0 {
-        return Ok(State::Empty);
+        return Ok(SchemaState::Empty);
     }
     // The header and the table must agree, else it is the header that was damaged.
     let recorded = recorded_version(conn);
@@ -72,7 +72,7 @@ pub(super) fn inspect(conn: &Connection, path: &Path) -> Result<State, StoreErro
         _ if found > newest() => {
             Err(StoreError::Newer { path: path.to_path_buf(), found, known: newest() })
         }
-        _ => Ok(State::Old(found)),
+        _ => Ok(SchemaState::Old(found)),
     }
 }
 
@@ -119,18 +119,18 @@ mod tests {
     fn every_older_database_ends_like_a_new_one() {
         let path = Path::new("test.db");
         let new = Connection::open_in_memory().unwrap();
-        assert_eq!(inspect(&new, path).unwrap(), State::Empty);
+        assert_eq!(inspect(&new, path).unwrap(), SchemaState::Empty);
         migrate(&new).unwrap();
         for older in 1..MIGRATIONS.len() {
             let old = Connection::open_in_memory().unwrap();
             migrate_with(&old, &MIGRATIONS[..older]).unwrap();
             let version = MIGRATIONS[older - 1].version;
-            assert_eq!(inspect(&old, path).unwrap(), State::Old(version));
+            assert_eq!(inspect(&old, path).unwrap(), SchemaState::Old(version));
             migrate(&old).unwrap();
             assert_eq!(schema(&old), schema(&new), "from {version}");
-            assert_eq!(inspect(&old, path).unwrap(), State::Current);
+            assert_eq!(inspect(&old, path).unwrap(), SchemaState::Current);
         }
-        assert_eq!(inspect(&new, path).unwrap(), State::Current);
+        assert_eq!(inspect(&new, path).unwrap(), SchemaState::Current);
     }
 
     #[test]
@@ -156,6 +156,6 @@ mod tests {
             Migration { version: newest() + 1, sql: "CREATE TABLE a (x); CREATE TABLE entry (x);" };
         migrate_with(&conn, &[bad]).unwrap_err();
         assert_eq!(schema(&conn), before);
-        assert_eq!(inspect(&conn, Path::new("test.db")).unwrap(), State::Current);
+        assert_eq!(inspect(&conn, Path::new("test.db")).unwrap(), SchemaState::Current);
     }
 }

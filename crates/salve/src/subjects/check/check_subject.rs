@@ -3,21 +3,23 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use salve_core::check::{self, Brief, breaker};
-use salve_core::event::{Actor, Event, IncidentEvent, Outcome, RemedyKind, Report, Subject};
+use salve_core::check::{self, CheckBrief, breaker};
+use salve_core::event::{
+    Actor, EffectReport, Event, IncidentEvent, IncidentOutcome, RemedyKind, Subject,
+};
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, Run};
+use salve_core::incident::{DueEffect, Incident};
 use salve_core::playbook::{Diagnosis, Nature};
 use salve_core::scrub::Scrubbed;
 
 use super::prove::{ProofState, Prover};
 use super::{CheckEnd, CheckNews, CheckTerms, issues};
-use crate::heal::cause::{Evidence, Place};
+use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::failure_log::FailureLog;
 use crate::heal::inbox::NewsQueue;
 use crate::heal::records::Records;
-use crate::heal::remedies::What;
-use crate::heal::run::{self, CommandPlan, Ran, Stopper};
+use crate::heal::remedies::RemedyWay;
+use crate::heal::run::{self, CommandPlan, CommandRunEnd, Stopper};
 use crate::heal::{
     Case, OpeningTerms, PauseStanding, PauseWatch, Presence, Remark, Resorts, RunBase, RunEnd,
     SeenFailure, SubjectContext, Subjects,
@@ -89,7 +91,7 @@ impl<'r> CheckSubject<'r> {
     }
 
     /// Runs the check, to verify an effect if one is given.
-    fn start(&mut self, verifies: Option<Run>, base: &mut RunBase<'_>) {
+    fn start(&mut self, verifies: Option<DueEffect>, base: &mut RunBase<'_>) {
         if verifies.is_none() {
             let command = self.plan.command.clone();
             base.reporter.remark(&self.plan.name, &Remark::Running { command });
@@ -104,7 +106,12 @@ impl<'r> CheckSubject<'r> {
     }
 
     /// Takes in how the check came out.
-    fn ran(&mut self, verifies: Option<Run>, ran: &Ran, context: &mut SubjectContext<'_, '_>) {
+    fn ran(
+        &mut self,
+        verifies: Option<DueEffect>,
+        ran: &CommandRunEnd,
+        context: &mut SubjectContext<'_, '_>,
+    ) {
         self.running = None;
         if self.is_ending {
             return;
@@ -114,7 +121,7 @@ impl<'r> CheckSubject<'r> {
         let is_green = ran.is_green();
         if ran.stopped {
             let reason = Scrubbed::literal("the check was stopped");
-            context.finish(AT, effect, Report::failed(reason));
+            context.finish(AT, effect, EffectReport::failed(reason));
         } else if self.proof.is_settled_by(is_green) {
             self.prover(effect, context).settle_doubt(is_green);
         } else if is_green {
@@ -126,7 +133,7 @@ impl<'r> CheckSubject<'r> {
     }
 
     /// Takes in how the check came out, outside of any repair.
-    fn seen(&mut self, ran: &Ran, context: &mut SubjectContext<'_, '_>) {
+    fn seen(&mut self, ran: &CommandRunEnd, context: &mut SubjectContext<'_, '_>) {
         match (ran.is_green(), context.incident(AT).is_some()) {
             (true, false) => {
                 context.base.reporter.remark(&self.plan.name, &Remark::Green { took: ran.took });
@@ -157,7 +164,12 @@ impl<'r> CheckSubject<'r> {
         }
     }
 
-    fn failed(&self, ran: &Ran, verifies: Option<Run>, context: &mut SubjectContext<'_, '_>) {
+    fn failed(
+        &self,
+        ran: &CommandRunEnd,
+        verifies: Option<DueEffect>,
+        context: &mut SubjectContext<'_, '_>,
+    ) {
         let evidence = examine(ran, context);
         let failure = SeenFailure { evidence, took: ran.took, before: Vec::new(), verifies };
         context.failed(AT, failure);
@@ -165,7 +177,7 @@ impl<'r> CheckSubject<'r> {
 
     fn prover<'p, 'c, 'a>(
         &'p mut self,
-        effect: Run,
+        effect: DueEffect,
         context: &'p mut SubjectContext<'c, 'a>,
     ) -> Prover<'p, 'c, 'a> {
         let (plan, terms, state) = (&self.plan, self.terms, &mut self.proof);
@@ -188,7 +200,7 @@ impl<'r> CheckSubject<'r> {
 }
 
 /// Finds out what a failure of a check is.
-pub(super) fn examine(ran: &Ran, context: &SubjectContext<'_, '_>) -> Evidence {
+pub(super) fn examine(ran: &CommandRunEnd, context: &SubjectContext<'_, '_>) -> Evidence {
     let base = &*context.base;
     let mut evidence =
         Evidence::of(&ran.output, Some(&ran.exit), base.rules, &base.writer.scrubber);
@@ -216,7 +228,7 @@ impl Subjects for CheckSubject<'_> {
         OpeningTerms { subject, policy, left: base.left_of(self.terms.run_limits) }
     }
 
-    fn place(&self, _: usize, base: &RunBase<'_>) -> Place {
+    fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {
         self.plan.place(base)
     }
 
@@ -233,20 +245,20 @@ impl Subjects for CheckSubject<'_> {
             Nature::Unknown => is_passing,
         };
         let own = match may_be_flaky && case.reruns() < self.terms.reruns {
-            true => vec![What::Again],
+            true => vec![RemedyWay::Again],
             false => Vec::new(),
         };
         Resorts { again: AGAIN, own }
     }
 
-    fn brief(&self, _: usize, brief: &Brief) -> String {
+    fn brief(&self, _: usize, brief: &CheckBrief) -> String {
         check::brief(brief)
     }
 
     fn verify(
         &mut self,
         _: usize,
-        effect: Run,
+        effect: DueEffect,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
         let trial = context.cases.get(AT).and_then(Case::trial);
@@ -261,17 +273,19 @@ impl Subjects for CheckSubject<'_> {
         self.proof = ProofState::default();
         let salve_core::incident::Phase::Closed(outcome) = over.phase() else { return };
         match outcome {
-            Outcome::Recovered(proof) => {
+            IncidentOutcome::Recovered(proof) => {
                 self.keep_checkpoint(context);
                 self.end = Some(CheckEnd::Healed(proof));
             }
             // What a person settled is shown by the check itself.
-            Outcome::Resolved => {
+            IncidentOutcome::Resolved => {
                 self.settled = Some(over.id());
                 self.start(None, context.base);
             }
-            Outcome::Unhealed => self.end = Some(CheckEnd::NeedsPerson),
-            Outcome::GivenUp | Outcome::Aborted => self.end = Some(CheckEnd::CalledOff),
+            IncidentOutcome::Unhealed => self.end = Some(CheckEnd::NeedsPerson),
+            IncidentOutcome::GivenUp | IncidentOutcome::Aborted => {
+                self.end = Some(CheckEnd::CalledOff)
+            }
         }
     }
 

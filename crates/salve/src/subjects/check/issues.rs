@@ -1,6 +1,6 @@
 //! Issues that a team reported and that a check shows.
 
-use salve_core::event::{Event, Proof, Settled, TeamEvent};
+use salve_core::event::{Event, IssueSettled, Proof, TeamEvent};
 use salve_core::id::{IncidentId, IssueId};
 
 use super::CheckEnd;
@@ -32,7 +32,7 @@ pub(super) fn settle(
         | CheckEnd::Stopped(_) => return Ok(()),
     };
     for &issue in issues {
-        let how = Settled::Green { check: base.writer.scrubber.scrub(check), incident };
+        let how = IssueSettled::Green { check: base.writer.scrubber.scrub(check), incident };
         base.writer.note(vec![Event::Team(TeamEvent::IssueSettled { issue, how })])?;
         let text = format!("issue-{} is settled: the check is green", issue.short());
         base.note(check, &text);

@@ -9,14 +9,14 @@ mod plan;
 mod prove;
 mod trials;
 
-use salve_core::event::{Proof, Report};
-use salve_core::incident::Run;
+use salve_core::event::{EffectReport, Proof};
+use salve_core::incident::DueEffect;
 
 pub use check_subject::CheckSubject;
 pub use plan::CheckTerms;
-pub use trials::{Kept, Trial, Trials};
+pub use trials::{KeptVerifierFile, TrialOutcome, Trials};
 
-use crate::heal::run::Ran;
+use crate::heal::run::CommandRunEnd;
 
 /// Something that happened to a check.
 #[derive(Debug)]
@@ -24,23 +24,23 @@ enum CheckNews {
     /// The check's command came to its end.
     Ran {
         /// The effect that this run was to verify.
-        verifies: Option<Run>,
+        verifies: Option<DueEffect>,
         /// How.
-        ran: Ran,
+        ran: CommandRunEnd,
     },
     /// The runs that a proof needs came back.
     Tried {
         /// The effect that they are to verify.
-        effect: Run,
+        effect: DueEffect,
         /// What they showed.
         trials: Box<Trials>,
     },
     /// The files were put into another state, to see how the check does there.
     Moved {
         /// The effect that is to be verified.
-        effect: Run,
+        effect: DueEffect,
         /// Whether that was possible.
-        report: Report,
+        report: EffectReport,
     },
 }
 

@@ -1,6 +1,6 @@
 //! How checks are healed, fixed when a run of Salve begins.
 
-use salve_core::event::{Limits, Policy};
+use salve_core::event::{IncidentPolicy, Limits};
 
 use crate::heal::RepairTerms;
 
@@ -23,8 +23,8 @@ pub struct CheckTerms {
 
 impl CheckTerms {
     /// Returns the terms under which an incident is opened.
-    pub fn policy(&self, terms: &RepairTerms) -> Policy {
-        Policy {
+    pub fn policy(&self, terms: &RepairTerms) -> IncidentPolicy {
+        IncidentPolicy {
             no_progress_limit: Some(self.no_progress_limit),
             catastrophe_after: Some(self.rollback_after),
             ..terms.policy(self.limits)

@@ -13,21 +13,23 @@
 
 use jiff::Timestamp;
 use salve_core::check::proof::{
-    self, Before, Colour, Evidence, Failure, Keep, OldVerifier, Touched,
+    self, Before, CheckFailure, Colour, Evidence, Keep, OldVerifier, Touched,
 };
 use salve_core::check::tamper::Weakening;
 use salve_core::check::{self, Results};
-use salve_core::event::{Effect, Event, IncidentEvent, Origin, Proof, RemedyKind, Report, Scope};
-use salve_core::incident::Run;
+use salve_core::event::{
+    Effect, EffectReport, Event, IncidentEvent, Proof, RemedyKind, RemedyOrigin, Scope,
+};
+use salve_core::incident::DueEffect;
 use salve_core::scrub::Scrubbed;
 
 use super::check_subject::examine;
-use super::trials::{Confirm, Extent, Question, Trial, Trials, lay};
+use super::trials::{Confirm, ProofExtent, TrialOutcome, TrialQuestion, Trials, lay};
 use super::{CheckNews, CheckTerms};
 use crate::heal::files::has_changed;
 use crate::heal::inbox::NewsSender;
-use crate::heal::run::{CommandPlan, Ran};
-use crate::heal::{Case, Judged, SubjectContext, files, spawn_thread, verifier};
+use crate::heal::run::{CommandPlan, CommandRunEnd};
+use crate::heal::{Case, SubjectContext, VerifiedFinding, files, spawn_thread, verifier};
 
 /// The place of the one check among the subjects of its run.
 const AT: usize = 0;
@@ -51,12 +53,12 @@ struct Doubt {
     /// Why it is in doubt.
     why: String,
     /// Whether the tree is without it now.
-    tree: Tree,
+    tree: DoubtedTree,
 }
 
 /// How the tree is while a change is in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tree {
+enum DoubtedTree {
     /// As it was before the change.
     Without,
     /// With the change again.
@@ -85,7 +87,7 @@ impl ProofState {
 
     /// Tells whether a run settles a doubt about a change.
     pub(super) fn is_settled_by(&self, is_green: bool) -> bool {
-        self.doubt.as_ref().is_some_and(|doubt| is_green || doubt.tree == Tree::Without)
+        self.doubt.as_ref().is_some_and(|doubt| is_green || doubt.tree == DoubtedTree::Without)
     }
 }
 
@@ -96,20 +98,20 @@ pub(super) struct Prover<'p, 'c, 'a> {
     pub(super) state: &'p mut ProofState,
     pub(super) news: NewsSender<CheckNews>,
     /// The effect that is verified.
-    pub(super) effect: Run,
+    pub(super) effect: DueEffect,
     pub(super) context: &'p mut SubjectContext<'c, 'a>,
 }
 
 impl Prover<'_, '_, '_> {
     /// Begins with a check that is green.
-    pub(super) fn prove(&mut self, ran: &Ran) {
+    pub(super) fn prove(&mut self, ran: &CommandRunEnd) {
         let touched = self.touched();
         let green = self.results(&ran.output);
         let before = self.case().and_then(|case| case.snapshot(Scope::Attempt));
         let (Some(before), Touched::Tree) = (before, touched) else {
             return self.judge(touched, &green, None);
         };
-        let question = Question {
+        let question = TrialQuestion {
             project: self.context.base.project.clone(),
             care: self.context.base.care.clone(),
             plan: self.plan.clone(),
@@ -117,7 +119,7 @@ impl Prover<'_, '_, '_> {
             since: self.agents_start().max(self.case().and_then(Case::packages_since)),
             results: self.first_results(),
             took: ran.took,
-            extent: if self.terms.proof { Extent::Full } else { Extent::Verifier },
+            extent: if self.terms.proof { ProofExtent::Full } else { ProofExtent::Verifier },
             confirm: if self.is_prescribed() { Confirm::No } else { Confirm::Yes },
         };
         self.state.green = Some(green);
@@ -176,7 +178,7 @@ impl Prover<'_, '_, '_> {
     }
 
     fn conclude(&mut self, proof: Proof, why: &str) {
-        self.context.judged(AT, self.effect, Judged::new(proof, why));
+        self.context.judged(AT, self.effect, VerifiedFinding::new(proof, why));
     }
 
     /// Puts what judges the check back as it was, which the repair did not need to change.
@@ -194,19 +196,19 @@ impl Prover<'_, '_, '_> {
 
     /// Takes a change back for which nothing speaks.
     fn doubt(&mut self, why: String) {
-        self.state.doubt = Some(Doubt { why, tree: Tree::Without });
-        self.move_files(Tree::Without);
+        self.state.doubt = Some(Doubt { why, tree: DoubtedTree::Without });
+        self.move_files(DoubtedTree::Without);
     }
 
-    fn move_files(&self, to: Tree) {
+    fn move_files(&self, to: DoubtedTree) {
         let base = &*self.context.base;
         let (project, scrubber) = (base.project.clone(), base.writer.scrubber.clone());
         let name = self.case().and_then(|case| case.snapshot(Scope::Attempt));
         let (news, effect) = (self.news.clone(), self.effect);
         spawn_thread("doubt", move || {
             let report = match (name, to) {
-                (Some(name), Tree::Without) => files::restore(&project, name, &scrubber),
-                (Some(name), Tree::With) => files::redo(&project, name, &scrubber),
+                (Some(name), DoubtedTree::Without) => files::restore(&project, name, &scrubber),
+                (Some(name), DoubtedTree::With) => files::redo(&project, name, &scrubber),
                 (None, _) => files::nothing_there(),
             };
             // Nobody is left to tell when the run is over.
@@ -216,18 +218,18 @@ impl Prover<'_, '_, '_> {
 
     /// Takes in whether the files were moved to where they are looked at; tells whether the check
     /// is to run there.
-    pub(super) fn is_moved(&mut self, report: &Report) -> bool {
-        let Report::Failed { reason, .. } = report else { return true };
+    pub(super) fn is_moved(&mut self, report: &EffectReport) -> bool {
+        let EffectReport::Failed { reason, .. } = report else { return true };
         match self.state.doubt.take() {
             // It was not moved, and green when it was seen last.
-            Some(Doubt { why, tree: Tree::Without }) => {
+            Some(Doubt { why, tree: DoubtedTree::Without }) => {
                 let why = format!("{why}\nthe change could not be taken back: {reason}");
                 self.conclude(Proof::Transient, &why);
             }
-            Some(Doubt { tree: Tree::With, .. }) | None => {
+            Some(Doubt { tree: DoubtedTree::With, .. }) | None => {
                 let text = format!("what was needed could not be put back: {reason}");
                 let reason = self.context.base.writer.scrubber.scrub(&text);
-                self.context.finish(AT, self.effect, Report::failed(reason));
+                self.context.finish(AT, self.effect, EffectReport::failed(reason));
             }
         }
         false
@@ -236,17 +238,20 @@ impl Prover<'_, '_, '_> {
     /// Takes in how the check does where the change in doubt is away, or back and well.
     pub(super) fn settle_doubt(&mut self, is_green: bool) {
         match (self.state.doubt.take(), is_green) {
-            (Some(Doubt { why, tree: Tree::Without }), true) => {
-                let judged = Judged { is_taken_back: true, ..Judged::new(Proof::Transient, &why) };
+            (Some(Doubt { why, tree: DoubtedTree::Without }), true) => {
+                let judged = VerifiedFinding {
+                    is_taken_back: true,
+                    ..VerifiedFinding::new(Proof::Transient, &why)
+                };
                 self.context.judged(AT, self.effect, judged);
             }
-            (Some(Doubt { why, tree: Tree::With }), true) => self.conclude(
+            (Some(Doubt { why, tree: DoubtedTree::With }), true) => self.conclude(
                 Proof::Transient,
                 &format!("{why}\nbut not here: without the change it fails, so the change stays"),
             ),
             (Some(Doubt { why, .. }), false) => {
-                self.state.doubt = Some(Doubt { why, tree: Tree::With });
-                self.move_files(Tree::With);
+                self.state.doubt = Some(Doubt { why, tree: DoubtedTree::With });
+                self.move_files(DoubtedTree::With);
             }
             (None, _) => {}
         }
@@ -259,7 +264,7 @@ impl Prover<'_, '_, '_> {
     /// Returns whether the playbook has the present remedy against the cause that was seen.
     fn is_prescribed(&self) -> bool {
         self.case().and_then(Case::trial).is_some_and(|trial| {
-            trial.remedy.origin == Origin::Playbook && trial.remedy.kind != RemedyKind::Retry
+            trial.remedy.origin == RemedyOrigin::Playbook && trial.remedy.kind != RemedyKind::Retry
         })
     }
 
@@ -292,31 +297,36 @@ impl Prover<'_, '_, '_> {
     }
 
     /// Returns whether the unrepaired state failed as it had.
-    fn before(&self, trial: &Trial) -> Before {
+    fn before(&self, trial: &TrialOutcome) -> Before {
         let scrubber = &self.context.base.writer.scrubber;
         let first = self.case().and_then(Case::first).map(|first| first.symptom.signature);
         // Of a failure that an earlier run of Salve saw, the journal knows what it was.
         let first = first.or_else(|| Some(self.case()?.trial()?.signature));
         let (ran, signature) = match (trial, first) {
-            (Trial::NotRun(why), _) => return Before::NotRun(scrubber.scrub(why)),
-            (Trial::Ran(ran), _) if ran.is_green() => return Before::Green,
-            (Trial::Ran(_), None) => {
+            (TrialOutcome::NotRun(why), _) => return Before::NotRun(scrubber.scrub(why)),
+            (TrialOutcome::Ran(ran), _) if ran.is_green() => return Before::Green,
+            (TrialOutcome::Ran(_), None) => {
                 return Before::NotRun(Scrubbed::literal("an earlier run of Salve saw it"));
             }
-            (Trial::Ran(ran), Some(signature)) => (ran, signature),
+            (TrialOutcome::Ran(ran), Some(signature)) => (ran, signature),
         };
         let again = examine(ran, self.context);
         proof::likeness(
-            Failure { signature, results: &self.first_results() },
-            Failure { signature: again.symptom.signature, results: &self.results(&ran.output) },
+            CheckFailure { signature, results: &self.first_results() },
+            CheckFailure {
+                signature: again.symptom.signature,
+                results: &self.results(&ran.output),
+            },
         )
     }
 
-    fn old_verifier(&self, trial: &Trial) -> OldVerifier {
+    fn old_verifier(&self, trial: &TrialOutcome) -> OldVerifier {
         match trial {
-            Trial::Ran(ran) if ran.is_green() => OldVerifier::Green,
-            Trial::Ran(_) => OldVerifier::Red,
-            Trial::NotRun(why) => OldVerifier::NotRun(self.context.base.writer.scrubber.scrub(why)),
+            TrialOutcome::Ran(ran) if ran.is_green() => OldVerifier::Green,
+            TrialOutcome::Ran(_) => OldVerifier::Red,
+            TrialOutcome::NotRun(why) => {
+                OldVerifier::NotRun(self.context.base.writer.scrubber.scrub(why))
+            }
         }
     }
 

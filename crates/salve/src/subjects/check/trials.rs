@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve_core::check::proof::Colour;
-use salve_core::check::tamper::{Examined, Previous, Touch, Weakening};
+use salve_core::check::tamper::{Examined, Previous, VerifierTouch, Weakening};
 use salve_core::check::{self, Results};
 use salve_core::event::Exit;
 
 use crate::files::{FileKind, read_text};
 use crate::heal::files::with_causes;
-use crate::heal::run::{self, CommandPlan, Ran};
+use crate::heal::run::{self, CommandPlan, CommandRunEnd};
 use crate::heal::verifier;
-use crate::process::{Capture, Care, Look, Outlet};
+use crate::process::{Capture, Outlet, OutputStyle, Supervisor};
 use crate::project::Project;
 use crate::workspace::{Moment, Name, Shadow, Snapshot, Workspace, WorkspaceError};
 
@@ -33,9 +33,9 @@ const CONFIRMATIONS: u32 = 3;
 const CONFIRMING: Duration = Duration::from_secs(3);
 
 /// What is to be tried.
-pub(super) struct Question {
+pub(super) struct TrialQuestion {
     pub(super) project: Project,
-    pub(super) care: Care,
+    pub(super) care: Supervisor,
     pub(super) plan: CommandPlan,
     /// The state before the repair.
     pub(super) before: Name,
@@ -46,7 +46,7 @@ pub(super) struct Question {
     /// How long the check took when it was green.
     pub(super) took: Duration,
     /// What is to be run.
-    pub(super) extent: Extent,
+    pub(super) extent: ProofExtent,
     /// Whether the repaired state is run once more.
     pub(super) confirm: Confirm,
 }
@@ -62,7 +62,7 @@ pub(super) enum Confirm {
 
 /// What a proof runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum ProofExtent {
     /// The state before the repair, and what follows.
     Full,
     /// Only the repaired state under the verifier as it was, which is never left out.
@@ -71,9 +71,9 @@ pub(super) enum Extent {
 
 /// What came of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trial {
+pub enum TrialOutcome {
     /// It ran; its output is told as if it had run in the real tree.
-    Ran(Ran),
+    Ran(CommandRunEnd),
     /// It could not, for this reason.
     NotRun(String),
 }
@@ -82,9 +82,9 @@ pub enum Trial {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trials {
     /// The state before the repair, if it was to be run.
-    pub before: Option<Trial>,
+    pub before: Option<TrialOutcome>,
     /// The repaired state under the verifier as it was, if the repair touched that.
-    pub old_verifier: Option<Trial>,
+    pub old_verifier: Option<TrialOutcome>,
     /// The repaired state once more, if nothing else spoke against the repair.
     pub confirmed: Option<Colour>,
     /// The installed packages that the repair edited and that are not put back.
@@ -93,10 +93,10 @@ pub struct Trials {
     pub weakenings: Vec<Weakening>,
     /// The files of the verifier that the repair touched, as they would be without that; nothing
     /// where there was no such file.
-    pub previous: Vec<Kept>,
+    pub previous: Vec<KeptVerifierFile>,
 }
 
-pub use crate::heal::verifier::Kept;
+pub use crate::heal::verifier::KeptVerifierFile;
 
 /// Both states of the files.
 struct States {
@@ -104,10 +104,10 @@ struct States {
     before: Snapshot,
     after: Snapshot,
     /// The files that differ, with what they were.
-    files: Vec<Kept>,
+    files: Vec<KeptVerifierFile>,
 }
 
-impl Question {
+impl TrialQuestion {
     /// Runs what there is to run, one after the other: a check may need something for itself, such
     /// as a port.
     pub(super) fn answer(&self) -> Trials {
@@ -118,20 +118,23 @@ impl Question {
         };
         let examined = self.examine(&states);
         let previous = previous(&states, &examined);
-        let before =
-            (self.extent == Extent::Full).then(|| on_thread("before", || self.try_before(&states)));
+        let before = (self.extent == ProofExtent::Full)
+            .then(|| on_thread("before", || self.try_before(&states)));
         let edited = |since| states.workspace.edited_packages(&states.before, since);
         let packages = self.since.map(edited).unwrap_or_default();
         let old_verifier = match packages.as_slice() {
             // Every run uses them as they are now.
-            [first, ..] => Some(Trial::NotRun(format!("the installed {first} was edited"))),
+            [first, ..] => Some(TrialOutcome::NotRun(format!("the installed {first} was edited"))),
             [] => (!examined.touched.is_empty())
                 .then(|| on_thread("old verifier", || self.try_old_verifier(&states, &previous))),
         };
         // What is not credited anyway need not be confirmed.
         let speaks = self.confirm == Confirm::Yes
-            && matches!(&before, Some(Trial::Ran(ran)) if !ran.is_green())
-            && matches!(&old_verifier, None | Some(Trial::Ran(Ran { exit: Exit::Code(0), .. })));
+            && matches!(&before, Some(TrialOutcome::Ran(ran)) if !ran.is_green())
+            && matches!(
+                &old_verifier,
+                None | Some(TrialOutcome::Ran(CommandRunEnd { exit: Exit::Code(0), .. }))
+            );
         let confirmed = if speaks { self.confirm() } else { None };
         let previous = previous.unwrap_or_default();
         let weakenings = examined.weakenings;
@@ -142,7 +145,7 @@ impl Question {
     /// turns may have been green by chance.
     fn confirm(&self) -> Option<Colour> {
         let narrowed = self.narrowed();
-        let told = |ran: &Ran| check::read(&ran.output).counts.ran() > Some(0);
+        let told = |ran: &CommandRunEnd| check::read(&ran.output).counts.ran() > Some(0);
         let since = Instant::now();
         let mut colour = None;
         for _ in 0..CONFIRMATIONS {
@@ -169,14 +172,14 @@ impl Question {
     }
 
     /// Returns whether only other tests failed than those that were repaired.
-    fn is_another(&self, ran: &Ran) -> bool {
+    fn is_another(&self, ran: &CommandRunEnd) -> bool {
         let dir = self.plan.dir.to_string_lossy();
         let seen = check::read(&ran.output).relative_to(&dir);
         let are_named = !seen.failed.is_empty() && !self.results.failed.is_empty();
         are_named && !seen.shares_a_failure_with(&self.results)
     }
 
-    fn run_here(&self, argv: Vec<OsString>) -> Ran {
+    fn run_here(&self, argv: Vec<OsString>) -> CommandRunEnd {
         let plan = CommandPlan { argv, ..self.plan.clone() };
         run::wait(&self.care, &plan.errand(), unseen())
     }
@@ -190,7 +193,7 @@ impl Question {
         };
         let changed = workspace.compare(&before, &after)?;
         let was = |path: String| Ok((path.clone(), workspace.content(&before, &path)?));
-        let files: Result<Vec<Kept>, WorkspaceError> =
+        let files: Result<Vec<KeptVerifierFile>, WorkspaceError> =
             changed.into_iter().map(|change| was(change.path)).collect();
         let files = files?;
         Ok(Some(States { workspace, before, after, files }))
@@ -201,10 +204,10 @@ impl Question {
         verifier::examine(self.project.root(), &states.files, &self.plan.argv)
     }
 
-    fn try_before(&self, states: &States) -> Trial {
+    fn try_before(&self, states: &States) -> TrialOutcome {
         let shadow = match states.workspace.shadow(&states.before) {
             Ok(shadow) => shadow,
-            Err(error) => return Trial::NotRun(with_causes(&error)),
+            Err(error) => return TrialOutcome::NotRun(with_causes(&error)),
         };
         // The real tree is out of reach from here on, for this thread and all it starts.
         shadow.confine();
@@ -212,30 +215,34 @@ impl Question {
         let told = narrowed.filter(|ran| check::read(&ran.output).counts.ran() > Some(0));
         let ran = told.unwrap_or_else(|| self.run_in(&shadow, self.plan.argv.clone()));
         match shadow.drifted() {
-            [] => Trial::Ran(ran),
+            [] => TrialOutcome::Ran(ran),
             // With what is installed now, that state is another.
-            drifted if ran.is_green() => Trial::NotRun(format!(
+            drifted if ran.is_green() => TrialOutcome::NotRun(format!(
                 "packages were installed meanwhile in {}",
                 drifted.join(", ")
             )),
-            _ => Trial::Ran(ran),
+            _ => TrialOutcome::Ran(ran),
         }
     }
 
-    fn try_old_verifier(&self, states: &States, previous: &Result<Vec<Kept>, String>) -> Trial {
+    fn try_old_verifier(
+        &self,
+        states: &States,
+        previous: &Result<Vec<KeptVerifierFile>, String>,
+    ) -> TrialOutcome {
         let previous = match previous {
             Ok(previous) => previous,
-            Err(why) => return Trial::NotRun(why.clone()),
+            Err(why) => return TrialOutcome::NotRun(why.clone()),
         };
         let shadow = match states.workspace.shadow(&states.after) {
             Ok(shadow) => shadow,
-            Err(error) => return Trial::NotRun(with_causes(&error)),
+            Err(error) => return TrialOutcome::NotRun(with_causes(&error)),
         };
         if let Err(error) = lay(shadow.root(), previous) {
-            return Trial::NotRun(error.to_string());
+            return TrialOutcome::NotRun(error.to_string());
         }
         shadow.confine();
-        Trial::Ran(self.run_in(&shadow, self.plan.argv.clone()))
+        TrialOutcome::Ran(self.run_in(&shadow, self.plan.argv.clone()))
     }
 
     /// Returns the command for only what had failed, where that is the same check otherwise.
@@ -250,7 +257,7 @@ impl Question {
         Some(narrowed.into_iter().map(OsString::from).collect())
     }
 
-    fn run_in(&self, shadow: &Shadow, argv: Vec<OsString>) -> Ran {
+    fn run_in(&self, shadow: &Shadow, argv: Vec<OsString>) -> CommandRunEnd {
         let mut env = self.plan.env.clone();
         env.extend(shadow.env().iter().cloned());
         let plan = CommandPlan {
@@ -261,18 +268,18 @@ impl Question {
             ..self.plan.clone()
         };
         let ran = run::wait(&self.care, &plan.errand(), unseen());
-        Ran { output: shadow.told(&ran.output), ..ran }
+        CommandRunEnd { output: shadow.told(&ran.output), ..ran }
     }
 }
 
 /// Returns where the output of a run goes that nobody sees.
 fn unseen() -> Arc<Capture> {
-    Arc::new(Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(2_000))
+    Arc::new(Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain).with_lines(2_000))
 }
 
 /// Returns the touched files of the verifier as they would be without the repair.
-fn previous(states: &States, examined: &Examined) -> Result<Vec<Kept>, String> {
-    let one = |touch: &Touch| {
+fn previous(states: &States, examined: &Examined) -> Result<Vec<KeptVerifierFile>, String> {
+    let one = |touch: &VerifierTouch| {
         let content = match &touch.previous {
             Previous::AsBefore => {
                 let known = states.files.iter().find(|(path, _)| *path == touch.path);
@@ -289,13 +296,13 @@ fn previous(states: &States, examined: &Examined) -> Result<Vec<Kept>, String> {
 }
 
 /// Runs something on a thread that ends with it, and waits.
-fn on_thread(name: &str, run: impl FnOnce() -> Trial + Send) -> Trial {
+fn on_thread(name: &str, run: impl FnOnce() -> TrialOutcome + Send) -> TrialOutcome {
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().name(name.to_owned());
         match builder.spawn_scoped(scope, run).map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(trial)) => trial,
-            Ok(Err(_)) => Trial::NotRun("its thread failed".into()),
-            Err(error) => Trial::NotRun(error.to_string()),
+            Ok(Err(_)) => TrialOutcome::NotRun("its thread failed".into()),
+            Err(error) => TrialOutcome::NotRun(error.to_string()),
         }
     })
 }
@@ -303,7 +310,7 @@ fn on_thread(name: &str, run: impl FnOnce() -> Trial + Send) -> Trial {
 impl Trials {
     /// Returns that nothing could be looked at, and why; what nobody looked at is not trusted.
     fn none(why: &str) -> Self {
-        let unseen = || Some(Trial::NotRun(why.to_owned()));
+        let unseen = || Some(TrialOutcome::NotRun(why.to_owned()));
         Self {
             before: unseen(),
             old_verifier: unseen(),
@@ -316,7 +323,7 @@ impl Trials {
 }
 
 /// Writes files below `root` as they are to be; those without content are removed.
-pub(super) fn lay(root: &Path, files: &[Kept]) -> std::io::Result<()> {
+pub(super) fn lay(root: &Path, files: &[KeptVerifierFile]) -> std::io::Result<()> {
     for (path, content) in files {
         let path = root.join(path);
         if leads_elsewhere(root, &path) {

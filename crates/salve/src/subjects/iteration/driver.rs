@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::event::{Entry, Event, LoopEnd, LoopEvent, LoopId, RecoveryEnd, Turn};
+use salve_core::event::{Entry, Event, LoopEnd, LoopEvent, LoopId, LoopTurn, RecoveryEnd};
 use salve_core::incident::{Incident, Phase};
-use salve_core::iteration::{Loop, Move, Now, Standing};
+use salve_core::iteration::{Loop, LoopMove, Now, StepsStanding};
 use salve_core::scrub::Scrubbed;
 
 use super::recovery::{RecoverySubject, RecoveryTests};
@@ -16,9 +16,9 @@ use super::{LoopDriver, LoopEnding, LoopError, LoopNews};
 use crate::heal::inbox::InboxMessage;
 use crate::heal::loop_files::{FilesError, LoopFiles};
 use crate::heal::loops::{self, Recovered, Recovery, Sought};
-use crate::heal::run::Ran;
+use crate::heal::run::CommandRunEnd;
 use crate::heal::{Presence, millis};
-use crate::process::{Capture, Look, Outlet};
+use crate::process::{Capture, Outlet, OutputStyle};
 use crate::store::{Store, StoreError, Stream};
 
 /// How long to wait at most before the clock is looked at again; it may have been set.
@@ -39,7 +39,7 @@ pub(super) struct LoopRun<'d, 'a> {
     pub(super) of: Loop,
     pub(super) files: LoopFiles,
     /// How the tests came out last, if they ran in this run of Salve.
-    pub(super) ran: Option<Ran>,
+    pub(super) ran: Option<CommandRunEnd>,
     /// The signal by which the user wants it to end.
     pub(super) stopping: Option<i32>,
     /// Whether anything was begun in this run of Salve.
@@ -66,37 +66,37 @@ impl LoopRun<'_, '_> {
             self.heed()?;
             self.tell()?;
             if let Some(signal) = self.stopping {
-                self.say(Turn::Stopped {})?;
+                self.say(LoopTurn::Stopped {})?;
                 self.tell()?;
                 return Ok(LoopEnding::Stopped(signal));
             }
             let next = self.of.next(self.now());
-            if !matches!(next, Move::Hold(_)) {
+            if !matches!(next, LoopMove::Hold(_)) {
                 self.held = None;
             }
             match next {
-                Move::Hold(by) => {
+                LoopMove::Hold(by) => {
                     if let Some(ending) = self.hold(&by)? {
                         return Ok(ending);
                     }
                 }
-                Move::Begin(_) => self.begin()?,
-                Move::Role { role, attempt } => self.role(&role, attempt)?,
-                Move::Tests => self.tests()?,
-                Move::Recover => self.recover()?,
-                Move::Wait(until) => self.wait(until)?,
-                Move::End(why) => self.end(why)?,
-                Move::Person(reason) => return Ok(LoopEnding::NeedsPerson(reason)),
-                Move::Over => return Ok(self.over()),
+                LoopMove::Begin(_) => self.begin()?,
+                LoopMove::Role { role, attempt } => self.role(&role, attempt)?,
+                LoopMove::Tests => self.tests()?,
+                LoopMove::Recover => self.recover()?,
+                LoopMove::Wait(until) => self.wait(until)?,
+                LoopMove::End(why) => self.end(why)?,
+                LoopMove::Person(reason) => return Ok(LoopEnding::NeedsPerson(reason)),
+                LoopMove::Over => return Ok(self.over()),
             }
         }
     }
 
     fn over(&self) -> LoopEnding {
         match self.of.standing() {
-            Standing::Ended(why) => LoopEnding::Over(why.clone()),
-            Standing::Stopped => LoopEnding::CalledOff,
-            Standing::Running | Standing::Parked { .. } | Standing::Waits { .. } => {
+            StepsStanding::Ended(why) => LoopEnding::Over(why.clone()),
+            StepsStanding::Stopped => LoopEnding::CalledOff,
+            StepsStanding::Running | StepsStanding::Parked { .. } | StepsStanding::Waits { .. } => {
                 LoopEnding::Stopped(0)
             }
         }
@@ -140,8 +140,8 @@ impl LoopRun<'_, '_> {
     }
 
     /// Writes what happened; what somebody ordered just before is taken in first, as in a replay.
-    pub(super) fn say(&mut self, what: Turn) -> Result<(), StoreError> {
-        let iteration = self.of.iteration() + u32::from(matches!(what, Turn::Began { .. }));
+    pub(super) fn say(&mut self, what: LoopTurn) -> Result<(), StoreError> {
+        let iteration = self.of.iteration() + u32::from(matches!(what, LoopTurn::Began { .. }));
         let event = Event::Loop(LoopEvent::Turned { id: self.of.id().clone(), iteration, what });
         self.driver.base.writer.note(vec![event])?;
         self.catch_up()
@@ -237,7 +237,7 @@ impl LoopRun<'_, '_> {
         (self.driver.take_over)(self.driver.live.current(), &mut self.driver.base)?;
         (self.ran, self.begun) = (None, true);
         let terms = Box::new(self.driver.plan.terms.clone());
-        Ok(self.say(Turn::Began { terms })?)
+        Ok(self.say(LoopTurn::Began { terms })?)
     }
 
     /// Recovers the tests, which could not execute.
@@ -247,7 +247,7 @@ impl LoopRun<'_, '_> {
             return self.tests();
         }
         if !self.of.is_recovering() {
-            self.say(Turn::RecoveryBegan {})?;
+            self.say(LoopTurn::RecoveryBegan {})?;
             self.tell()?;
         }
         if !self.of.is_recovering() {
@@ -263,7 +263,7 @@ impl LoopRun<'_, '_> {
         };
         let driver = &mut *self.driver;
         let plan = driver.plan.tests.command_plan(self.of.id());
-        let capture = Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(LINES);
+        let capture = Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain).with_lines(LINES);
         let (terms, records) = (&driver.plan.recovery, &mut driver.records);
         let tests = RecoveryTests { plan, terms, capture, records };
         let base = &mut driver.base;
@@ -289,7 +289,7 @@ impl LoopRun<'_, '_> {
             let tree = self.tree();
             self.tested(ran, tree)?;
         }
-        Ok(self.say(Turn::RecoveryEnded { how, took_ms: millis(worked) })?)
+        Ok(self.say(LoopTurn::RecoveryEnded { how, took_ms: millis(worked) })?)
     }
 
     /// Waits until then, or until somebody wants something.
@@ -300,7 +300,7 @@ impl LoopRun<'_, '_> {
     fn end(&mut self, why: LoopEnd) -> Result<(), LoopError> {
         self.driver.folder.set_aside(self.of.iteration())?;
         self.driver.folder.keep_report(&report(&self.of, &why))?;
-        Ok(self.say(Turn::Ended { why })?)
+        Ok(self.say(LoopTurn::Ended { why })?)
     }
 
     /// Waits for the next thing that arrives.

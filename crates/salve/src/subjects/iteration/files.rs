@@ -42,11 +42,11 @@ pub struct Folder {
 }
 
 /// By what a file is known to have been written: which file it is, and when it last changed.
-type Stamp = (u64, i64, i64);
+type FileIdentity = (u64, i64, i64);
 
 /// What files there were at a moment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stamps(BTreeMap<String, Stamp>);
+pub(super) struct FileIdentities(BTreeMap<String, FileIdentity>);
 
 /// What `test-results.json` says.
 #[derive(Serialize)]
@@ -131,13 +131,13 @@ impl Folder {
     }
 
     /// Looks at files, to tell later which of them were written.
-    pub(super) fn stamps(&self, names: &[String]) -> Stamps {
+    pub(super) fn stamps(&self, names: &[String]) -> FileIdentities {
         let stamp = |name: &String| Some((name.clone(), stamp(&self.dir.join(name))?));
-        Stamps(names.iter().filter_map(stamp).collect())
+        FileIdentities(names.iter().filter_map(stamp).collect())
     }
 
     /// Returns which of these files were not written since, or are empty or no files.
-    pub(super) fn unwritten(&self, names: &[String], before: &Stamps) -> Vec<String> {
+    pub(super) fn unwritten(&self, names: &[String], before: &FileIdentities) -> Vec<String> {
         let is_missing = |name: &&String| {
             let path = self.dir.join(name);
             let is_empty = fs::symlink_metadata(&path).is_ok_and(|about| about.len() == 0);
@@ -181,7 +181,7 @@ fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|about| about.is_file())
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<FileIdentity> {
     let about = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     Some((about.ino(), about.ctime(), about.ctime_nsec()))
 }

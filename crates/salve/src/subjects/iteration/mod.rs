@@ -23,23 +23,23 @@ use salve_core::scrub::Scrubbed;
 
 pub use driver::recall;
 pub use files::Folder;
-pub use plan::{Plan, RolePlan, TestsPlan};
+pub use plan::{LoopPlan, RolePlan, TestsPlan};
 pub use recovery::{RecoverySubject, RecoveryTerms, RecoveryTests};
 pub use report::why;
 
 use crate::agent::AgentEvent;
-use crate::config::{Config, Live};
+use crate::config::{Config, LiveSettings};
 use crate::heal::RunBase;
 use crate::heal::inbox::NewsQueue;
 use crate::heal::records::Records;
-use crate::heal::run::Ran;
+use crate::heal::run::CommandRunEnd;
 use crate::store::StoreError;
 
 /// Something that happened to a loop.
 #[derive(Debug)]
 pub enum LoopNews {
     /// The tests came to their end.
-    Ran(Ran),
+    Ran(CommandRunEnd),
     /// The agent of the role at work did something.
     Agent(AgentEvent),
     /// Somebody ordered something of a loop.
@@ -83,10 +83,10 @@ pub enum LoopError {
 }
 
 /// Makes a plan of settings, or says what is missing.
-pub type Planner<'a> = dyn Fn(&Config) -> Result<Plan, String> + 'a;
+pub type LoopPlanner<'a> = dyn Fn(&Config) -> Result<LoopPlan, String> + 'a;
 
 /// Takes over settings that hold from an iteration on.
-pub type TakeOver<'a> = dyn FnMut(&Config, &mut RunBase<'a>) -> Result<(), StoreError> + 'a;
+pub type SettingsTakeOver<'a> = dyn FnMut(&Config, &mut RunBase<'a>) -> Result<(), StoreError> + 'a;
 
 /// Drives one loop.
 pub struct LoopDriver<'a> {
@@ -95,13 +95,13 @@ pub struct LoopDriver<'a> {
     /// The loop's directory.
     pub folder: Folder,
     /// The settings, looked at anew for each iteration.
-    pub live: Live<'a>,
+    pub live: LiveSettings<'a>,
     /// What makes a plan of them.
-    pub planner: &'a Planner<'a>,
+    pub planner: &'a LoopPlanner<'a>,
     /// What takes them over.
-    pub take_over: &'a mut TakeOver<'a>,
+    pub take_over: &'a mut SettingsTakeOver<'a>,
     /// The plan of this iteration.
-    pub plan: Plan,
+    pub plan: LoopPlan,
     /// What is kept of recoveries beside the journal.
     pub records: Records,
     /// What happens to the loop.

@@ -10,13 +10,13 @@ use salve_core::scrub::Scrubbed;
 
 use crate::config::WeakenedTests;
 use crate::heal::agents::AgentPlan;
-use crate::heal::run::{CommandPlan, Errand};
+use crate::heal::run::{CommandPlan, CommandRun};
 
 use super::RecoveryTerms;
 
 /// What one iteration does.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct LoopPlan {
     /// The terms, as the journal keeps them.
     pub terms: LoopTerms,
     /// The roles.
@@ -33,7 +33,7 @@ pub struct Plan {
     pub recovery: RecoveryTerms,
 }
 
-impl Plan {
+impl LoopPlan {
     /// Returns the role of a name.
     pub fn role(&self, name: &str) -> Option<&RolePlan> {
         self.roles.iter().find(|role| role.name == name)
@@ -83,8 +83,8 @@ impl TestsPlan {
     }
 
     /// Returns what is to run for a loop.
-    pub fn errand(&self, name: &str) -> Errand {
+    pub fn errand(&self, name: &str) -> CommandRun {
         let Self { argv, dir, env, limit, .. } = self.clone();
-        Errand { name: name.to_owned(), argv, dir, env, limit }
+        CommandRun { name: name.to_owned(), argv, dir, env, limit }
     }
 }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use salve_core::agent::Trouble;
-use salve_core::event::{Amounts, Promise, Report, Resource, RoleEnd, Turn};
-use salve_core::iteration::{Brief, Refusal, brief, promised, until};
+use salve_core::event::{Amounts, EffectReport, LoopTurn, Promise, Resource, RoleEnd};
+use salve_core::iteration::{PromiseRefusal, RoleBrief, brief, promised, until};
 use salve_core::scrub::Scrubbed;
 
 use super::driver::LoopRun;
-use super::files::Stamps;
+use super::files::FileIdentities;
 use super::plan::RolePlan;
 use super::{LoopError, LoopNews};
-use crate::agent::{Activity, AgentEvent, Bounds, End, Ending, Reach, Task};
+use crate::agent::{Activity, AgentBounds, AgentEvent, EditReach, End, Ending, Task};
 use crate::config::WeakenedTests;
 use crate::heal::agents::{trouble_words, words};
 use crate::heal::running_agent::{NotStarted, RunningAgent, release, start_agent};
@@ -33,7 +33,7 @@ impl LoopRun<'_, '_> {
         let role = self.driver.plan.role(name.as_str()).cloned();
         let before = role.as_ref().map(|role| self.driver.folder.stamps(&role.writes));
         let task = role.as_ref().map(|role| self.task(role)).transpose()?;
-        self.say(Turn::RoleBegan { role: name.clone(), attempt })?;
+        self.say(LoopTurn::RoleBegan { role: name.clone(), attempt })?;
         self.tell()?;
         if !self.of.is_at_work() {
             // Somebody ordered otherwise.
@@ -77,7 +77,7 @@ impl LoopRun<'_, '_> {
         spent: Amounts,
         promise: Promise,
     ) -> Result<(), LoopError> {
-        Ok(self.say(Turn::RoleEnded { role: role.clone(), end, spent, promise })?)
+        Ok(self.say(LoopTurn::RoleEnded { role: role.clone(), end, spent, promise })?)
     }
 
     /// Returns what a role's agent is to do.
@@ -87,7 +87,7 @@ impl LoopRun<'_, '_> {
         let folder = &driver.folder;
         let writes: Vec<String> = role.writes.iter().map(|name| folder.below(name)).collect();
         let recovery = role.proposes.then(|| folder.below("recovery.json"));
-        let prompt = brief(&Brief {
+        let prompt = brief(&RoleBrief {
             of,
             role: &role.name,
             prompt: &role.prompt,
@@ -113,8 +113,8 @@ impl LoopRun<'_, '_> {
             mcp: role.agent.mcp.clone(),
             model: role.agent.model.clone(),
             env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-            reach: Reach::Loop,
-            bounds: Bounds {
+            reach: EditReach::Loop,
+            bounds: AgentBounds {
                 wall: role.agent.wall.min(wall),
                 idle: role.agent.idle,
                 tokens: [role.tokens, left(Resource::Tokens)].into_iter().flatten().min(),
@@ -128,8 +128,8 @@ impl LoopRun<'_, '_> {
     /// what people answered when they were asked about a recovery.
     fn notes(&mut self) -> Result<Vec<Scrubbed>, StoreError> {
         let mut notes = match self.of.refused() {
-            Some(Refusal::Weakened) => self.weakenings(),
-            Some(Refusal::Red | Refusal::NotExecuted) | None => Vec::new(),
+            Some(PromiseRefusal::Weakened) => self.weakenings(),
+            Some(PromiseRefusal::Red | PromiseRefusal::NotExecuted) | None => Vec::new(),
         };
         let writer = &self.driver.base.writer;
         let chronicle = self.files.chronicle(writer.store)?;
@@ -146,7 +146,7 @@ impl LoopRun<'_, '_> {
         let days = self.driver.live.current().settings.heal.attempt_days;
         let kept = Duration::from_secs(u64::from(days) * 86_400);
         let report = files::keep(project, name, (writer.now(), kept), &writer.scrubber);
-        if let Report::Failed { reason, .. } = report {
+        if let EffectReport::Failed { reason, .. } = report {
             self.note(&format!("the files could not be kept before this turn: {reason}"));
         }
         name
@@ -186,7 +186,7 @@ impl LoopRun<'_, '_> {
                 LoopNews::Agent(AgentEvent::Ended(ending)) => return Ok(ending),
                 LoopNews::Agent(AgentEvent::Spent(spent)) => {
                     let role = self.driver.base.writer.scrubber.scrub(&role.name);
-                    self.say(Turn::Charged { role, spent })?;
+                    self.say(LoopTurn::Charged { role, spent })?;
                 }
                 LoopNews::Agent(AgentEvent::Activity(Activity::Trouble(kind, text))) => {
                     let name = self.driver.base.writer.scrubber.scrub(&role.agent.name);
@@ -205,7 +205,7 @@ impl LoopRun<'_, '_> {
     }
 
     /// Says whether a role did its part.
-    fn judge(&self, role: &RolePlan, ending: &Ending, before: &Stamps) -> RoleEnd {
+    fn judge(&self, role: &RolePlan, ending: &Ending, before: &FileIdentities) -> RoleEnd {
         let scrubber = &self.driver.base.writer.scrubber;
         let reason = || scrubber.scrub(&words(&scrubber.scrub(&role.name), ending));
         match ending.end {

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use salve_core::check;
-use salve_core::event::{Digest, Exit, TestsVerdict, Turn};
-use salve_core::iteration::{Run, seen};
+use salve_core::event::{Digest, Exit, LoopTurn, TestsVerdict};
+use salve_core::iteration::{TestsRun, seen};
 use salve_core::recovery::{Execution, executed};
 
 use super::driver::LoopRun;
 use super::{LoopError, LoopNews};
 use crate::heal::cause::Evidence;
 use crate::heal::millis;
-use crate::heal::run::{self, Ran};
-use crate::process::{Capture, Look, Outlet};
+use crate::heal::run::{self, CommandRunEnd};
+use crate::process::{Capture, Outlet, OutputStyle};
 use crate::workspace::Workspace;
 
 /// How many of the last lines of output are kept.
@@ -27,7 +27,7 @@ impl LoopRun<'_, '_> {
             // Nobody is left to tell when the run of Salve is over.
             let _ = news.send(LoopNews::Ran(ran));
         };
-        let capture = Capture::new(Arc::new(Outlet::none()), Look::Plain).with_lines(LINES);
+        let capture = Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain).with_lines(LINES);
         let errand = self.driver.plan.tests.errand(self.of.id().as_str());
         let stopper = run::start(&self.driver.base.care, &errand, Arc::new(capture), then);
         let ran = loop {
@@ -57,7 +57,11 @@ impl LoopRun<'_, '_> {
     }
 
     /// Takes in how the tests came out on a tree.
-    pub(super) fn tested(&mut self, ran: Ran, tree: Option<Digest>) -> Result<(), LoopError> {
+    pub(super) fn tested(
+        &mut self,
+        ran: CommandRunEnd,
+        tree: Option<Digest>,
+    ) -> Result<(), LoopError> {
         let driver = &self.driver;
         let scrubber = &driver.base.writer.scrubber;
         let evidence = Evidence::of(&ran.output, Some(&ran.exit), driver.base.rules, scrubber);
@@ -68,7 +72,7 @@ impl LoopRun<'_, '_> {
             Execution::All => TestsVerdict::Red,
             Execution::InVain | Execution::Partly | Execution::Nothing => TestsVerdict::NotExecuted,
         };
-        let run = Run {
+        let run = TestsRun {
             verdict,
             symptom: &evidence.symptom,
             exit: ran.exit.clone(),
@@ -80,6 +84,6 @@ impl LoopRun<'_, '_> {
         let command = &driver.plan.tests.command;
         driver.folder.keep_tests((&self.of, command), &evidence.output, &seen)?;
         self.ran = Some(ran);
-        Ok(self.say(Turn::TestsRan { tests: Box::new(seen) })?)
+        Ok(self.say(LoopTurn::TestsRan { tests: Box::new(seen) })?)
     }
 }

@@ -6,7 +6,7 @@ use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
 use super::driver::LoopRun;
-use crate::heal::verifier::{Kept, examine, said};
+use crate::heal::verifier::{KeptVerifierFile, examine, said};
 use crate::workspace::{Moment, Snapshot, Workspace, WorkspaceError};
 
 impl LoopRun<'_, '_> {
@@ -35,7 +35,7 @@ impl LoopRun<'_, '_> {
         let Some(first) = self.first_state(&workspace)? else { return Ok(Vec::new()) };
         let was = |path: String| Ok((path.clone(), workspace.content(&first, &path)?));
         let changed = workspace.measure(&first)?.files;
-        let files: Result<Vec<Kept>, WorkspaceError> =
+        let files: Result<Vec<KeptVerifierFile>, WorkspaceError> =
             changed.into_iter().map(|file| was(file.path)).collect();
         let argv = self.driver.plan.tests.errand(self.of.id().as_str()).argv;
         let examined = examine(self.driver.base.project.root(), &files?, &argv);

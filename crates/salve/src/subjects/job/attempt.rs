@@ -15,17 +15,17 @@ use salve_core::job::{
 };
 use salve_core::scrub::Scrubbed;
 
-use super::command::{self, CommandRun};
+use super::command::{self, StepCommandRun};
 use super::driver::JobCourse;
 use super::files::StepRecord;
 use super::spec::{StepSpec, StepWork};
 use super::{JobError, JobInput, digest};
-use crate::agent::{AgentEvent, Bounds, End, Ending, Reach, Task};
+use crate::agent::{AgentBounds, AgentEvent, EditReach, End, Ending, Task};
 use crate::heal::agents::words;
 use crate::heal::cause::Evidence;
 use crate::heal::millis;
 use crate::heal::running_agent::{NotStarted, release, start_agent};
-use crate::process::{Capture, Look};
+use crate::process::{Capture, OutputStyle};
 use crate::workspace::StepDiff;
 
 /// How many of the last lines of output are kept.
@@ -136,14 +136,15 @@ impl JobCourse<'_, '_> {
         let step = self.of.at_step().unwrap_or_default();
         let id = self.of.id().short();
         let env = [("SALVE_JOB", id), ("SALVE_STEP", spec.id.clone())];
-        let run = CommandRun {
+        let run = StepCommandRun {
             argv,
             dir: self.driver.workspace.dir(),
             env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
             wall: spec.wall,
             idle: spec.idle,
         };
-        let capture = Capture::new(Arc::clone(&self.driver.outlet), Look::Plain).with_lines(LINES);
+        let capture =
+            Capture::new(Arc::clone(&self.driver.outlet), OutputStyle::Plain).with_lines(LINES);
         let post = self.driver.inbox.0.clone();
         let stopper = command::start(&self.driver.care, run, Arc::new(capture), post);
         loop {
@@ -201,8 +202,8 @@ impl JobCourse<'_, '_> {
             mcp: plan.mcp.clone(),
             model: plan.model.clone(),
             env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-            reach: Reach::Loop,
-            bounds: Bounds {
+            reach: EditReach::Loop,
+            bounds: AgentBounds {
                 wall: spec.wall.min(wall),
                 idle: spec.idle,
                 tokens: left(Resource::Tokens),

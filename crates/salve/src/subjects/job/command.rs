@@ -14,7 +14,7 @@ use super::JobInput;
 use crate::agent::Vitals;
 use crate::heal::files::with_causes;
 use crate::heal::spawn_thread;
-use crate::process::{Capture, Care, Spec, Terminal};
+use crate::process::{Capture, Spec, Supervisor, Terminal};
 
 /// How long a command that is ended may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// What is to run.
 #[derive(Clone, Debug)]
-pub(super) struct CommandRun {
+pub(super) struct StepCommandRun {
     pub(super) argv: Vec<OsString>,
     pub(super) dir: PathBuf,
     pub(super) env: Vec<(OsString, OsString)>,
@@ -64,8 +64,8 @@ impl CommandStopper {
 
 /// Runs a command on a thread of its own; the inbox hears of its timers and its end.
 pub(super) fn start(
-    care: &Care,
-    run: CommandRun,
+    care: &Supervisor,
+    run: StepCommandRun,
     output: Arc<Capture>,
     inbox: Sender<JobInput>,
 ) -> CommandStopper {
@@ -81,8 +81,8 @@ pub(super) fn start(
 }
 
 fn follow(
-    care: &Care,
-    run: &CommandRun,
+    care: &Supervisor,
+    run: &StepCommandRun,
     output: &Arc<Capture>,
     (tell, news): (Sender<CommandNews>, &Receiver<CommandNews>),
     inbox: &Sender<JobInput>,
@@ -100,7 +100,7 @@ fn follow(
         // Whoever has stopped listening knows already.
         let _ = tell.send(CommandNews::Ended(ended.exit));
     });
-    let running = match care.spawn_with(&spec, crate::process::Input::Ended, then) {
+    let running = match care.spawn_with(&spec, crate::process::ProcessInput::Ended, then) {
         Ok(running) => running,
         Err(error) => {
             let (exit, output) = (Exit::Code(127), with_causes(&error));
@@ -140,7 +140,7 @@ struct StepTimers {
 }
 
 impl StepTimers {
-    fn new(run: &CommandRun, pid: u32, begun: Instant) -> Self {
+    fn new(run: &StepCommandRun, pid: u32, begun: Instant) -> Self {
         let shorter = run.wall.min(run.idle);
         Self {
             wall: run.wall,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use salve_core::event::{JobEvent, JobTurn, LoopEnd};
 use salve_core::job::{Job, JobEnding, JobMove};
 use salve_core::scrub::Scrubbed;
-use salve_core::steps::Standing;
+use salve_core::steps::StepsStanding;
 
 use super::{JobDriver, JobError, JobInput, JobOutcome};
 use crate::heal::Presence;
@@ -78,11 +78,11 @@ impl JobCourse<'_, '_> {
 
     fn over(&self) -> JobOutcome {
         match self.of.standing() {
-            Standing::Ended(why) => JobOutcome::Over(why.clone()),
-            Standing::Running
-            | Standing::Parked { .. }
-            | Standing::Waits { .. }
-            | Standing::Stopped => JobOutcome::CalledOff,
+            StepsStanding::Ended(why) => JobOutcome::Over(why.clone()),
+            StepsStanding::Running
+            | StepsStanding::Parked { .. }
+            | StepsStanding::Waits { .. }
+            | StepsStanding::Stopped => JobOutcome::CalledOff,
         }
     }
 

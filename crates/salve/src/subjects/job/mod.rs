@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use salve_core::event::{Digest, Entry, JobEvent, LoopEnd, StepTimer};
-use salve_core::fingerprint::Rules;
+use salve_core::fingerprint::FingerprintRules;
 use salve_core::id::JobId;
 use salve_core::job::Job;
 use salve_core::scrub::Scrubbed;
@@ -32,10 +32,10 @@ pub use spec::{
 };
 
 use crate::agent::AgentEvent;
-use crate::config::Live;
+use crate::config::LiveSettings;
 use crate::heal::agents::AgentPlan;
 use crate::heal::{IncidentWriter, Presence};
-use crate::process::{Care, Outlet};
+use crate::process::{Outlet, Supervisor};
 use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
 use crate::workspace::{StepStore, WorkspaceError};
@@ -106,11 +106,11 @@ pub struct JobDriver<'a> {
     /// Where the job meets the journal.
     pub writer: IncidentWriter<'a>,
     /// What starts and ends processes.
-    pub care: Care,
+    pub care: Supervisor,
     /// What recognises failures.
-    pub rules: &'a Rules,
+    pub rules: &'a FingerprintRules,
     /// The settings, which are held while an agent works.
-    pub live: Live<'a>,
+    pub live: LiveSettings<'a>,
     /// What makes the plan of a step's agent.
     pub planner: &'a AgentPlanner<'a>,
     /// Where the output of commands goes.

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use salve_core::server::LocalUrl;
 use salve_core::server::url::Scheme;
-use salve_core::watch::Seen;
+use salve_core::watch::ServerSight;
 
 use super::life::ServerCare;
 use super::servers::Servers;
-use super::{Source, State};
+use super::{ProcessState, Source};
 use crate::heal::{SubjectContext, millis};
 use crate::probe;
 use crate::process::Running;
@@ -29,9 +29,9 @@ pub(super) fn look_for_addresses(
     context: &mut SubjectContext<'_, '_>,
 ) -> Result<(), StoreError> {
     let now = Instant::now();
-    let is_due = |state: &State| match state {
-        State::Up(life) => life.look_at.is_some_and(|look| look <= now),
-        State::Down | State::Clearing(_) => false,
+    let is_due = |state: &ProcessState| match state {
+        ProcessState::Up(life) => life.look_at.is_some_and(|look| look <= now),
+        ProcessState::Down | ProcessState::Clearing(_) => false,
     };
     if !servers.all.iter().any(|server| is_due(&server.state)) {
         return Ok(());
@@ -39,7 +39,7 @@ pub(super) fn look_for_addresses(
     let mut silent: Vec<(usize, Running)> = Vec::new();
     for at in 0..servers.all.len() {
         let server = &servers.all[at];
-        let State::Up(life) = &server.state else { continue };
+        let ProcessState::Up(life) = &server.state else { continue };
         match (life.look_at, server.capture.url()) {
             (None, _) => {}
             (Some(_), Some(url)) => found(&mut servers.one(at, context), &url, Source::Told)?,
@@ -58,7 +58,7 @@ pub(super) fn look_for_addresses(
                 found(&mut servers.one(at, context), &url, Source::Seen)?;
             }
             None => {
-                if let State::Up(life) = &mut servers.all[at].state {
+                if let ProcessState::Up(life) = &mut servers.all[at].state {
                     life.look_at = (!life.watch.is_well()).then(|| now + LOOK);
                 }
             }
@@ -73,12 +73,12 @@ fn found(
     url: &LocalUrl,
     source: Source,
 ) -> Result<(), StoreError> {
-    let State::Up(life) = &mut of.server.state else { return Ok(()) };
+    let ProcessState::Up(life) = &mut of.server.state else { return Ok(()) };
     let path = of.server.plan.path.as_deref();
     let url = path.map_or_else(|| url.clone(), |path| url.with_path(path));
     life.look_at = None;
     life.address = Some(url.to_string());
     life.source = source;
-    let turn = life.watch.hear(millis(life.since.elapsed()), Seen::Address);
+    let turn = life.watch.hear(millis(life.since.elapsed()), ServerSight::Address);
     of.turned(turn)
 }

@@ -20,15 +20,15 @@ pub(super) struct CrashLogWriter(Arc<(Mutex<Pile>, Condvar)>);
 /// What is to be written.
 #[derive(Debug, Default)]
 struct Pile {
-    waiting: Vec<Job>,
-    state: Scribe,
+    waiting: Vec<PendingCrashLog>,
+    state: CrashLogWork,
     /// Whether everything ends, so that nothing waits.
     last: bool,
 }
 
 /// What the thread that writes does.
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Scribe {
+enum CrashLogWork {
     /// There is none yet.
     #[default]
     None,
@@ -40,7 +40,7 @@ enum Scribe {
 
 /// One log that is to be written.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct PendingCrashLog {
     pub(super) server: usize,
     pub(super) root: PathBuf,
     pub(super) log: CrashLog,
@@ -54,12 +54,12 @@ impl CrashLogWriter {
     }
 
     /// Has a log written, in place of an earlier one of the same incident.
-    pub(super) fn add(&self, job: Job) {
+    pub(super) fn add(&self, job: PendingCrashLog) {
         let mut pile = self.pile();
         pile.waiting.retain(|old| old.log.incident() != job.log.incident());
         pile.waiting.push(job);
-        if pile.state == Scribe::None {
-            pile.state = Scribe::Idle;
+        if pile.state == CrashLogWork::None {
+            pile.state = CrashLogWork::Idle;
             let writer = self.clone();
             spawn_thread("crash logs", move || writer.write_all());
         }
@@ -76,16 +76,16 @@ impl CrashLogWriter {
             let pile = news.wait_timeout_while(pile, PAUSE, |pile| !pile.last);
             let mut pile = pile.unwrap_or_else(PoisonError::into_inner).0;
             let jobs = std::mem::take(&mut pile.waiting);
-            pile.state = Scribe::Busy;
+            pile.state = CrashLogWork::Busy;
             drop(pile);
-            for Job { server, root, log, inbox } in jobs {
+            for PendingCrashLog { server, root, log, inbox } in jobs {
                 if let Err(error) = log.write(&root) {
                     let text = format!("cannot write the crash log: {error}");
                     // Nobody is left to tell when the run is over.
                     let _ = inbox.send(InboxMessage::Note { subject: server, text });
                 }
             }
-            self.pile().state = Scribe::Idle;
+            self.pile().state = CrashLogWork::Idle;
             news.notify_all();
         }
     }
@@ -94,7 +94,8 @@ impl CrashLogWriter {
     pub(super) fn wait(&self, limit: Duration) {
         self.pile().last = true;
         self.0.1.notify_all();
-        let goes_on = |pile: &mut Pile| !pile.waiting.is_empty() || pile.state == Scribe::Busy;
+        let goes_on =
+            |pile: &mut Pile| !pile.waiting.is_empty() || pile.state == CrashLogWork::Busy;
         // What is not written by then is not waited for.
         drop(self.0.1.wait_timeout_while(self.pile(), limit, goes_on));
     }
@@ -114,7 +115,7 @@ mod tests {
         let writer = CrashLogWriter::default();
         for (incident, code) in [(1, 1), (2, 2), (1, 3)] {
             let (root, log) = (dir.path().to_path_buf(), testing::log(incident, code));
-            writer.add(Job { server: 0, root, log, inbox: inbox.clone() });
+            writer.add(PendingCrashLog { server: 0, root, log, inbox: inbox.clone() });
         }
         writer.wait(Duration::from_secs(60));
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
@@ -124,7 +125,7 @@ mod tests {
         assert!(told.try_recv().is_err());
 
         let (root, log) = (dir.path().join("none"), testing::log(1, 1));
-        writer.add(Job { server: 7, root, log, inbox });
+        writer.add(PendingCrashLog { server: 7, root, log, inbox });
         writer.wait(Duration::from_secs(60));
         assert!(matches!(told.try_recv(), Ok(InboxMessage::Note { subject: 7, .. })));
     }

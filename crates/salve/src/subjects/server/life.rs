@@ -3,18 +3,21 @@
 use std::time::{Duration, Instant};
 
 use salve_core::event::{
-    Digest, Event, Exit, IncidentEvent, Mode, Proof, RemedyKind, Report, ServerEvent, Stage,
+    Digest, EffectReport, Event, Exit, IncidentEvent, Mode, Proof, RemedyKind, ServerEvent, Stage,
 };
-use salve_core::incident::{Phase, Run, Trial};
+use salve_core::incident::{DueEffect, Phase, Trial};
 use salve_core::scrub::Scrubbed;
-use salve_core::watch::{Address, Ailment, Due, Seen, Strictness, Turn, Watch};
+use salve_core::watch::{Address, Due, ServerSight, ServerTrouble, Strictness, Watch, WatchTurn};
 
 use super::address::FIRST_LOOK;
 use super::output_watch::{OutputWatch, found};
 use super::probing::probe;
-use super::servers::Shared;
-use super::{Ailing, Failing, Life, LifeNews, Server, ServerNews, ServerPlan, Source, State, Then};
-use crate::heal::cause::{Evidence, Place};
+use super::servers::ServersShare;
+use super::{
+    AfterEnd, Ailing, CaredServer, Failing, LifeNews, ProcessState, ServerNews, ServerPlan,
+    ServerRun, Source,
+};
+use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::files::with_causes;
 use crate::heal::{Case, Remark, RunBase, SeenFailure, SubjectContext, millis, spawn_thread};
 use crate::process::{Ended, Spec};
@@ -23,15 +26,15 @@ use crate::workspace::Workspace;
 
 /// One server, and what it may use while it is looked after.
 pub(super) struct ServerCare<'s, 'c, 'a> {
-    pub(super) server: &'s mut Server,
+    pub(super) server: &'s mut CaredServer,
     pub(super) at: usize,
-    pub(super) shared: &'s Shared,
+    pub(super) shared: &'s ServersShare,
     pub(super) context: &'s mut SubjectContext<'c, 'a>,
 }
 
 impl ServerCare<'_, '_, '_> {
     /// Starts the server's process, to verify an effect if one is given.
-    pub(super) fn start(&mut self, verifies: Option<Run>) -> Result<(), StoreError> {
+    pub(super) fn start(&mut self, verifies: Option<DueEffect>) -> Result<(), StoreError> {
         let server = &mut *self.server;
         server.generation += 1;
         server.ended_well = false;
@@ -62,7 +65,7 @@ impl ServerCare<'_, '_, '_> {
             command: command.clone(),
             run: self.shared.run.clone(),
         });
-        server.state = State::Up(Box::new(Life {
+        server.state = ProcessState::Up(Box::new(ServerRun {
             running,
             since,
             watch: Watch::new(terms, known),
@@ -78,7 +81,7 @@ impl ServerCare<'_, '_, '_> {
                 base.writer.note(vec![started])?;
                 self.remark(&Remark::Started { command });
             }
-            Some(Run { effect, .. }) => {
+            Some(DueEffect { effect, .. }) => {
                 let stage = Stage::HealthCheck;
                 let checked = Event::Incident(IncidentEvent::Progressed { effect, stage });
                 self.context.happened(self.at, vec![started, checked]);
@@ -90,12 +93,12 @@ impl ServerCare<'_, '_, '_> {
     /// Looks at what is due for a server that runs, and returns when to look again.
     pub(super) fn watch_over(&mut self) -> Result<Option<Instant>, StoreError> {
         loop {
-            let State::Up(life) = &mut self.server.state else { return Ok(None) };
+            let ProcessState::Up(life) = &mut self.server.state else { return Ok(None) };
             let now = millis(life.since.elapsed());
             match life.watch.due(now) {
                 Due::Probe => probe(self),
                 Due::At(time) if time <= now => {
-                    let turn = life.watch.hear(now, Seen::Time);
+                    let turn = life.watch.hear(now, ServerSight::Time);
                     self.turned(turn)?;
                 }
                 Due::At(time) => {
@@ -113,9 +116,10 @@ impl ServerCare<'_, '_, '_> {
             LifeNews::Exited(ended) => self.exited(ended),
             LifeNews::Cleared { exit, tree } => self.cleared(exit, tree),
             LifeNews::Probed { answer, fault } => {
-                let State::Up(life) = &mut self.server.state else { return Ok(()) };
+                let ProcessState::Up(life) = &mut self.server.state else { return Ok(()) };
                 life.fault = fault;
-                let turn = life.watch.hear(millis(life.since.elapsed()), Seen::Answered(answer));
+                let turn =
+                    life.watch.hear(millis(life.since.elapsed()), ServerSight::Answered(answer));
                 self.turned(turn)
             }
             LifeNews::Read { remedy } => {
@@ -126,24 +130,24 @@ impl ServerCare<'_, '_, '_> {
     }
 
     /// Follows a turn that the server's run took.
-    pub(super) fn turned(&mut self, turn: Option<Turn>) -> Result<(), StoreError> {
-        let State::Up(life) = &self.server.state else { return Ok(()) };
+    pub(super) fn turned(&mut self, turn: Option<WatchTurn>) -> Result<(), StoreError> {
+        let ProcessState::Up(life) = &self.server.state else { return Ok(()) };
         match turn {
             // That it is being probed was told when it started.
-            None | Some(Turn::Checking) => Ok(()),
-            Some(Turn::Soaking) => {
-                if let Some(Run { effect, .. }) = life.verifies {
+            None | Some(WatchTurn::Checking) => Ok(()),
+            Some(WatchTurn::Soaking) => {
+                if let Some(DueEffect { effect, .. }) = life.verifies {
                     let stage = Stage::VerifyingFix;
                     let soaks = Event::Incident(IncidentEvent::Progressed { effect, stage });
                     self.context.say(self.at, vec![soaks]);
                 }
                 Ok(())
             }
-            Some(Turn::Well) => self.is_well(),
-            Some(Turn::Unwell(ailment)) => {
+            Some(WatchTurn::Well) => self.is_well(),
+            Some(WatchTurn::Unwell(ailment)) => {
                 let ailing = Ailing { ailment, fault: life.fault.clone() };
                 let (uptime, verifies) = (life.since.elapsed(), life.verifies);
-                self.clear(Then::Unwell { ailing, uptime, verifies });
+                self.clear(AfterEnd::Unwell { ailing, uptime, verifies });
                 Ok(())
             }
         }
@@ -151,7 +155,7 @@ impl ServerCare<'_, '_, '_> {
 
     /// Writes that the server is well, and tells the effect that waited for it.
     fn is_well(&mut self) -> Result<(), StoreError> {
-        let State::Up(life) = &mut self.server.state else { return Ok(()) };
+        let ProcessState::Up(life) = &mut self.server.state else { return Ok(()) };
         let writer = &self.context.base.writer;
         let url = life.address.as_deref().map(|url| writer.scrubber.scrub(url));
         let verifies = life.verifies.take();
@@ -164,7 +168,7 @@ impl ServerCare<'_, '_, '_> {
                 let soak = self.server.plan.timing.soak;
                 self.remark(&Remark::Verified { url, soak });
                 let proof = self.proof();
-                let report = Report::Verified { proof, symptom: None };
+                let report = EffectReport::Verified { proof, symptom: None };
                 self.context.finish(self.at, effect, report);
             }
             None => {
@@ -199,11 +203,11 @@ impl ServerCare<'_, '_, '_> {
     }
 
     /// Ends whatever is left of the server, then goes on with `then`.
-    pub(super) fn clear(&mut self, then: Then) {
+    pub(super) fn clear(&mut self, then: AfterEnd) {
         let server = &mut *self.server;
-        let running = match std::mem::replace(&mut server.state, State::Clearing(then)) {
-            State::Up(life) => Some(life.running),
-            State::Down | State::Clearing(_) => None,
+        let running = match std::mem::replace(&mut server.state, ProcessState::Clearing(then)) {
+            ProcessState::Up(life) => Some(life.running),
+            ProcessState::Down | ProcessState::Clearing(_) => None,
         };
         let base = &*self.context.base;
         let (care, grace) = (base.care.clone(), server.plan.timing.stop);
@@ -222,47 +226,49 @@ impl ServerCare<'_, '_, '_> {
 
     /// Takes in that the server's process ended by itself.
     fn exited(&mut self, ended: Ended) -> Result<(), StoreError> {
-        let State::Up(life) = &self.server.state else { return Ok(()) };
+        let ProcessState::Up(life) = &self.server.state else { return Ok(()) };
         let (verifies, base) = (life.verifies, &*self.context.base);
         // What an agent does about it is judged by the files too, and reading them takes a while.
         let at_once = base.terms.mode == Mode::Legacy || ended.exit == Exit::Code(0);
         if at_once && base.care.leftovers(&life.running).is_empty() {
-            self.server.state = State::Down;
+            self.server.state = ProcessState::Down;
             return self.gone(ended, None, verifies);
         }
-        self.clear(Then::Gone { ended, verifies });
+        self.clear(AfterEnd::Gone { ended, verifies });
         Ok(())
     }
 
     /// Goes on once nothing of the server is left.
     fn cleared(&mut self, exit: Option<Exit>, tree: Option<Digest>) -> Result<(), StoreError> {
-        let State::Clearing(then) = std::mem::replace(&mut self.server.state, State::Down) else {
+        let ProcessState::Clearing(then) =
+            std::mem::replace(&mut self.server.state, ProcessState::Down)
+        else {
             return Ok(());
         };
         match then {
-            Then::Gone { ended, verifies } => self.gone(ended, tree, verifies),
-            Then::Unwell { ailing, uptime, verifies } => {
+            AfterEnd::Gone { ended, verifies } => self.gone(ended, tree, verifies),
+            AfterEnd::Unwell { ailing, uptime, verifies } => {
                 let exit = match ailing.ailment {
-                    Ailment::Hung => Some(Exit::Hung),
-                    Ailment::NotListening
-                    | Ailment::Replaced
-                    | Ailment::Unhealthy
-                    | Ailment::Impaired => None,
+                    ServerTrouble::Hung => Some(Exit::Hung),
+                    ServerTrouble::NotListening
+                    | ServerTrouble::Replaced
+                    | ServerTrouble::Unhealthy
+                    | ServerTrouble::Impaired => None,
                 };
                 let (ailing, unstarted) = (Some(ailing), None);
                 self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies });
                 Ok(())
             }
-            Then::Stopped => {
+            AfterEnd::Stopped => {
                 self.stopped(exit)?;
                 self.remark(&Remark::Stopped);
                 Ok(())
             }
-            Then::Restart => {
+            AfterEnd::Restart => {
                 self.stopped(exit)?;
                 self.start(None)
             }
-            Then::Verify(effect) => {
+            AfterEnd::Verify(effect) => {
                 self.stopped(exit)?;
                 self.start(Some(effect))
             }
@@ -282,7 +288,7 @@ impl ServerCare<'_, '_, '_> {
         &mut self,
         ended: Ended,
         tree: Option<Digest>,
-        verifies: Option<Run>,
+        verifies: Option<DueEffect>,
     ) -> Result<(), StoreError> {
         let Ended { exit, uptime } = ended;
         if exit == Exit::Code(0) {
@@ -291,7 +297,7 @@ impl ServerCare<'_, '_, '_> {
             self.remark(&Remark::Ended { exit });
             if let Some(effect) = verifies {
                 // A clean stop is no failure, so nothing more is tried; nor was it proven well.
-                self.context.finish(self.at, effect, Report::Done);
+                self.context.finish(self.at, effect, EffectReport::Done);
             }
             return Ok(());
         }
@@ -301,8 +307,8 @@ impl ServerCare<'_, '_, '_> {
     }
 
     /// Takes in that the server could not even be started.
-    fn never_started(&mut self, why: &str, verifies: Option<Run>) {
-        self.server.state = State::Down;
+    fn never_started(&mut self, why: &str, verifies: Option<DueEffect>) {
+        self.server.state = ProcessState::Down;
         let (exit, uptime) = (Some(Exit::Code(127)), Duration::ZERO);
         let (ailing, unstarted, tree) = (None, Some(why.to_owned()), None);
         self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies });
@@ -351,28 +357,28 @@ impl ServerCare<'_, '_, '_> {
 }
 
 /// Returns where a server runs, for a thread of its own.
-pub(super) fn place(plan: &ServerPlan, shared: &Shared, base: &RunBase<'_>) -> Place {
+pub(super) fn place(plan: &ServerPlan, shared: &ServersShare, base: &RunBase<'_>) -> FailurePlace {
     let (root, sandbox) = (base.project.root(), &base.remedies.sandbox);
-    let place = Place::new(root, &plan.dir, (&plan.argv, &plan.env), sandbox);
-    Place { run: shared.run.as_str().parse().ok(), ..place }
+    let place = FailurePlace::new(root, &plan.dir, (&plan.argv, &plan.env), sandbox);
+    FailurePlace { run: shared.run.as_str().parse().ok(), ..place }
 }
 
 /// Returns what is added to a server's last words when it had not ended by itself.
 fn told(ailing: &Ailing) -> String {
     let what = match ailing.ailment {
-        Ailment::NotListening => "the server never began to listen",
-        Ailment::Replaced => "another process answers in the server's place",
-        Ailment::Hung => "the server listens and does not answer",
-        Ailment::Unhealthy => "the server does not answer as it should",
+        ServerTrouble::NotListening => "the server never began to listen",
+        ServerTrouble::Replaced => "another process answers in the server's place",
+        ServerTrouble::Hung => "the server listens and does not answer",
+        ServerTrouble::Unhealthy => "the server does not answer as it should",
         // Its own words say it.
-        Ailment::Impaired => return String::new(),
+        ServerTrouble::Impaired => return String::new(),
     };
     let fault = ailing.fault.as_deref().unwrap_or("no answer");
     format!("\nsalve: {what} ({fault})\n")
 }
 
 /// Returns what is started when a server is.
-fn spec_of(server: &Server) -> Spec {
+fn spec_of(server: &CaredServer) -> Spec {
     let ServerPlan { argv, dir, env, name, terminal, .. } = &server.plan;
     Spec {
         argv: argv.clone(),
@@ -384,7 +390,7 @@ fn spec_of(server: &Server) -> Spec {
     }
 }
 
-impl Shared {
+impl ServersShare {
     /// Returns a way to tell what happens to one run of a server.
     pub(super) fn news_of(&self, server: usize, generation: u64) -> impl Fn(LifeNews) + use<> {
         let sender = self.news.clone();

@@ -14,7 +14,7 @@ use salve_core::scrub::Scrubber;
 
 use crate::atomic::{self, WriteError};
 use crate::files::{FileKind, read_bytes};
-use crate::heal::right::Holder;
+use crate::heal::right::LockHolder;
 use crate::process;
 use crate::project::Project;
 
@@ -23,15 +23,15 @@ const NAME: &str = ".dev-repair.lock";
 
 /// How a lock was found at the start of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum FoundLock {
     /// It is ours now.
     Ours,
     /// It is ours now; a dead process had left it.
-    AfterTheDead(Holder),
+    AfterTheDead(LockHolder),
     /// It is ours now; what stood there was no lock and is kept under this name.
     AfterRubbish(PathBuf),
     /// A process that lives, or may live, holds it.
-    Held(Holder),
+    Held(LockHolder),
 }
 
 /// Takes the repair lock below `root` for `incident`.
@@ -44,10 +44,10 @@ pub(super) fn take(
     incident: IncidentId,
     me: &Process,
     scrubber: &Scrubber,
-) -> Result<Taken, WriteError> {
+) -> Result<FoundLock, WriteError> {
     let path = root.join(NAME);
-    let text = serde_json::to_vec_pretty(&Holder::of(me, Some(incident))).unwrap_or_default();
-    let mut taken = Taken::Ours;
+    let text = serde_json::to_vec_pretty(&LockHolder::of(me, Some(incident))).unwrap_or_default();
+    let mut taken = FoundLock::Ours;
     // Whoever takes a stale lock away may find that another was faster to put a new one there.
     for _ in 0..8 {
         if atomic::write_new(&path, &text)? == atomic::Made::New {
@@ -59,18 +59,18 @@ pub(super) fn take(
                 let process = holder.process(scrubber);
                 if process == *me {
                     // Several servers of one run are repaired under one lock.
-                    return Ok(Taken::Ours);
+                    return Ok(FoundLock::Ours);
                 }
                 if !process::is_gone(&process, scrubber) {
-                    return Ok(Taken::Held(holder));
+                    return Ok(FoundLock::Held(holder));
                 }
                 remove(&path)?;
-                taken = Taken::AfterTheDead(holder);
+                taken = FoundLock::AfterTheDead(holder);
             }
             Some(Err(())) => {
                 let aside = path.with_extension("lock.unreadable");
                 fs::rename(&path, &aside).map_err(|error| WriteError::new(&path, error))?;
-                taken = Taken::AfterRubbish(aside);
+                taken = FoundLock::AfterRubbish(aside);
             }
         }
     }
@@ -87,7 +87,7 @@ pub(super) fn let_go(root: &Path, me: &Process, scrubber: &Scrubber) -> Result<(
 }
 
 /// Removes a repair lock whose very process is gone, and returns whose it was.
-pub fn clear_stale(root: &Path, scrubber: &Scrubber) -> Result<Option<Holder>, WriteError> {
+pub fn clear_stale(root: &Path, scrubber: &Scrubber) -> Result<Option<LockHolder>, WriteError> {
     let path = root.join(NAME);
     match read(&path) {
         Some(Ok(holder)) if process::is_gone(&holder.process(scrubber), scrubber) => {
@@ -99,7 +99,7 @@ pub fn clear_stale(root: &Path, scrubber: &Scrubber) -> Result<Option<Holder>, W
 }
 
 /// Reads a lock: nothing, a holder, or something that is no lock of ours.
-fn read(path: &Path) -> Option<Result<Holder, ()>> {
+fn read(path: &Path) -> Option<Result<LockHolder, ()>> {
     match read_bytes(path, FileKind::Note) {
         Ok(text) => Some(serde_json::from_slice(&text).map_err(drop)),
         Err(error) if error.is_absent() => None,
@@ -146,7 +146,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::heal::right::{Right, RunLock};
+    use crate::heal::right::{RunLock, RunRight};
 
     fn scrubber() -> Scrubber {
         Scrubber::new(Key::new([3; 32]))
@@ -156,7 +156,7 @@ mod tests {
         IncidentId(Uuid::from_u128(n))
     }
 
-    fn read_lock(root: &Path) -> Holder {
+    fn read_lock(root: &Path) -> LockHolder {
         serde_json::from_str(&fs::read_to_string(root.join(NAME)).unwrap()).unwrap()
     }
 
@@ -165,9 +165,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let scrubber = scrubber();
         let me = process::this(&scrubber);
-        assert_eq!(take(dir.path(), id(7), &me, &scrubber).unwrap(), Taken::Ours);
-        assert_eq!(read_lock(dir.path()), Holder::of(&me, Some(id(7))));
-        assert_eq!(take(dir.path(), id(8), &me, &scrubber).unwrap(), Taken::Ours, "the same run");
+        assert_eq!(take(dir.path(), id(7), &me, &scrubber).unwrap(), FoundLock::Ours);
+        assert_eq!(read_lock(dir.path()), LockHolder::of(&me, Some(id(7))));
+        assert_eq!(
+            take(dir.path(), id(8), &me, &scrubber).unwrap(),
+            FoundLock::Ours,
+            "the same run"
+        );
         let_go(dir.path(), &me, &scrubber).unwrap();
         assert!(!dir.path().join(NAME).exists());
         let_go(dir.path(), &me, &scrubber).unwrap();
@@ -180,15 +184,15 @@ mod tests {
         let reused = Process { started: me.started + 1, ..me.clone() };
         let elsewhere = Process { host: scrubber.scrub("elsewhere"), pid: 1, ..me.clone() };
         let dir = tempfile::tempdir().unwrap();
-        let holder = Holder::of(&reused, Some(id(1)));
+        let holder = LockHolder::of(&reused, Some(id(1)));
         fs::write(dir.path().join(NAME), serde_json::to_vec(&holder).unwrap()).unwrap();
         let taken = take(dir.path(), id(2), &me, &scrubber).unwrap();
-        assert_eq!(taken, Taken::AfterTheDead(holder));
+        assert_eq!(taken, FoundLock::AfterTheDead(holder));
 
-        let holder = Holder::of(&elsewhere, Some(id(1)));
+        let holder = LockHolder::of(&elsewhere, Some(id(1)));
         fs::write(dir.path().join(NAME), serde_json::to_vec(&holder).unwrap()).unwrap();
         let taken = take(dir.path(), id(2), &me, &scrubber).unwrap();
-        assert_eq!(taken, Taken::Held(holder.clone()));
+        assert_eq!(taken, FoundLock::Held(holder.clone()));
         let_go(dir.path(), &me, &scrubber).unwrap();
         assert_eq!(read_lock(dir.path()), holder, "another's lock stays");
         assert_eq!(clear_stale(dir.path(), &scrubber).unwrap(), None);
@@ -201,7 +205,7 @@ mod tests {
         let me = process::this(&scrubber);
         for rubbish in ["", "{", "4711\n", "{\"pid\":1}", "\u{0}\u{1}"] {
             fs::write(dir.path().join(NAME), rubbish).unwrap();
-            let Taken::AfterRubbish(aside) = take(dir.path(), id(1), &me, &scrubber).unwrap()
+            let FoundLock::AfterRubbish(aside) = take(dir.path(), id(1), &me, &scrubber).unwrap()
             else {
                 panic!("{rubbish:?}");
             };
@@ -221,18 +225,18 @@ mod tests {
             let server = &format!("web-{round}");
             let all: Vec<_> = std::thread::scope(|scope| {
                 let tries: Vec<_> = (0..4)
-                    .map(|_| scope.spawn(|| RunLock::take(&project, Right::Server(server), &me)))
+                    .map(|_| scope.spawn(|| RunLock::take(&project, RunRight::Server(server), &me)))
                     .collect();
                 tries.into_iter().map(|one| one.join().unwrap()).collect()
             });
             assert_eq!(all.iter().filter(|taken| taken.is_ok()).count(), 1, "{all:?}");
         }
-        let held = RunLock::take(&project, Right::Server("web"), &me).unwrap();
-        let refused = RunLock::take(&project, Right::Server("web"), &me).unwrap_err();
+        let held = RunLock::take(&project, RunRight::Server("web"), &me).unwrap();
+        let refused = RunLock::take(&project, RunRight::Server("web"), &me).unwrap_err();
         assert!(refused.to_string().contains(&format!("process {}", me.pid)), "{refused}");
         drop(held);
         // A child that another test is just starting may have it open for a moment longer.
-        while RunLock::take(&project, Right::Server("web"), &me).is_err() {
+        while RunLock::take(&project, RunRight::Server("web"), &me).is_err() {
             std::thread::yield_now();
         }
     }

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use salve_core::event::{Actor, Digest, Exit};
-use salve_core::incident::Run;
-use salve_core::watch::{Ailment, Answer, Watch};
+use salve_core::incident::DueEffect;
+use salve_core::watch::{ProbeAnswer, ServerTrouble, Watch};
 
 pub use lock::{cared_for, clear_stale};
 pub use plan::{ServerPlan, ServerTerms, Timing};
@@ -69,7 +69,7 @@ pub enum LifeNews {
     /// A probe came back.
     Probed {
         /// What it found.
-        answer: Answer,
+        answer: ProbeAnswer,
         /// Why that is no good answer.
         fault: Option<String>,
     },
@@ -81,10 +81,10 @@ pub enum LifeNews {
 }
 
 /// One server and all that is known of it.
-struct Server {
+struct CaredServer {
     plan: ServerPlan,
     capture: Arc<Capture>,
-    state: State,
+    state: ProcessState,
     held: Held,
     generation: u64,
     /// How long the last run that crashed had lived.
@@ -112,33 +112,33 @@ enum Held {
 }
 
 /// Whether a server's processes are there.
-enum State {
+enum ProcessState {
     /// None is.
     Down,
     /// It runs.
-    Up(Box<Life>),
+    Up(Box<ServerRun>),
     /// What is left of it is being ended.
-    Clearing(Then),
+    Clearing(AfterEnd),
 }
 
 /// What follows once nothing of a server is left.
-enum Then {
+enum AfterEnd {
     /// It ended by itself.
-    Gone { ended: Ended, verifies: Option<Run> },
+    Gone { ended: Ended, verifies: Option<DueEffect> },
     /// It was ended because it was unwell.
-    Unwell { ailing: Ailing, uptime: Duration, verifies: Option<Run> },
+    Unwell { ailing: Ailing, uptime: Duration, verifies: Option<DueEffect> },
     /// It was ended because somebody wanted that.
     Stopped,
     /// It is to start again, as somebody wanted.
     Restart,
     /// It is to start again to verify a remedy.
-    Verify(Run),
+    Verify(DueEffect),
 }
 
 /// What is wrong with a server that had not ended.
 #[derive(Clone, Debug)]
 struct Ailing {
-    ailment: Ailment,
+    ailment: ServerTrouble,
     fault: Option<String>,
 }
 
@@ -153,7 +153,7 @@ struct Failing {
     /// What the project's files were then, where that matters.
     tree: Option<Digest>,
     /// The effect that its run was to verify.
-    verifies: Option<Run>,
+    verifies: Option<DueEffect>,
 }
 
 /// How it is known where a server answers.
@@ -168,7 +168,7 @@ enum Source {
 }
 
 /// One run of a server's process.
-struct Life {
+struct ServerRun {
     running: Running,
     since: Instant,
     watch: Watch,
@@ -181,5 +181,5 @@ struct Life {
     /// When what it writes is read.
     output: output_watch::OutputWatch,
     /// The effect that this run verifies.
-    verifies: Option<Run>,
+    verifies: Option<DueEffect>,
 }

@@ -8,15 +8,15 @@
 use std::time::{Duration, Instant};
 
 use salve_core::event::{Digest, Exit};
-use salve_core::fingerprint::{Hints, Rules};
-use salve_core::playbook::{Playbook, Prescription, Seen};
+use salve_core::fingerprint::{FingerprintRules, Hints};
+use salve_core::playbook::{ObservedFailure, Playbook, Prescription};
 use salve_core::scrub::Scrubber;
-use salve_core::watch::Ailment;
+use salve_core::watch::ServerTrouble;
 
 use super::life::{ServerCare, place};
-use super::{Ailing, LifeNews, State, Then};
+use super::{AfterEnd, Ailing, LifeNews, ProcessState};
 use crate::config::PlaybookAuto;
-use crate::heal::cause::Place;
+use crate::heal::cause::FailurePlace;
 use crate::heal::spawn_thread;
 use crate::playbook;
 use crate::process::Capture;
@@ -50,7 +50,7 @@ impl OutputWatch {
 /// Reads what a server wrote, if it is time and there is something new; returns when next.
 pub(super) fn read(of: &mut ServerCare<'_, '_, '_>) -> Option<Instant> {
     let server = &mut *of.server;
-    let State::Up(life) = &mut server.state else { return None };
+    let ProcessState::Up(life) = &mut server.state else { return None };
     let base = &*of.context.base;
     match base.remedies.playbook {
         PlaybookAuto::Safe => {}
@@ -80,7 +80,7 @@ pub(super) fn read(of: &mut ServerCare<'_, '_, '_>) -> Option<Instant> {
 /// Takes in what a server that runs could be helped with; its incident begins once it has ended.
 pub(super) fn found(of: &mut ServerCare<'_, '_, '_>, remedy: Option<Digest>) {
     let server = &mut *of.server;
-    let State::Up(life) = &mut server.state else { return };
+    let ProcessState::Up(life) = &mut server.state else { return };
     let before = std::mem::replace(&mut life.output.found, remedy);
     let Some(remedy) = remedy.filter(|remedy| !server.disturbed.contains(remedy)) else {
         return;
@@ -90,20 +90,21 @@ pub(super) fn found(of: &mut ServerCare<'_, '_, '_>, remedy: Option<Digest>) {
         return;
     }
     server.disturbed.push(remedy);
-    let ailing = Ailing { ailment: Ailment::Impaired, fault: None };
+    let ailing = Ailing { ailment: ServerTrouble::Impaired, fault: None };
     let (uptime, verifies) = (life.since.elapsed(), life.verifies);
-    of.clear(Then::Unwell { ailing, uptime, verifies });
+    of.clear(AfterEnd::Unwell { ailing, uptime, verifies });
 }
 
 /// Returns the remedy for what a server's last words tell, if there is one.
-fn remedy_for(capture: &Capture, place: &Place, scrubber: &Scrubber) -> Option<Digest> {
+fn remedy_for(capture: &Capture, place: &FailurePlace, scrubber: &Scrubber) -> Option<Digest> {
     let output = capture.tail();
     if output.is_empty() || !Playbook::built_in().may_ail(&output) {
         return None;
     }
     let output = scrubber.scrub(&output);
-    let fingerprint = Rules::built_in().fingerprint(output.as_str(), &Hints::default());
-    let seen = Seen { fingerprint: &fingerprint, exit: &Exit::Hung, output: output.as_str() };
+    let fingerprint = FingerprintRules::built_in().fingerprint(output.as_str(), &Hints::default());
+    let seen =
+        ObservedFailure { fingerprint: &fingerprint, exit: &Exit::Hung, output: output.as_str() };
     let found = playbook::ails(&place.ask(), &seen, scrubber);
     found.remedies.iter().find(|one| Prescription::is_safe(one)).map(|one| one.remedy.digest)
 }

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use salve_core::event::{Limits, Policy, Repeat, Subject, SubjectKind};
+use salve_core::event::{IncidentPolicy, Limits, Repeat, Subject, SubjectKind};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::server::Expect;
-use salve_core::watch::{Strictness, Terms};
+use salve_core::watch::{Strictness, WatchTerms};
 
 use crate::heal::{RepairTerms, millis};
 use crate::process::Terminal;
@@ -62,11 +62,11 @@ pub struct Timing {
 
 impl Timing {
     /// Returns the terms of one run; a server that crashed before has to outlive that by half.
-    pub fn terms(&self, strictness: Strictness, crashed_after: Option<Duration>) -> Terms {
+    pub fn terms(&self, strictness: Strictness, crashed_after: Option<Duration>) -> WatchTerms {
         let ms = millis;
         let probes = self.delay.saturating_mul(self.retries);
         let outlive = crashed_after.unwrap_or_default().mul_f32(1.5).min(self.startup);
-        Terms {
+        WatchTerms {
             strictness,
             retries: self.retries,
             delay_ms: ms(self.delay),
@@ -101,8 +101,8 @@ pub struct ServerTerms {
 
 impl ServerTerms {
     /// Returns the terms under which an incident is opened now.
-    pub fn policy(&self, terms: &RepairTerms) -> Policy {
-        Policy {
+    pub fn policy(&self, terms: &RepairTerms) -> IncidentPolicy {
+        IncidentPolicy {
             backoff_ms: millis(self.backoff),
             quiet_ms: millis(self.quiet),
             watch_ms: millis(self.watch),

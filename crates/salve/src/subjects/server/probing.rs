@@ -4,22 +4,22 @@ use std::net::ToSocketAddrs as _;
 
 use salve_core::server::health::Fault;
 use salve_core::server::{Expect, LocalUrl, StatusRange};
-use salve_core::watch::Answer;
+use salve_core::watch::ProbeAnswer;
 
 use super::life::ServerCare;
-use super::{LifeNews, Source, State};
+use super::{LifeNews, ProcessState, Source};
 use crate::heal::spawn_thread;
-use crate::probe::{self, Health, Owner};
+use crate::probe::{self, HealthProbe, Owner};
 
 /// Asks a server whether it is well, on a thread of its own.
 pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
     let server = &*of.server;
-    let State::Up(life) = &server.state else { return };
+    let ProcessState::Up(life) = &server.state else { return };
     let care = of.context.base.care.clone();
     let news = of.shared.news_of(of.at, server.generation);
     let expect =
         server.plan.expect.clone().unwrap_or_else(|| told_itself(server.plan.url.is_some()));
-    let health = Health {
+    let health = HealthProbe {
         url: life.address.clone().unwrap_or_default(),
         expect,
         limit: server.plan.timing.timeout,
@@ -37,15 +37,15 @@ pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
                             "{} is answered by another process: pid {}, `{}`",
                             health.url, holder.pid, holder.command
                         );
-                        (Answer::Stranger, Some(text))
+                        (ProbeAnswer::Stranger, Some(text))
                     }
                     Some(Owner::Ours { .. } | Owner::Unknown { .. } | Owner::Nobody) | None => {
-                        (Answer::Good, None)
+                        (ProbeAnswer::Good, None)
                     }
                 }
             }
             // It answers somehow, and nobody said that it is a web server.
-            Err(fault) if source == Source::Seen && is_foreign(&fault) => (Answer::Good, None),
+            Err(fault) if source == Source::Seen && is_foreign(&fault) => (ProbeAnswer::Good, None),
             Err(fault) => (answer_of(&fault), Some(format!("{}: {fault}", health.url))),
         };
         news(LifeNews::Probed { answer, fault });
@@ -88,10 +88,10 @@ fn is_foreign(fault: &Fault) -> bool {
 }
 
 /// Returns what a probe's fault means to the watch.
-fn answer_of(fault: &Fault) -> Answer {
+fn answer_of(fault: &Fault) -> ProbeAnswer {
     match fault {
-        Fault::Refused | Fault::Unreachable(_) => Answer::Nobody,
-        Fault::Silent { .. } => Answer::Silent,
+        Fault::Refused | Fault::Unreachable(_) => ProbeAnswer::Nobody,
+        Fault::Silent { .. } => ProbeAnswer::Silent,
         Fault::Closed
         | Fault::Garbage
         | Fault::SpeaksTls
@@ -101,6 +101,6 @@ fn answer_of(fault: &Fault) -> Answer {
         | Fault::Endless { .. }
         | Fault::BrokeOff { .. }
         | Fault::Status { .. }
-        | Fault::Body { .. } => Answer::Bad,
+        | Fault::Body { .. } => ProbeAnswer::Bad,
     }
 }

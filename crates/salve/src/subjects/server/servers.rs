@@ -4,28 +4,30 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use salve_core::agent::server_brief;
-use salve_core::check::Brief;
+use salve_core::check::CheckBrief;
 use salve_core::event::{
-    Actor, Entry, Event, IncidentEvent, Limits, Mode, Order, Report, ServerEvent, ServerOrder,
+    Actor, EffectReport, Entry, Event, IncidentEvent, Limits, Mode, PersonOrder, ServerEvent,
+    ServerOrder,
 };
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, Phase, Run};
+use salve_core::incident::{DueEffect, Incident, Phase};
 use salve_core::playbook::{Diagnosis, Nature};
 use salve_core::scrub::Scrubbed;
 
 use super::address::look_for_addresses;
 use super::crash_log::{self, CrashLog};
-use super::crash_log_writer::{CrashLogWriter, Job};
+use super::crash_log_writer::{CrashLogWriter, PendingCrashLog};
 use super::life::{ServerCare, place};
 use super::{
-    Held, Life, Server, ServerNews, ServerPlan, ServerTerms, State, Then, lock, output_watch,
+    AfterEnd, CaredServer, Held, ProcessState, ServerNews, ServerPlan, ServerRun, ServerTerms,
+    lock, output_watch,
 };
-use crate::heal::cause::Place;
+use crate::heal::cause::FailurePlace;
 use crate::heal::failure_log::FailureLog;
 use crate::heal::files::failed;
 use crate::heal::inbox::{Inbox, NewsQueue, NewsSender};
-use crate::heal::remedies::What;
-use crate::heal::right::{NotGiven, Right, RunLock};
+use crate::heal::remedies::RemedyWay;
+use crate::heal::right::{NotGiven, RunLock, RunRight};
 use crate::heal::{
     AgentManner, Case, OpeningTerms, Presence, Resorts, RunBase, RunEnd, SubjectContext, Subjects,
 };
@@ -51,8 +53,8 @@ pub enum ServersEnd {
 
 /// The servers of one run.
 pub struct Servers {
-    pub(super) all: Vec<Server>,
-    shared: Shared,
+    pub(super) all: Vec<CaredServer>,
+    shared: ServersShare,
     news: NewsQueue<ServerNews>,
     terms: ServerTerms,
     logs: CrashLogWriter,
@@ -64,7 +66,7 @@ pub struct Servers {
 }
 
 /// What all servers of a run share.
-pub(super) struct Shared {
+pub(super) struct ServersShare {
     /// The mark of this run.
     pub(super) run: Scrubbed,
     pub(super) news: NewsSender<ServerNews>,
@@ -74,7 +76,7 @@ impl Servers {
     /// Makes a run without servers, with its mark and the terms of their incidents.
     pub fn new(run: Scrubbed, terms: ServerTerms, inbox: &Inbox) -> Self {
         let news = NewsQueue::new(inbox.sender());
-        let shared = Shared { run, news: news.sender() };
+        let shared = ServersShare { run, news: news.sender() };
         let (logs, end) = (CrashLogWriter::default(), ServersEnd::Clean);
         let (is_tidy, is_ending) = (false, false);
         Self { all: Vec::new(), shared, news, terms, logs, is_tidy, is_ending, end }
@@ -96,11 +98,11 @@ impl Servers {
         capture: Arc<Capture>,
         base: &RunBase<'_>,
     ) -> Result<(), NotGiven> {
-        let held = RunLock::take(&base.project, Right::Server(&plan.name), &base.writer.me)?;
-        self.all.push(Server {
+        let held = RunLock::take(&base.project, RunRight::Server(&plan.name), &base.writer.me)?;
+        self.all.push(CaredServer {
             plan,
             capture,
-            state: State::Down,
+            state: ProcessState::Down,
             held: Held::No,
             generation: 0,
             crashed_after: None,
@@ -152,14 +154,14 @@ impl Servers {
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
         let server = &self.all[at];
-        if !server.waits || !matches!(server.state, State::Down) || !may_start(at, context) {
+        if !server.waits || !matches!(server.state, ProcessState::Down) || !may_start(at, context) {
             return Ok(());
         }
         let is_well = |name: &String| {
             self.all
                 .iter()
                 .filter(|other| other.plan.name == *name)
-                .all(|other| matches!(&other.state, State::Up(life) if life.watch.is_well()))
+                .all(|other| matches!(&other.state, ProcessState::Up(life) if life.watch.is_well()))
         };
         if !server.plan.depends_on.iter().all(is_well) {
             return Ok(());
@@ -177,17 +179,18 @@ impl Servers {
     ) {
         let person = by.person().map(|_| by.clone());
         let server = &mut self.all[at];
-        let is_up = matches!(server.state, State::Up(_));
+        let is_up = matches!(server.state, ProcessState::Up(_));
         match order {
             ServerOrder::Stop => {
                 server.held = Held::ByOrder;
                 server.waits = false;
                 if let Some(person) = person {
-                    let order = Event::Incident(IncidentEvent::Ordered { order: Order::Abort });
+                    let order =
+                        Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Abort });
                     context.say_as(at, person, vec![order]);
                 }
                 if is_up {
-                    self.one(at, context).clear(Then::Stopped);
+                    self.one(at, context).clear(AfterEnd::Stopped);
                 }
             }
             ServerOrder::Start | ServerOrder::Restart if !may_start(at, context) => {
@@ -199,7 +202,7 @@ impl Servers {
                 server.skipped = false;
                 server.started_by = person;
                 if is_up {
-                    self.one(at, context).clear(Then::Restart);
+                    self.one(at, context).clear(AfterEnd::Restart);
                 } else {
                     server.waits = true;
                 }
@@ -208,9 +211,9 @@ impl Servers {
     }
 
     /// Does something to every server that runs.
-    fn each_up(&self, act: impl Fn(&Life)) {
+    fn each_up(&self, act: impl Fn(&ServerRun)) {
         for server in &self.all {
-            if let State::Up(life) = &server.state {
+            if let ProcessState::Up(life) = &server.state {
                 act(life);
             }
         }
@@ -264,7 +267,7 @@ impl Subjects for Servers {
         OpeningTerms { subject, policy: self.terms.policy(&base.terms), left: Limits::default() }
     }
 
-    fn place(&self, at: usize, base: &RunBase<'_>) -> Place {
+    fn place(&self, at: usize, base: &RunBase<'_>) -> FailurePlace {
         place(&self.all[at].plan, &self.shared, base)
     }
 
@@ -275,7 +278,7 @@ impl Subjects for Servers {
     fn resorts(&self, _: usize, _: &Case, diagnosis: &Diagnosis, base: &RunBase<'_>) -> Resorts {
         // Where a rule knows the failure, it says whether running it again can help.
         let own = match (diagnosis.nature, base.terms.mode) {
-            (Nature::Unknown, Mode::Legacy) => vec![What::Again],
+            (Nature::Unknown, Mode::Legacy) => vec![RemedyWay::Again],
             (Nature::Unknown | Nature::Transient | Nature::Code | Nature::Infrastructure, _) => {
                 Vec::new()
             }
@@ -283,20 +286,20 @@ impl Subjects for Servers {
         Resorts { again: "restart", own }
     }
 
-    fn brief(&self, _: usize, brief: &Brief) -> String {
+    fn brief(&self, _: usize, brief: &CheckBrief) -> String {
         server_brief(brief)
     }
 
     fn verify(
         &mut self,
         at: usize,
-        effect: Run,
+        effect: DueEffect,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
         match &mut self.all[at].state {
-            State::Down => return self.one(at, context).start(Some(effect)),
-            State::Up(_) => self.one(at, context).clear(Then::Verify(effect)),
-            State::Clearing(then) => *then = Then::Verify(effect),
+            ProcessState::Down => return self.one(at, context).start(Some(effect)),
+            ProcessState::Up(_) => self.one(at, context).clear(AfterEnd::Verify(effect)),
+            ProcessState::Clearing(then) => *then = AfterEnd::Verify(effect),
         }
         Ok(())
     }
@@ -356,16 +359,16 @@ impl Subjects for Servers {
         self.is_ending = true;
         for at in 0..self.all.len() {
             match &mut self.all[at].state {
-                State::Down => {}
-                State::Up(_) => self.one(at, context).clear(Then::Stopped),
+                ProcessState::Down => {}
+                ProcessState::Up(_) => self.one(at, context).clear(AfterEnd::Stopped),
                 // What was to start again no longer is.
-                State::Clearing(then) => *then = Then::Stopped,
+                ProcessState::Clearing(then) => *then = AfterEnd::Stopped,
             }
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.all.iter().all(|server| matches!(server.state, State::Down))
+        self.all.iter().all(|server| matches!(server.state, ProcessState::Down))
     }
 
     fn is_over(&mut self, cases: &[Case], base: &RunBase<'_>) -> bool {
@@ -389,16 +392,16 @@ impl Subjects for Servers {
         let taken = lock::take(base.project.root(), id, &base.writer.me, &base.writer.scrubber);
         let name = &self.all[at].plan.name;
         match taken {
-            Ok(lock::Taken::Ours) => {}
-            Ok(lock::Taken::AfterTheDead(holder)) => {
+            Ok(lock::FoundLock::Ours) => {}
+            Ok(lock::FoundLock::AfterTheDead(holder)) => {
                 base.note(name, &format!("removed a stale repair lock of process {}", holder.pid));
             }
-            Ok(lock::Taken::AfterRubbish(aside)) => {
+            Ok(lock::FoundLock::AfterRubbish(aside)) => {
                 let text =
                     format!("the repair lock was unreadable; it is kept as {}", aside.display());
                 base.note(name, &text);
             }
-            Ok(lock::Taken::Held(holder)) => {
+            Ok(lock::FoundLock::Held(holder)) => {
                 let text = format!(
                     "process {} on {} is repairing this project (.dev-repair.lock)",
                     holder.pid, holder.host
@@ -445,7 +448,7 @@ impl Subjects for Servers {
                 | Phase::Closed(_),
                 Some(person),
             ) => {
-                let order = IncidentEvent::Ordered { order: Order::Abort };
+                let order = IncidentEvent::Ordered { order: PersonOrder::Abort };
                 context.say_as(at, person, vec![Event::Incident(order)]);
             }
             (_, None) => {}
@@ -468,12 +471,12 @@ impl Subjects for Servers {
             }
             Mode::Legacy => {
                 let inbox = context.base.inbox.sender();
-                self.logs.add(Job { server: at, root, log, inbox });
+                self.logs.add(PendingCrashLog { server: at, root, log, inbox });
             }
         }
     }
 
-    fn release(&mut self, at: usize, context: &mut SubjectContext<'_, '_>) -> Report {
+    fn release(&mut self, at: usize, context: &mut SubjectContext<'_, '_>) -> EffectReport {
         let is_at_work = |case: &Case| {
             let phase = case.incident().map(Incident::phase);
             matches!(phase, Some(Phase::Due { .. } | Phase::Doing { .. }))
@@ -483,7 +486,7 @@ impl Subjects for Servers {
         let writer = &context.base.writer;
         match lock::let_go(context.base.project.root(), &writer.me, &writer.scrubber) {
             Err(error) if is_last => failed(&writer.scrubber, &error),
-            Ok(()) | Err(_) => Report::Done,
+            Ok(()) | Err(_) => EffectReport::Done,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The whole story of one incident.
 
 use maud::{Markup, html};
-use salve_core::repair::{AgentPart, Moment, RemedyTried, Size, State};
+use salve_core::repair::{AgentPart, Moment, RemedyTried, RepairStanding, Size};
 
 use super::needs_you::question_card;
 use super::parts::{
@@ -70,15 +70,15 @@ fn order_buttons(details: &IncidentDetails) -> Markup {
     html! {
         p.actions {
             @match details.story.repair.state {
-                State::Healing | State::AwaitingAgent => {
+                RepairStanding::Healing | RepairStanding::AwaitingAgent => {
                     (order("pause", "Pause")) (order("resume", "Resume")) (order("abort", "Call off"))
                 }
-                State::Cooldown | State::NeedsHuman => {
+                RepairStanding::Cooldown | RepairStanding::NeedsHuman => {
                     button type="button" data-post={ "/api/incidents/" (id) "/refill" }
                         data-body="{\"attempts\":1}" { "Grant one more attempt" }
                 }
-                State::Deserted => (order("abort", "Call off")),
-                State::Recovered | State::Resolved | State::GivenUp | State::Unhealed | State::Aborted => {
+                RepairStanding::Deserted => (order("abort", "Call off")),
+                RepairStanding::Recovered | RepairStanding::Resolved | RepairStanding::GivenUp | RepairStanding::Unhealed | RepairStanding::Aborted => {
                     @if has_changed {
                         button type="button" data-post={ "/api/incidents/" (id) "/undo" } data-body="{}"
                             data-confirm="Give the files back as they were before this repair?" { "Undo the repair" }

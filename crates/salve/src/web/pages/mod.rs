@@ -19,7 +19,7 @@ const LONGEST_SEARCH: usize = 200;
 
 /// A section of the page, with what its address says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum View {
+pub(super) enum PageView {
     /// Everything at a glance.
     Now,
     /// What waits for a person.
@@ -30,7 +30,7 @@ pub(super) enum View {
     Incident(String),
 }
 
-impl View {
+impl PageView {
     /// Returns the section that an address means, if it means one.
     pub(super) fn parse(path: &str, query: &ViewQuery) -> Option<Self> {
         match path.trim_matches('/') {

@@ -3,30 +3,30 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
-use salve_core::event::{Amounts, Origin, Proof, RemedyKind, SubjectKind, Verdict};
-use salve_core::repair::{RemedyResult, RemedyTried, State};
+use salve_core::event::{Amounts, Proof, RemedyKind, RemedyOrigin, RemedyVerdict, SubjectKind};
+use salve_core::repair::{RemedyResult, RemedyTried, RepairStanding};
 
 use crate::web::views::{IncidentDetails, IncidentRow};
 use crate::web::visible::visible;
 
 /// Returns a state's word and the class that colours it.
-pub(super) fn state_word(state: State) -> (&'static str, &'static str) {
+pub(super) fn state_word(state: RepairStanding) -> (&'static str, &'static str) {
     match state {
-        State::Healing => ("healing", "busy"),
-        State::AwaitingAgent => ("waits for an agent", "busy"),
-        State::NeedsHuman => ("needs you", "bad"),
-        State::Cooldown => ("cooling down", "warn"),
-        State::Deserted => ("left alone", "warn"),
-        State::Recovered => ("recovered", "good"),
-        State::Resolved => ("settled", "good"),
-        State::GivenUp => ("given up", "bad"),
-        State::Unhealed => ("unhealed", "bad"),
-        State::Aborted => ("called off", "warn"),
+        RepairStanding::Healing => ("healing", "busy"),
+        RepairStanding::AwaitingAgent => ("waits for an agent", "busy"),
+        RepairStanding::NeedsHuman => ("needs you", "bad"),
+        RepairStanding::Cooldown => ("cooling down", "warn"),
+        RepairStanding::Deserted => ("left alone", "warn"),
+        RepairStanding::Recovered => ("recovered", "good"),
+        RepairStanding::Resolved => ("settled", "good"),
+        RepairStanding::GivenUp => ("given up", "bad"),
+        RepairStanding::Unhealed => ("unhealed", "bad"),
+        RepairStanding::Aborted => ("called off", "warn"),
     }
 }
 
 /// Returns a badge that tells a state, with what was proven where that is known.
-pub(super) fn badge(state: State, proof: Option<Proof>) -> Markup {
+pub(super) fn badge(state: RepairStanding, proof: Option<Proof>) -> Markup {
     let (word, class) = state_word(state);
     html! {
         span class={ "badge " (class) } {
@@ -144,14 +144,14 @@ pub(super) fn budget_line(details: &IncidentDetails) -> String {
     parts.join(" · ")
 }
 
-pub(super) fn origin_word(origin: Origin) -> &'static str {
+pub(super) fn origin_word(origin: RemedyOrigin) -> &'static str {
     match origin {
-        Origin::Project => "known in this project",
-        Origin::User => "known from another project of yours",
-        Origin::Playbook => "shipped with Salve",
-        Origin::Proposal => "proposed by an agent",
-        Origin::Builtin => "Salve's own resort",
-        Origin::Person => "proposed by a person",
+        RemedyOrigin::Project => "known in this project",
+        RemedyOrigin::User => "known from another project of yours",
+        RemedyOrigin::Playbook => "shipped with Salve",
+        RemedyOrigin::Proposal => "proposed by an agent",
+        RemedyOrigin::Builtin => "Salve's own resort",
+        RemedyOrigin::Person => "proposed by a person",
     }
 }
 
@@ -169,9 +169,9 @@ pub(super) fn kind_word(kind: RemedyKind) -> &'static str {
 /// Returns what the gate said about a remedy, and by which rule.
 pub(super) fn gate_word(remedy: &RemedyTried) -> Markup {
     let (word, class) = match remedy.verdict {
-        Verdict::Allow => ("allowed", "good"),
-        Verdict::Ask => ("asks a person", "warn"),
-        Verdict::Deny => ("denied", "bad"),
+        RemedyVerdict::Allow => ("allowed", "good"),
+        RemedyVerdict::Ask => ("asks a person", "warn"),
+        RemedyVerdict::Deny => ("denied", "bad"),
     };
     html! {
         span class={ "badge " (class) } { "gate: " (word) } " "

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::WorkspaceError;
 use super::git::Git;
-use super::lair::Lair;
+use super::scratch_dir::ScratchDir;
 use super::{Workspace, shadow};
 use crate::project::Project;
 
@@ -41,7 +41,7 @@ pub struct GitGuard {
     top: PathBuf,
     /// The repository, which other working trees may share.
     common: PathBuf,
-    lair: Lair,
+    lair: ScratchDir,
 }
 
 impl Workspace {
@@ -51,7 +51,7 @@ impl Workspace {
         let common =
             Git::at(&top).read(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
         let common = path(&common);
-        let lair = Lair::claim(&base(&self.guards, &self.state_dir, &common))?;
+        let lair = ScratchDir::claim(&base(&self.guards, &self.state_dir, &common))?;
         let guard = GitGuard { top, common, lair };
         guard.keep()?;
         Ok(Some(guard))
@@ -69,7 +69,7 @@ pub fn mend_git(project: &Project) -> Result<Vec<String>, WorkspaceError> {
 
 fn mend_in(bases: &[PathBuf], root: &Path) -> Result<Vec<String>, WorkspaceError> {
     let mut mended = Vec::new();
-    for lair in bases.iter().flat_map(|base| Lair::left(base)) {
+    for lair in bases.iter().flat_map(|base| ScratchDir::left(base)) {
         let note = fs::read(lair.dir().join(NOTE)).unwrap_or_default();
         let mut lines =
             note.split(|&byte| byte == 0).map(|line| PathBuf::from(OsStr::from_bytes(line)));

@@ -15,7 +15,7 @@ use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::pipe;
 use crate::workspace::ignored::is_program_data;
 use crate::workspace::scan::{Scanner, Walk, is_always_derived};
-use crate::workspace::tree::{Rel, Tree, show};
+use crate::workspace::tree::{Rel, WorkingTree, show};
 use crate::workspace::{Measured, Moment, Snapshot, Workspace, keep, measure};
 
 /// What an agent changed.
@@ -32,7 +32,7 @@ pub struct LayerChange {
 
 /// Where a path of the upper directory belongs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum UpperPathKind {
     Seen,
     Ignored,
     Derived,
@@ -47,22 +47,22 @@ struct Sorter<'a> {
 }
 
 impl Sorter<'_> {
-    fn part(&self, path: &OsStr) -> Part {
+    fn part(&self, path: &OsStr) -> UpperPathKind {
         if SealedPath::of(path.as_bytes()).is_some() {
-            return Part::Sealed;
+            return UpperPathKind::Sealed;
         }
         let is_known = self.before.tree.items.contains_key(path);
         let is_ignored = self.ignored.contains(path) || self.before.tree.hides(path);
         if is_known || !(is_ignored || is_always_derived(Path::new(path))) {
-            return Part::Seen;
+            return UpperPathKind::Seen;
         }
         if self.before.ignored.tree.items.contains_key(path) {
-            return Part::Ignored;
+            return UpperPathKind::Ignored;
         }
         if is_always_derived(Path::new(path)) || is_program_data(self.place, Path::new(path)) {
-            Part::Derived
+            UpperPathKind::Derived
         } else {
-            Part::Ignored
+            UpperPathKind::Ignored
         }
     }
 }
@@ -92,13 +92,14 @@ impl Workspace {
             Scanner::new(place.to_path_buf(), git, self.scanner.format, self.scanner.limits);
         let name = before.name.at(Moment::After);
         let mut after = Snapshot { name, ..before.clone() };
-        let is_seen = |path: &OsStr| sorter.part(path) == Part::Seen;
+        let is_seen = |path: &OsStr| sorter.part(path) == UpperPathKind::Seen;
         change_tree(&mut after.tree, &content, &upper, is_seen);
         change_dirs(&mut after.tree, &content, is_seen);
-        let is_ignored = |path: &OsStr| sorter.part(path) == Part::Ignored;
+        let is_ignored = |path: &OsStr| sorter.part(path) == UpperPathKind::Ignored;
         change_tree(&mut after.ignored.tree, &content, &upper, is_ignored);
         let sealed = sealed_paths(&self.scanner.root, place, &content);
-        let derived = content.written.iter().filter(|path| sorter.part(path) == Part::Derived);
+        let derived =
+            content.written.iter().filter(|path| sorter.part(path) == UpperPathKind::Derived);
         let derived = derived.count();
         let after = self.keep_from(&upper, after)?;
         let files = self.compare(before, &after)?;
@@ -166,8 +167,8 @@ impl Workspace {
         let ignored = self.ignored_among(content.touched())?;
         let sorter = Sorter { before, ignored, place };
         let is_out = |path: &&Rel| match sorter.part(path) {
-            Part::Sealed | Part::Derived => true,
-            Part::Seen | Part::Ignored => false,
+            UpperPathKind::Sealed | UpperPathKind::Derived => true,
+            UpperPathKind::Seen | UpperPathKind::Ignored => false,
         };
         for path in content.touched().filter(is_out) {
             remove(&place.join(path)).map_err(WorkspaceError::io(place.join(path)))?;
@@ -185,7 +186,7 @@ fn remove(full: &Path) -> io::Result<()> {
 
 /// Brings the files of a tree, as far as they `belong` to it, to the state that the layer shows.
 fn change_tree(
-    tree: &mut Tree,
+    tree: &mut WorkingTree,
     content: &UpperContent,
     upper: &Scanner,
     belongs: impl Fn(&OsStr) -> bool,
@@ -197,7 +198,7 @@ fn change_tree(
     for path in content.written.iter().filter(|path| belongs(path)) {
         let mut walk = Walk::default();
         upper.look(path, &mut walk);
-        let Tree { mut items, mut gaps, .. } = walk.into_tree();
+        let WorkingTree { mut items, mut gaps, .. } = walk.into_tree();
         tree.items.remove(path);
         tree.gaps.remove(path);
         tree.items.append(&mut items);
@@ -206,7 +207,7 @@ fn change_tree(
 }
 
 /// The same for directories.
-fn change_dirs(tree: &mut Tree, content: &UpperContent, belongs: impl Fn(&OsStr) -> bool) {
+fn change_dirs(tree: &mut WorkingTree, content: &UpperContent, belongs: impl Fn(&OsStr) -> bool) {
     let is_file = |dir: &Rel| content.written.contains(dir);
     let goes = |dir: &Rel| is_file(dir) || (!content.dirs.contains(dir) && content.takes_away(dir));
     tree.dirs.retain(|dir| !goes(dir));

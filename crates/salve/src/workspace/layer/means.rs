@@ -11,7 +11,7 @@ use super::{enter, hidden, launcher, overlay_dirs};
 use crate::dirs;
 use crate::sandbox::{Landlock, Means};
 use crate::workspace::error::WorkspaceError;
-use crate::workspace::lair::Lair;
+use crate::workspace::scratch_dir::ScratchDir;
 
 /// The program that a trial runs.
 const TRIAL: &str = "/bin/sh";
@@ -60,7 +60,7 @@ fn usual_bases() -> Vec<PathBuf> {
 
 /// Makes a layer with its upper directory in `base`, and looks whether a write stays in it.
 fn works_in(base: &Path) -> Result<bool, WorkspaceError> {
-    let lair = Lair::claim(base)?;
+    let lair = ScratchDir::claim(base)?;
     let place = lair.dir().join("place");
     let io = WorkspaceError::io;
     fs::create_dir(&place).map_err(io(&place))?;

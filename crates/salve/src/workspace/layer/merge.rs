@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::Git;
-use crate::workspace::lair::Lair;
+use crate::workspace::scratch_dir::ScratchDir;
 
 /// The largest file that is merged; larger ones are no source code.
 const LARGEST: usize = 4 << 20;
@@ -31,7 +31,7 @@ pub(super) fn merge(
     if !all.iter().all(|(_, text)| is_text(text)) {
         return Ok(None);
     }
-    let lair = Lair::make(scratch)?;
+    let lair = ScratchDir::make(scratch)?;
     let paths = all.map(|(name, _)| lair.dir().join(name));
     for (path, (_, text)) in paths.iter().zip(all) {
         fs::write(path, text).map_err(WorkspaceError::io(path))?;

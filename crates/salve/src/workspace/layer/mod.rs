@@ -34,16 +34,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::WorkspaceError;
-use super::lair::Lair;
 use super::scan::Scanner;
+use super::scratch_dir::ScratchDir;
 use super::shadow::Shadow;
-use super::tree::Tree;
+use super::tree::WorkingTree;
 use super::{Snapshot, Workspace};
 
 pub use change::LayerChange;
 pub use enter::enter_layer;
 pub use means::LayerMeans;
-pub use take::{TakeOver, TakeOverError};
+pub use take::{TakeOverError, TakenOver};
 
 use plan::{LayerPlan, OverlayMount, PlanKind};
 
@@ -58,7 +58,7 @@ pub struct PrivateLayer {
     /// How many commands have been laid ready in it.
     commands: AtomicU32,
     /// Last, so that it goes after all that lies in it.
-    lair: Lair,
+    lair: ScratchDir,
 }
 
 /// What a layer is made of.
@@ -66,7 +66,7 @@ enum LayerGround {
     /// An overlay, whose upper directory this is.
     Overlay { upper: PathBuf, work: PathBuf, temporary: Vec<OverlayMount> },
     /// A copy, and what was in it at first.
-    Copy { shadow: Box<Shadow>, first: Box<Tree> },
+    Copy { shadow: Box<Shadow>, first: Box<WorkingTree> },
 }
 
 impl std::fmt::Debug for LayerGround {
@@ -142,10 +142,10 @@ impl Workspace {
     }
 
     fn overlay_layer(&self, base: &Path) -> Result<PrivateLayer, WorkspaceError> {
-        let lair = Lair::claim(base)?;
+        let lair = ScratchDir::claim(base)?;
         let gone = base.to_path_buf();
         // What makers that were killed left may be large, and nobody waits for its removal.
-        std::thread::spawn(move || drop(Lair::left(&gone)));
+        std::thread::spawn(move || drop(ScratchDir::left(&gone)));
         let root = self.scanner.root.clone();
         let make = |place: &Path, name: &str| overlay_dirs(lair.dir(), place, name);
         let (upper, work) = make(&root, "tree")?;
@@ -164,7 +164,7 @@ impl Workspace {
 
     fn copy_layer(&self, base: &Snapshot) -> Result<PrivateLayer, WorkspaceError> {
         let shadow = Box::new(self.shadow(base)?);
-        let lair = Lair::claim(&self.shadows)?;
+        let lair = ScratchDir::claim(&self.shadows)?;
         let first = Box::new(self.copy_tree(&shadow)?);
         let ground = LayerGround::Copy { shadow, first };
         let root = self.scanner.root.clone();
@@ -172,7 +172,7 @@ impl Workspace {
     }
 
     /// Returns what is in a copy, with the ignored files that people write.
-    fn copy_tree(&self, shadow: &Shadow) -> Result<Tree, WorkspaceError> {
+    fn copy_tree(&self, shadow: &Shadow) -> Result<WorkingTree, WorkspaceError> {
         let scanner = self.copy_scanner(shadow);
         let mut tree = scanner.scan([])?;
         let ignored = super::ignored::look(&scanner, &tree, []);

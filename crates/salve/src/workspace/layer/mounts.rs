@@ -26,12 +26,12 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 const OPTIONS: &str = "userxattr,index=off";
 
 /// A place with a handle on what it was before anything was mounted.
-struct Opened {
+struct OpenedPlace {
     place: PathBuf,
     handle: OwnedFd,
 }
 
-impl Opened {
+impl OpenedPlace {
     fn new(place: &Path) -> rustix::io::Result<Self> {
         let handle = rustix::fs::open(place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self { place: place.to_path_buf(), handle })
@@ -46,12 +46,15 @@ impl Opened {
 /// Mounts all that the plan says; the mounts must be this process's own already.
 pub(super) fn mount_all(plan: &LayerPlan, overlays: &[OverlayMount]) -> Result<(), LayerRefusal> {
     let there = mount_points().map_err(LayerRefusal::of("listing the mounts"))?;
-    let open = |place: &OsStr| Opened::new(Path::new(place));
+    let open = |place: &OsStr| OpenedPlace::new(Path::new(place));
     let lower: Result<Vec<_>, _> = overlays.iter().map(|one| open(&one.place)).collect();
     let lower = lower.map_err(LayerRefusal::of("opening the project"))?;
-    let writable: Vec<Opened> = plan.writable.iter().filter_map(|one| open(one).ok()).collect();
-    let devices: Vec<Opened> =
-        DEVICES.iter().filter_map(|name| Opened::new(&Path::new("/dev").join(name)).ok()).collect();
+    let writable: Vec<OpenedPlace> =
+        plan.writable.iter().filter_map(|one| open(one).ok()).collect();
+    let devices: Vec<OpenedPlace> = DEVICES
+        .iter()
+        .filter_map(|name| OpenedPlace::new(&Path::new("/dev").join(name)).ok())
+        .collect();
     let root = lower.last().map(|opened| opened.place.clone()).unwrap_or_default();
 
     // The project's own overlay comes after what may be written to: a home directory may hold it.
@@ -81,7 +84,7 @@ pub(super) fn mount_all(plan: &LayerPlan, overlays: &[OverlayMount]) -> Result<(
     close_the_rest(&there, &covering)
 }
 
-fn mount_overlay(one: &OverlayMount, below: &Opened) -> Result<(), LayerRefusal> {
+fn mount_overlay(one: &OverlayMount, below: &OpenedPlace) -> Result<(), LayerRefusal> {
     let refusal = || LayerRefusal::of("mounting the layer");
     let upper = File::open(&one.upper).map_err(refusal())?;
     let work = File::open(&one.work).map_err(refusal())?;
@@ -99,14 +102,14 @@ fn mount_overlay(one: &OverlayMount, below: &Opened) -> Result<(), LayerRefusal>
 }
 
 /// Shows a place as it was, with all that is mounted below it.
-fn bind(place: &Opened) -> Result<(), LayerRefusal> {
+fn bind(place: &OpenedPlace) -> Result<(), LayerRefusal> {
     let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
     mount(Some(&place.path()), &place.place, None::<&str>, flags, None::<&str>)
         .map_err(LayerRefusal::of("opening a place to write to"))
 }
 
 /// Gives a directory of devices that holds the harmless ones only.
-fn mount_devices(devices: &[Opened]) -> Result<(), LayerRefusal> {
+fn mount_devices(devices: &[OpenedPlace]) -> Result<(), LayerRefusal> {
     let refusal = || LayerRefusal::of("making devices");
     let dev = Path::new("/dev");
     mount_memory(dev, "mode=0755,size=1m").map_err(refusal())?;

@@ -9,7 +9,7 @@ use super::merge::{self, Versions};
 use crate::workspace::error::{RestoreError, WorkspaceError};
 use crate::workspace::git::pipe;
 use crate::workspace::oid::Oid;
-use crate::workspace::tree::{Item, Kind, Rel, Tree, show};
+use crate::workspace::tree::{Kind, Rel, TreeItem, WorkingTree, show};
 use crate::workspace::{Again, Give, Snapshot, Workspace, keep};
 
 /// How often a take-over begins anew because the user saved a file at that very moment.
@@ -17,7 +17,7 @@ const ATTEMPTS: usize = 8;
 
 /// What was taken over.
 #[derive(Clone, Debug)]
-pub struct TakeOver {
+pub struct TakenOver {
     /// The files that changed.
     pub files: Vec<String>,
     /// Those of them that the user had edited meanwhile, in which both changes are.
@@ -50,8 +50,8 @@ impl From<WorkspaceError> for TakeOverError {
 
 /// Trees with what both changes have in common, and where they conflict.
 struct MergedTrees {
-    before: Tree,
-    after: Tree,
+    before: WorkingTree,
+    after: WorkingTree,
     merged: Vec<Rel>,
     conflicts: Vec<Rel>,
 }
@@ -66,7 +66,7 @@ impl Workspace {
         &self,
         before: &Snapshot,
         after: &Snapshot,
-    ) -> Result<TakeOver, TakeOverError> {
+    ) -> Result<TakenOver, TakeOverError> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             match self.take_over_now(before, after) {
@@ -83,7 +83,7 @@ impl Workspace {
         &self,
         before: &Snapshot,
         after: &Snapshot,
-    ) -> Result<TakeOver, TakeOverError> {
+    ) -> Result<TakenOver, TakeOverError> {
         let now = self.now(before.name, before)?;
         let trees = self.merge_trees(&before.tree, &after.tree, &now.tree)?;
         if !trees.conflicts.is_empty() {
@@ -105,7 +105,7 @@ impl Workspace {
         };
         let files = self.bring(&before, &after)?;
         let merged = trees.merged.iter().map(|path| show(path)).collect();
-        Ok(TakeOver { files, merged, before, after })
+        Ok(TakenOver { files, merged, before, after })
     }
 
     /// Takes back exactly what differs between two snapshots; what the user edited in the same files
@@ -118,7 +118,7 @@ impl Workspace {
         &self,
         before: &Snapshot,
         after: &Snapshot,
-    ) -> Result<TakeOver, TakeOverError> {
+    ) -> Result<TakenOver, TakeOverError> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             match self.take_back_now(before, after) {
@@ -135,7 +135,7 @@ impl Workspace {
         &self,
         before: &Snapshot,
         after: &Snapshot,
-    ) -> Result<TakeOver, TakeOverError> {
+    ) -> Result<TakenOver, TakeOverError> {
         let now = self.now(after.name, after)?;
         let trees = self.merge_trees(&after.tree, &before.tree, &now.tree)?;
         if !trees.conflicts.is_empty() {
@@ -146,11 +146,16 @@ impl Workspace {
         let target = Snapshot { tree: trees.after, ..before.clone() };
         let done = self.restore(&target, Give::Repair { left: &left, again: Again::Refuse })?;
         let merged = trees.merged.iter().map(|path| show(path)).collect();
-        Ok(TakeOver { files: done.files, merged, before: target, after: left })
+        Ok(TakenOver { files: done.files, merged, before: target, after: left })
     }
 
     /// Brings the user's edits since `from` into both trees, for each file that `to` changes.
-    fn merge_trees(&self, from: &Tree, to: &Tree, now: &Tree) -> Result<MergedTrees, RestoreError> {
+    fn merge_trees(
+        &self,
+        from: &WorkingTree,
+        to: &WorkingTree,
+        now: &WorkingTree,
+    ) -> Result<MergedTrees, RestoreError> {
         let (mut merged, mut conflicts) = (Vec::new(), Vec::new());
         let (mut before, mut after) = (from.clone(), to.clone());
         for path in from.differing(to) {
@@ -183,8 +188,8 @@ impl Workspace {
     fn merge_items(
         &self,
         path: &Rel,
-        [was, wanted, is]: [Option<&Item>; 3],
-    ) -> Result<Option<Item>, RestoreError> {
+        [was, wanted, is]: [Option<&TreeItem>; 3],
+    ) -> Result<Option<TreeItem>, RestoreError> {
         let (Some(was), Some(wanted), Some(is)) = (was, wanted, is) else { return Ok(None) };
         if [was, wanted, is].iter().any(|item| item.kind == Kind::Link) {
             return Ok(None);
@@ -209,11 +214,11 @@ impl Workspace {
         let Some(oid) = Oid::parse(name.trim_ascii_end()) else { return Ok(None) };
         // Whoever changed the permissions has a say in them.
         let permissions = if wanted.permissions == was.permissions { is } else { wanted };
-        Ok(Some(Item { oid, ..*permissions }))
+        Ok(Some(TreeItem { oid, ..*permissions }))
     }
 }
 
-fn set(tree: &mut Tree, path: &Rel, item: Option<Item>) {
+fn set(tree: &mut WorkingTree, path: &Rel, item: Option<TreeItem>) {
     match item {
         Some(item) => _ = tree.items.insert(path.clone(), item),
         None => _ = tree.items.remove(path),

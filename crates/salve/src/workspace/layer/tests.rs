@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::workspace::tests::{Place, gits_own, name};
-use crate::workspace::{Again, Fate, Give};
+use crate::workspace::{Again, FileFate, Give};
 
 /// The variables by which this test program knows what to become.
 const BECOME: [&str; 2] = ["SALVE_TEST_LAYER_PART", "SALVE_TEST_LAYER_WHAT"];
@@ -115,13 +115,13 @@ fn what_an_agent_did_is_measured_taken_over_and_taken_back_exactly() {
         let told: Vec<_> =
             change.measured.files.iter().map(|file| (file.path.as_str(), file.fate)).collect();
         let want = [
-            ("a.txt", Fate::Removed),
-            ("binary", Fate::Created),
-            ("dir/b.txt", Fate::Changed),
-            ("dir/deep/c.txt", Fate::Removed),
-            ("link", Fate::Created),
-            ("moved.txt", Fate::Created),
-            ("run.sh", Fate::Changed),
+            ("a.txt", FileFate::Removed),
+            ("binary", FileFate::Created),
+            ("dir/b.txt", FileFate::Changed),
+            ("dir/deep/c.txt", FileFate::Removed),
+            ("link", FileFate::Created),
+            ("moved.txt", FileFate::Created),
+            ("run.sh", FileFate::Changed),
         ];
         assert_eq!(told, want, "{means:?}");
         assert_eq!(change.sealed.len(), 4, "{:?}", change.sealed);

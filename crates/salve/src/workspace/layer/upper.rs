@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::LayerGround;
-use crate::workspace::tree::{Rel, Tree};
+use crate::workspace::tree::{Rel, WorkingTree};
 
 /// The attribute of a directory that hides what lies below it.
 const OPAQUE: &str = "user.overlay.opaque";
@@ -69,7 +69,7 @@ impl UpperContent {
     }
 
     /// Compares a copy with what was in it at first.
-    pub(super) fn of_copy(first: &Tree, now: &Tree) -> Self {
+    pub(super) fn of_copy(first: &WorkingTree, now: &WorkingTree) -> Self {
         let mut content = Self::default();
         for path in first.differing(now) {
             let is_there = now.items.contains_key(&path) || now.gaps.contains_key(&path);

@@ -21,7 +21,7 @@ const CODE: [&str; 18] = [
 ];
 
 /// Looks for edited files.
-pub(super) struct Search {
+pub(super) struct EditedFileSearch {
     since: SystemTime,
     /// How many are looked for.
     most: usize,
@@ -31,21 +31,21 @@ pub(super) struct Search {
 
 /// What was found in one directory of packages.
 #[derive(Default)]
-struct Shelf {
+struct PackageVersions {
     /// Whether a package was installed.
     installed: bool,
     /// What changed beside the packages: an installation changes that too.
     loose: Vec<PathBuf>,
 }
 
-impl Search {
+impl EditedFileSearch {
     pub(super) fn new(since: SystemTime, most: usize) -> Self {
         Self { since, most, looked_at: 0, found: Vec::new() }
     }
 
     /// Looks through a directory of packages, with the one of their programs if that lies apart.
     pub(super) fn packages(&mut self, dir: &Path, programs: Option<&Path>) {
-        let mut shelf = Shelf::default();
+        let mut shelf = PackageVersions::default();
         self.shelf(dir, &mut shelf);
         programs.into_iter().for_each(|programs| self.loose(programs, &mut shelf));
         if !shelf.installed {
@@ -53,7 +53,7 @@ impl Search {
         }
     }
 
-    fn shelf(&mut self, dir: &Path, shelf: &mut Shelf) {
+    fn shelf(&mut self, dir: &Path, shelf: &mut PackageVersions) {
         for (path, meta) in self.entries(dir) {
             let name = path.file_name().unwrap_or_default();
             match meta.is_dir() {
@@ -72,7 +72,7 @@ impl Search {
     }
 
     /// Looks through a directory of programs or links to them.
-    fn loose(&mut self, dir: &Path, shelf: &mut Shelf) {
+    fn loose(&mut self, dir: &Path, shelf: &mut PackageVersions) {
         let entries = self.entries(dir);
         let changed = entries.into_iter().filter(|(path, meta)| {
             meta.is_symlink() && self.is_later(meta) || self.is_changed(path, meta)

@@ -13,10 +13,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::edited::{Search, runs};
+use super::edited::{EditedFileSearch, runs};
 use super::is_cache;
 use crate::workspace::error::WorkspaceError;
-use crate::workspace::lair::Lair;
+use crate::workspace::scratch_dir::ScratchDir;
 use crate::workspace::tree::{Rel, show};
 use crate::workspace::{Snapshot, Workspace};
 
@@ -33,16 +33,16 @@ pub struct PackageGuard {
     root: PathBuf,
     hidden: BTreeSet<Rel>,
     since: SystemTime,
-    kept: BTreeMap<PathBuf, Kept>,
+    kept: BTreeMap<PathBuf, KeptPackageFile>,
     /// How many bytes are kept.
     bytes: u64,
-    extent: Extent,
-    lair: Lair,
+    extent: PackageExtent,
+    lair: ScratchDir,
 }
 
 /// How something was.
 #[derive(Debug)]
-enum Kept {
+enum KeptPackageFile {
     /// A file, with its place on the disk; the copy has the name of the number.
     File { at: usize, inode: u64, mode: u32, written: Option<SystemTime> },
     /// A link to this.
@@ -51,7 +51,7 @@ enum Kept {
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
+enum PackageExtent {
     /// All that runs, so what is not kept was not there.
     All,
     /// As much as the bounds allow.
@@ -81,8 +81,8 @@ impl Workspace {
             since: SystemTime::now(),
             kept: BTreeMap::new(),
             bytes: 0,
-            extent: Extent::All,
-            lair: Lair::make(&self.shadows.with_file_name("packages"))?,
+            extent: PackageExtent::All,
+            lair: ScratchDir::make(&self.shadows.with_file_name("packages"))?,
         };
         for dir in roots.iter().flat_map(|(dir, programs)| [Some(dir), programs.as_ref()]) {
             dir.into_iter().for_each(|dir| guard.keep_all(dir));
@@ -106,7 +106,7 @@ impl PackageGuard {
     fn keep(&mut self, path: PathBuf, meta: &Metadata) {
         if meta.is_symlink() {
             if let Ok(target) = fs::read_link(&path) {
-                self.kept.insert(path, Kept::Link(target));
+                self.kept.insert(path, KeptPackageFile::Link(target));
             }
             return;
         }
@@ -117,17 +117,17 @@ impl PackageGuard {
         let at = self.kept.len();
         let copy = self.lair.dir().join(at.to_string());
         if !fits || at >= MOST_FILES || fs::copy(&path, copy).is_err() {
-            self.extent = Extent::Some;
+            self.extent = PackageExtent::Some;
             return;
         }
         self.bytes += meta.len();
         let (inode, mode, written) = (meta.ino(), meta.mode(), meta.modified().ok());
-        self.kept.insert(path, Kept::File { at, inode, mode, written });
+        self.kept.insert(path, KeptPackageFile::File { at, inode, mode, written });
     }
 
     /// Puts back what was edited since.
     pub fn put_back(&self) -> PutBack {
-        let mut search = Search::new(self.since, usize::MAX);
+        let mut search = EditedFileSearch::new(self.since, usize::MAX);
         super::search(&self.root, &self.hidden, &mut search);
         let mut done = PutBack::default();
         for path in &search.found {
@@ -142,11 +142,11 @@ impl PackageGuard {
 
     fn put_back_one(&self, path: &Path) -> io::Result<()> {
         match (self.kept.get(path), self.extent) {
-            (Some(Kept::Link(target)), _) => {
+            (Some(KeptPackageFile::Link(target)), _) => {
                 fs::remove_file(path)?;
                 symlink(target, path)
             }
-            (Some(Kept::File { at, inode, mode, written }), _) => {
+            (Some(KeptPackageFile::File { at, inode, mode, written }), _) => {
                 let content = fs::read(self.lair.dir().join(at.to_string()))?;
                 let is_same = fs::symlink_metadata(path).is_ok_and(|now| now.ino() == *inode);
                 if !is_same {
@@ -163,8 +163,8 @@ impl PackageGuard {
                     None => Ok(()),
                 }
             }
-            (None, Extent::All) => fs::remove_file(path),
-            (None, Extent::Some) => Err(io::ErrorKind::NotFound.into()),
+            (None, PackageExtent::All) => fs::remove_file(path),
+            (None, PackageExtent::Some) => Err(io::ErrorKind::NotFound.into()),
         }
     }
 }

@@ -20,11 +20,11 @@ use salve_core::sealed_path::SealedPath;
 use super::error::{RestoreError, WorkspaceError};
 use super::git::{Git, pipe, quote};
 use super::keep;
-use super::lair::Lair;
 use super::measure::{self, FileChange};
-use super::plan::{self, Again, Extent};
+use super::plan::{self, Again, RestoreExtent};
 use super::restore;
-use super::tree::{Item, Kind, Rel, Tree, show};
+use super::scratch_dir::ScratchDir;
+use super::tree::{Kind, Rel, TreeItem, WorkingTree, show};
 use super::{Snapshot, Workspace};
 
 /// What the state before is called in the repository that a patch is tried in.
@@ -60,14 +60,14 @@ pub enum PatchError {
 }
 
 /// A patch that fits, tried on copies.
-struct Trial {
+struct PatchTrial {
     store: Git,
     /// The files that it names, before and after.
-    before: Tree,
-    after: Tree,
+    before: WorkingTree,
+    after: WorkingTree,
     /// What the store calls the state after.
     name: String,
-    _lair: Lair,
+    _lair: ScratchDir,
 }
 
 impl Workspace {
@@ -90,18 +90,18 @@ impl Workspace {
     pub fn apply(&self, patch: &[u8]) -> Result<Vec<FileChange>, PatchError> {
         let trial = self.trial(patch)?;
         let changes = trial.changes()?;
-        let plan = plan::plan(&trial.after, &trial.before, Extent::All)?;
+        let plan = plan::plan(&trial.after, &trial.before, RestoreExtent::All)?;
         let stage = (self.state_dir.as_path(), &trial.store);
         let staged = restore::stage(&self.scanner, (&plan, &trial.before), stage)?;
         let Err(stop) = staged.apply() else { return Ok(changes) };
-        let mut now = Tree::default();
+        let mut now = WorkingTree::default();
         for path in trial.before.differing(&trial.after) {
             if let Some((item, _)) = self.read(&path)? {
                 now.items.insert(path, item);
             }
         }
         // What somebody saved meanwhile stays.
-        let extent = Extent::Repair { left: &trial.after, again: Again::Leave };
+        let extent = RestoreExtent::Repair { left: &trial.after, again: Again::Leave };
         let back = plan::plan(&trial.before, &now, extent)?;
         let undone = restore::stage(&self.scanner, (&back, &now), stage);
         let undone = undone.map(|staged| staged.apply());
@@ -114,10 +114,10 @@ impl Workspace {
     }
 
     /// Tries a patch on copies of the files it names.
-    fn trial(&self, patch: &[u8]) -> Result<Trial, PatchError> {
-        let lair = Lair::make(&self.state_dir.join("patches"))?;
+    fn trial(&self, patch: &[u8]) -> Result<PatchTrial, PatchError> {
+        let lair = ScratchDir::make(&self.state_dir.join("patches"))?;
         let store = Git::alone(lair.dir(), self.scanner.format)?;
-        let mut before = Tree::default();
+        let mut before = WorkingTree::default();
         let mut contents = BTreeMap::new();
         let mut out_of_bounds = None;
         for path in names::names(patch) {
@@ -158,26 +158,26 @@ impl Workspace {
             let why = "holds another repository";
             return Err(PatchError::Refused { path: "a directory".to_owned(), why });
         }
-        let mut after = Tree { items: keep::list(&store, &name)?, ..Tree::default() };
+        let mut after = WorkingTree { items: keep::list(&store, &name)?, ..WorkingTree::default() };
         for (path, item) in &mut after.items {
             item.permissions = permissions(before.items.get(path), item.kind);
         }
         // A directory that the patch empties goes with its last file.
         before.add_parents();
         after.add_parents();
-        let trial = Trial { store, before, after, name, _lair: lair };
+        let trial = PatchTrial { store, before, after, name, _lair: lair };
         self.judge(&trial)?;
         Ok(trial)
     }
 
     /// Refuses what a patch must not do.
-    fn judge(&self, trial: &Trial) -> Result<(), PatchError> {
+    fn judge(&self, trial: &PatchTrial) -> Result<(), PatchError> {
         let differing = trial.before.differing(&trial.after);
         if differing.is_empty() {
             return Err(PatchError::Empty);
         }
         let hidden = self.scanner.scan([])?.hidden;
-        let links = |item: &&Item| item.kind == Kind::Link;
+        let links = |item: &&TreeItem| item.kind == Kind::Link;
         for path in &differing {
             let refuse = |why| PatchError::Refused { path: show(path), why };
             guard(path).map_err(refuse)?;
@@ -202,7 +202,7 @@ impl Workspace {
     }
 
     /// Returns what a path holds; nothing if there is no file or link.
-    fn read(&self, path: &OsStr) -> Result<Option<(Item, Vec<u8>)>, WorkspaceError> {
+    fn read(&self, path: &OsStr) -> Result<Option<(TreeItem, Vec<u8>)>, WorkspaceError> {
         let full = self.scanner.root.join(path);
         match self.scanner.content(&full) {
             Ok(found) => Ok(Some(found)),
@@ -218,7 +218,7 @@ impl Workspace {
     }
 }
 
-impl Trial {
+impl PatchTrial {
     fn changes(&self) -> Result<Vec<FileChange>, PatchError> {
         let (before, after) = ((&self.before, BEFORE), (&self.after, &*self.name));
         Ok(measure::compare(&self.store, before, after)?)
@@ -259,7 +259,7 @@ fn stays_inside(path: &OsStr, target: &OsStr) -> bool {
 }
 
 /// Returns the permissions that a file gets: its own, but for whether it may be run.
-fn permissions(before: Option<&Item>, kind: Kind) -> u16 {
+fn permissions(before: Option<&TreeItem>, kind: Kind) -> u16 {
     match (before, kind) {
         (_, Kind::Link) => 0,
         (Some(item), kind) if item.kind == kind => item.permissions,
@@ -271,7 +271,7 @@ fn permissions(before: Option<&Item>, kind: Kind) -> u16 {
 /// Sends the files before as one commit.
 fn send(
     to: &mut dyn Write,
-    items: &BTreeMap<Rel, Item>,
+    items: &BTreeMap<Rel, TreeItem>,
     contents: &BTreeMap<Rel, Vec<u8>>,
 ) -> io::Result<()> {
     writeln!(to, "commit {BEFORE}\ncommitter Salve <salve@localhost> 0 +0000\ndata 0")?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Ground;
 use crate::files::{FileKind, read_bytes};
-use crate::workspace::tree::Tree;
+use crate::workspace::tree::WorkingTree;
 
 /// Variables that name the real place of programs and packages, as they should.
 const KEPT: [&str; 5] = ["PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "NODE_EXTRA_CA_CERTS", "_"];
@@ -19,7 +19,7 @@ const FIXED: [(&str, &str); 2] = [("UV_NO_SYNC", "1"), ("NX_DAEMON", "false")];
 const PNPM: [&str; 2] = ["npm_config_verify_deps_before_run", "pnpm_config_verify_deps_before_run"];
 
 /// Returns the variables to add to our own.
-pub(super) fn variables(ground: &Ground, tree: &Tree) -> Vec<(OsString, OsString)> {
+pub(super) fn variables(ground: &Ground, tree: &WorkingTree) -> Vec<(OsString, OsString)> {
     let mut env: Vec<(OsString, OsString)> = std::env::vars_os()
         .filter(|(name, _)| !KEPT.iter().any(|kept| name == kept))
         .map(|(name, value)| (name, ground.to_shadow(&value), value))
@@ -67,7 +67,7 @@ fn temporary(ground: &Ground) -> Option<PathBuf> {
 }
 
 /// Returns where the shadow's own Python sources are that are installed by their real place.
-fn sources(ground: &Ground, tree: &Tree) -> Vec<PathBuf> {
+fn sources(ground: &Ground, tree: &WorkingTree) -> Vec<PathBuf> {
     let inside = tree.hidden.iter().map(|path| ground.real.join(path));
     let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
     let environments = inside.chain(active).filter(|dir| dir.join("pyvenv.cfg").is_file());

@@ -12,7 +12,7 @@ use super::{Ground, Scanner, WorkspaceError, link_text};
 use crate::workspace::git::Git;
 use crate::workspace::keep;
 use crate::workspace::oid::Oid;
-use crate::workspace::tree::{Gap, Item, Kind, Rel, Tree, show};
+use crate::workspace::tree::{Gap, Kind, Rel, TreeItem, WorkingTree, show};
 
 /// Makes the directories from the top to the root, and shows what lies beside the way by links.
 pub(super) fn surround(ground: &Ground) -> Result<(), WorkspaceError> {
@@ -33,7 +33,7 @@ pub(super) fn surround(ground: &Ground) -> Result<(), WorkspaceError> {
 /// Lays all out that is kept; returns what is missing.
 pub(super) fn lay(
     scanner: &Scanner,
-    tree: &Tree,
+    tree: &WorkingTree,
     ground: &Ground,
 ) -> Result<Vec<String>, WorkspaceError> {
     lay_over(&scanner.git, tree, ground)?;
@@ -42,7 +42,11 @@ pub(super) fn lay(
 }
 
 /// Lays a tree out whose files the `store` has.
-pub(super) fn lay_over(store: &Git, tree: &Tree, ground: &Ground) -> Result<(), WorkspaceError> {
+pub(super) fn lay_over(
+    store: &Git,
+    tree: &WorkingTree,
+    ground: &Ground,
+) -> Result<(), WorkspaceError> {
     let mut made = HashSet::new();
     let parents = tree.items.keys().filter_map(|path| Path::new(path).parent());
     for dir in tree.dirs.iter().map(Path::new).chain(parents) {
@@ -58,7 +62,7 @@ pub(super) fn lay_over(store: &Git, tree: &Tree, ground: &Ground) -> Result<(), 
 fn write_all<'a>(
     store: &Git,
     ground: &Ground,
-    items: impl Iterator<Item = (&'a Rel, &'a Item)>,
+    items: impl Iterator<Item = (&'a Rel, &'a TreeItem)>,
 ) -> Result<(), WorkspaceError> {
     let items: Vec<_> = items.collect();
     let oids: Vec<Oid> = items.iter().map(|(_, item)| item.oid).collect();
@@ -99,7 +103,7 @@ fn bring_large(ground: &Ground, path: &OsStr, gap: &Gap) -> bool {
 pub(super) fn overlay(
     scanner: &Scanner,
     ground: &Ground,
-    tree: &Tree,
+    tree: &WorkingTree,
     only: &[String],
 ) -> Result<(), WorkspaceError> {
     let only: HashSet<&str> = only.iter().map(String::as_str).collect();

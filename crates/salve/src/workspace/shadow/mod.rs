@@ -24,9 +24,9 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::lair::Lair;
 use super::packages;
 use super::scan::Scanner;
+use super::scratch_dir::ScratchDir;
 use super::{Snapshot, Workspace, WorkspaceError};
 
 pub use confine::Confined;
@@ -40,7 +40,7 @@ pub struct Shadow {
     lacks: Vec<String>,
     drifted: Vec<String>,
     /// Last, so that it is dropped after all that lies in it.
-    _lair: Lair,
+    _lair: ScratchDir,
 }
 
 /// Where the shadow and the real tree lie.
@@ -78,9 +78,9 @@ impl Workspace {
         let top = top(&scanner.git)?.filter(|top| scanner.root.starts_with(top));
         let real_top = top.unwrap_or_else(|| scanner.root.clone());
         let base = base(&self.shadows, &real_top)?;
-        let lair = Lair::claim(&base)?;
+        let lair = ScratchDir::claim(&base)?;
         // A large one takes long to remove; what is not gone when this process ends, the next removes.
-        std::thread::spawn(move || drop(Lair::left(&base)));
+        std::thread::spawn(move || drop(ScratchDir::left(&base)));
         let name = real_top.file_name().unwrap_or_else(|| OsStr::new("root"));
         let rest = scanner.root.strip_prefix(&real_top).unwrap_or(Path::new(""));
         let top = lair.dir().join(name);

@@ -30,7 +30,7 @@ pub(super) fn rescue(
     let limit = WorkLimit::set(&mut source, time)?;
     let tables = tables(fresh)?;
     for table in &tables {
-        Table { source: &source, fresh, table, limit: &limit }.copy()?;
+        SalvagedTable { source: &source, fresh, table, limit: &limit }.copy()?;
     }
     tables.iter().try_for_each(|table| drop_orphans(fresh, table))
 }
@@ -89,14 +89,14 @@ fn tables(conn: &Transaction<'_>) -> rusqlite::Result<Vec<String>> {
     conn.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
 }
 
-struct Table<'c> {
+struct SalvagedTable<'c> {
     source: &'c Connection,
     fresh: &'c Transaction<'c>,
     table: &'c str,
     limit: &'c WorkLimit,
 }
 
-impl Table<'_> {
+impl SalvagedTable<'_> {
     fn copy(&self) -> rusqlite::Result<()> {
         let wanted = columns(self.fresh, self.table)?;
         // A table that is not there, or has other columns, is from another version: take what fits.

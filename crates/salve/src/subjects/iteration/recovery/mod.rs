@@ -11,20 +11,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use salve_core::check::proof::{self, Before, Colour, OldVerifier, Touched};
-use salve_core::check::{self, Brief, Counts, Results};
+use salve_core::check::{self, CheckBrief, Counts, Results};
 use salve_core::event::{
-    Digest, Effect, Event, Exit, IncidentEvent, Origin, Outcome, Proof, Proposed, RecoveryEvent,
-    RemedyKind, Report, Source,
+    Digest, Effect, EffectReport, Event, Exit, IncidentEvent, IncidentOutcome, Proof,
+    ProposalSource, Proposed, RecoveryEvent, RemedyKind, RemedyOrigin,
 };
-use salve_core::gate::{Proposal, Which};
+use salve_core::gate::{RecoveryProposal, Which};
 use salve_core::id::IncidentId;
-use salve_core::incident::{Fate, Incident, Phase, Run};
+use salve_core::incident::{DueEffect, Incident, Phase, RemedyFate};
 use salve_core::playbook::{Diagnosis, Nature};
-use salve_core::recovery::{self, Ailment, Execution, Failure};
+use salve_core::recovery::{self, DraftedFailure, Execution, TestsTrouble};
 use salve_core::scrub::Scrubbed;
 
 use crate::config::ChangedManifest;
-use crate::heal::cause::{self, Evidence, Place};
+use crate::heal::cause::{self, Evidence, FailurePlace};
 use crate::heal::failure_log::FailureLog;
 use crate::heal::files::with_causes;
 use crate::heal::inbox::NewsQueue;
@@ -32,12 +32,12 @@ use crate::heal::loop_files::LoopFiles;
 use crate::heal::loops::{Recovered, Recovery, Sought};
 use crate::heal::manifests;
 use crate::heal::records::Records;
-use crate::heal::recovery_file::{self, Found, Stamp, Turn};
+use crate::heal::recovery_file::{self, FoundProposal, ProposalStamp, Turn};
 use crate::heal::remedies::Offer;
-use crate::heal::run::{self, CommandPlan, Ran, Stopper};
+use crate::heal::run::{self, CommandPlan, CommandRunEnd, Stopper};
 use crate::heal::{
-    Case, Judged, OpeningTerms, PauseStanding, PauseWatch, Presence, Remark, Resorts, RunBase,
-    RunEnd, SeenFailure, SubjectContext, Subjects,
+    Case, OpeningTerms, PauseStanding, PauseWatch, Presence, Remark, Resorts, RunBase, RunEnd,
+    SeenFailure, SubjectContext, Subjects, VerifiedFinding,
 };
 use crate::process::Capture;
 use crate::store::StoreError;
@@ -106,9 +106,9 @@ pub struct RecoverySubject<'r> {
 #[derive(Debug)]
 struct RecoveryNews {
     /// The effect that this run was to verify.
-    verifies: Option<Run>,
+    verifies: Option<DueEffect>,
     /// How the tests came out.
-    ran: Ran,
+    ran: CommandRunEnd,
 }
 
 /// What the loop wants recovered.
@@ -118,7 +118,7 @@ struct SoughtRecovery {
     /// The journal's entry at which the loop's run began.
     since: u64,
     /// How the loop saw the tests come out.
-    first: Option<Ran>,
+    first: Option<CommandRunEnd>,
     /// The loop's files.
     files: LoopFiles,
     /// What said what is installed and changed in this run of the loop.
@@ -128,9 +128,9 @@ struct SoughtRecovery {
 /// What was seen of the tests.
 struct SeenTests {
     /// How the tests came out last.
-    last: Option<Ran>,
+    last: Option<CommandRunEnd>,
     /// What ails them.
-    ailment: Ailment,
+    ailment: TestsTrouble,
     execution: Execution,
     /// How often they were seen to fail before this care of them.
     before: usize,
@@ -142,9 +142,9 @@ struct SeenTests {
 
 /// The tester's proposal, and when its file was read.
 struct ProposalWatch {
-    found: Option<Box<Proposal>>,
+    found: Option<Box<RecoveryProposal>>,
     turn: Turn,
-    stamp: Stamp,
+    stamp: ProposalStamp,
     look_at: Instant,
 }
 
@@ -156,15 +156,19 @@ impl<'r> RecoverySubject<'r> {
         let files = LoopFiles::new(dir, base.project.root(), &plan.name);
         let seen = SeenTests {
             last: None,
-            ailment: Ailment::None,
+            ailment: TestsTrouble::None,
             execution: Execution::All,
             before: 0,
             earlier: Vec::new(),
             is_well: false,
         };
         let turn = Turn { iteration, began };
-        let proposal =
-            ProposalWatch { found: None, turn, stamp: Stamp::default(), look_at: Instant::now() };
+        let proposal = ProposalWatch {
+            found: None,
+            turn,
+            stamp: ProposalStamp::default(),
+            look_at: Instant::now(),
+        };
         Self {
             plan,
             terms,
@@ -207,7 +211,7 @@ impl<'r> RecoverySubject<'r> {
     }
 
     /// Runs the tests, to verify an effect if one is given.
-    fn start(&mut self, verifies: Option<Run>, base: &mut RunBase<'_>) {
+    fn start(&mut self, verifies: Option<DueEffect>, base: &mut RunBase<'_>) {
         if self.has_no_tests() {
             return self.take_testers_word(verifies);
         }
@@ -230,13 +234,13 @@ impl<'r> RecoverySubject<'r> {
     }
 
     /// Takes the tester's word for how the tests come out, where there are none to run.
-    fn take_testers_word(&self, verifies: Option<Run>) {
+    fn take_testers_word(&self, verifies: Option<DueEffect>) {
         let lines = self.proposal.found.as_ref().map(|found| found.diagnosis.evidence.join("\n"));
         let (code, output) = match verifies {
             Some(_) => (0, String::new()),
             None => (1, lines.unwrap_or_default()),
         };
-        let ran = Ran { exit: Exit::Code(code), output, ..Ran::nothing() };
+        let ran = CommandRunEnd { exit: Exit::Code(code), output, ..CommandRunEnd::nothing() };
         // Nobody is left to tell when the run is over.
         let _ = self.news.sender().send(RecoveryNews { verifies, ran });
     }
@@ -260,8 +264,8 @@ impl<'r> RecoverySubject<'r> {
     /// Takes in how the tests came out.
     fn ran(
         &mut self,
-        verifies: Option<Run>,
-        ran: Ran,
+        verifies: Option<DueEffect>,
+        ran: CommandRunEnd,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
         self.running = None;
@@ -278,7 +282,7 @@ impl<'r> RecoverySubject<'r> {
             None => self.saw(&ran, is_well, context),
             Some(effect) if ran.stopped => {
                 let reason = Scrubbed::literal("the check was stopped");
-                context.finish(AT, effect, Report::failed(reason));
+                context.finish(AT, effect, EffectReport::failed(reason));
                 Ok(())
             }
             Some(effect) if is_well => {
@@ -298,7 +302,7 @@ impl<'r> RecoverySubject<'r> {
     /// Takes in how the tests came out, outside of any repair.
     fn saw(
         &mut self,
-        ran: &Ran,
+        ran: &CommandRunEnd,
         is_well: bool,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
@@ -312,8 +316,8 @@ impl<'r> RecoverySubject<'r> {
             }
             self.keep_checkpoint(context);
             self.outcome.get_or_insert(match self.seen.ailment {
-                Ailment::None => Recovered::Executes(ran.clone()),
-                Ailment::Code | Ailment::Unknown | Ailment::Infrastructure => {
+                TestsTrouble::None => Recovered::Executes(ran.clone()),
+                TestsTrouble::Code | TestsTrouble::Unknown | TestsTrouble::Infrastructure => {
                     Recovered::NotInfrastructure(ran.clone())
                 }
             });
@@ -340,14 +344,24 @@ impl<'r> RecoverySubject<'r> {
         self.seen.before == 0 && self.proposal.found.is_some() && has_tests
     }
 
-    fn failed(&self, ran: &Ran, verifies: Option<Run>, context: &mut SubjectContext<'_, '_>) {
+    fn failed(
+        &self,
+        ran: &CommandRunEnd,
+        verifies: Option<DueEffect>,
+        context: &mut SubjectContext<'_, '_>,
+    ) {
         let evidence = examine(ran, context);
         let failure = SeenFailure { evidence, took: ran.took, before: Vec::new(), verifies };
         context.failed(AT, failure);
     }
 
     /// Takes in how the tests came out when an incident of an earlier run was to go on.
-    fn shown_again(&mut self, ran: &Ran, is_well: bool, context: &mut SubjectContext<'_, '_>) {
+    fn shown_again(
+        &mut self,
+        ran: &CommandRunEnd,
+        is_well: bool,
+        context: &mut SubjectContext<'_, '_>,
+    ) {
         self.seen.earlier.push(if is_well { Colour::Green } else { Colour::Red });
         context.saw(AT, examine(ran, context), ran.took);
         let phase = context.incident(AT).map(Incident::phase);
@@ -362,27 +376,31 @@ impl<'r> RecoverySubject<'r> {
     }
 
     /// Tells whether a run came out as it should: the tests executed, or it is not for us.
-    fn is_well(&mut self, ran: &Ran, context: &SubjectContext<'_, '_>) -> bool {
+    fn is_well(&mut self, ran: &CommandRunEnd, context: &SubjectContext<'_, '_>) -> bool {
         let (ailment, execution) = self.ailment(ran, context);
         let is_tried = context.incident(AT).is_some();
         let is_off = !context.base.remedies.policy.is_enabled() && !is_tried;
         self.seen.last = Some(ran.clone());
         (self.seen.ailment, self.seen.execution) = (ailment, execution);
         match ailment {
-            Ailment::None | Ailment::Code => !ran.stopped,
-            Ailment::Infrastructure | Ailment::Unknown if is_off => true,
-            Ailment::Infrastructure => false,
+            TestsTrouble::None | TestsTrouble::Code => !ran.stopped,
+            TestsTrouble::Infrastructure | TestsTrouble::Unknown if is_off => true,
+            TestsTrouble::Infrastructure => false,
             // Only the tester claims that it is the infrastructure; what was begun goes on.
-            Ailment::Unknown => !(is_tried || self.proposal.found.is_some()),
+            TestsTrouble::Unknown => !(is_tried || self.proposal.found.is_some()),
         }
     }
 
     /// Finds out what ails tests that came out so.
-    fn ailment(&self, ran: &Ran, context: &SubjectContext<'_, '_>) -> (Ailment, Execution) {
+    fn ailment(
+        &self,
+        ran: &CommandRunEnd,
+        context: &SubjectContext<'_, '_>,
+    ) -> (TestsTrouble, Execution) {
         match (self.has_no_tests(), ran.is_green(), self.proposal.found.is_some()) {
-            (true, true, _) => return (Ailment::None, Execution::All),
-            (true, false, true) => return (Ailment::Infrastructure, Execution::Nothing),
-            (true, false, false) => return (Ailment::Unknown, Execution::Nothing),
+            (true, true, _) => return (TestsTrouble::None, Execution::All),
+            (true, false, true) => return (TestsTrouble::Infrastructure, Execution::Nothing),
+            (true, false, false) => return (TestsTrouble::Unknown, Execution::Nothing),
             (false, _, _) => {}
         }
         let evidence = examine(ran, context);
@@ -403,14 +421,14 @@ impl<'r> RecoverySubject<'r> {
     }
 
     /// Says what it proves that the tests execute.
-    fn prove(&self, effect: Run, context: &mut SubjectContext<'_, '_>) {
+    fn prove(&self, effect: DueEffect, context: &mut SubjectContext<'_, '_>) {
         if self.has_no_tests() {
             let why = "there are no tests to run, so nothing is proven";
-            return context.judged(AT, effect, Judged::new(Proof::Transient, why));
+            return context.judged(AT, effect, VerifiedFinding::new(Proof::Transient, why));
         }
         let trial = context.cases.get(AT).and_then(Case::trial);
         let is_prescribed = trial.is_some_and(|trial| {
-            trial.remedy.origin == Origin::Playbook && trial.remedy.kind != RemedyKind::Retry
+            trial.remedy.origin == RemedyOrigin::Playbook && trial.remedy.kind != RemedyKind::Retry
         });
         let changed = trial.and_then(|trial| trial.measured).and_then(|change| change.files);
         // What judges a loop's tests is the loop; here they only have to execute.
@@ -439,7 +457,7 @@ impl<'r> RecoverySubject<'r> {
             counts_after: Counts::default(),
         });
         let why = judged.ground.to_string();
-        context.judged(AT, effect, Judged::new(judged.proof, &why));
+        context.judged(AT, effect, VerifiedFinding::new(judged.proof, &why));
     }
 
     /// Reads the tester's proposal, and says why what is there is none.
@@ -448,9 +466,9 @@ impl<'r> RecoverySubject<'r> {
         let (stamp, found) = recovery_file::read(&path, self.proposal.turn);
         self.proposal.stamp = stamp;
         match found {
-            Found::Proposal(proposal) => self.proposal.found = Some(proposal),
-            Found::Nothing => {}
-            Found::Refused(refused) => self.refuse(&with_causes(&refused), context)?,
+            FoundProposal::Proposal(proposal) => self.proposal.found = Some(proposal),
+            FoundProposal::Nothing => {}
+            FoundProposal::Refused(refused) => self.refuse(&with_causes(&refused), context)?,
         }
         Ok(())
     }
@@ -472,9 +490,9 @@ impl<'r> RecoverySubject<'r> {
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
         let why = match self.seen.ailment {
-            Ailment::None => "the tests execute, so nothing is recovered",
-            Ailment::Code => "the code has to change, so nothing is recovered",
-            Ailment::Unknown | Ailment::Infrastructure => "recovery is switched off",
+            TestsTrouble::None => "the tests execute, so nothing is recovered",
+            TestsTrouble::Code => "the code has to change, so nothing is recovered",
+            TestsTrouble::Unknown | TestsTrouble::Infrastructure => "recovery is switched off",
         };
         let is_red = self.seen.last.as_ref().is_some_and(|ran| !ran.is_green());
         if self.proposal.found.is_some() && is_red {
@@ -490,7 +508,7 @@ impl<'r> RecoverySubject<'r> {
         context: &mut SubjectContext<'_, '_>,
     ) -> Option<Proposed> {
         let diagnosis = self.diagnosis(evidence, context.base);
-        let failure = Failure {
+        let failure = DraftedFailure {
             at: context.base.writer.now(),
             class: evidence.symptom.class,
             key_line: &evidence.symptom.key_line,
@@ -554,16 +572,18 @@ impl<'r> RecoverySubject<'r> {
         let course = chronicle.courses().find(|course| course.id() == id);
         let kept = course.and_then(|course| course.proposal.as_ref());
         match found {
-            Found::Proposal(proposal) => {
+            FoundProposal::Proposal(proposal) => {
                 let now = recovery::proposed(&proposal, &context.base.writer.scrubber);
                 let is_known = kept.is_some_and(|kept| kept.wants_the_same(&now));
                 self.proposal.found = Some(proposal);
                 Ok((!is_known).then(|| Box::new(now)))
             }
             // What became of the file since does not take back what was proposed.
-            Found::Nothing | Found::Refused(_) => {
-                let kept = kept.filter(|kept| kept.source == Source::Tester).map(recovery::to_json);
-                let kept = kept.and_then(|kept| Proposal::read(&kept).ok());
+            FoundProposal::Nothing | FoundProposal::Refused(_) => {
+                let kept = kept
+                    .filter(|kept| kept.source == ProposalSource::Tester)
+                    .map(recovery::to_json);
+                let kept = kept.and_then(|kept| RecoveryProposal::read(&kept).ok());
                 self.proposal.found = kept.map(Box::new);
                 Ok(None)
             }
@@ -625,7 +645,7 @@ impl<'r> RecoverySubject<'r> {
 }
 
 /// Finds out what a failure of the tests is.
-fn examine(ran: &Ran, context: &SubjectContext<'_, '_>) -> Evidence {
+fn examine(ran: &CommandRunEnd, context: &SubjectContext<'_, '_>) -> Evidence {
     let base = &*context.base;
     Evidence::of(&ran.output, Some(&ran.exit), base.rules, &base.writer.scrubber)
 }
@@ -650,8 +670,8 @@ fn is_blind(case: &Case) -> bool {
 }
 
 /// Tells whether two proposals want the very same done.
-fn wants_the_same(one: &Proposal, other: &Proposal) -> bool {
-    let request = |proposal: &Proposal, which| proposal.request(which).ok().cloned();
+fn wants_the_same(one: &RecoveryProposal, other: &RecoveryProposal) -> bool {
+    let request = |proposal: &RecoveryProposal, which| proposal.request(which).ok().cloned();
     let same = |which| request(one, which) == request(other, which);
     same(Which::Recovery) && same(Which::Fallback)
 }
@@ -663,7 +683,7 @@ impl Subjects for RecoverySubject<'_> {
 
     fn opening(&self, _: usize, base: &RunBase<'_>) -> OpeningTerms {
         let subject = self.plan.subject(&base.writer.scrubber);
-        let policy = salve_core::event::Policy {
+        let policy = salve_core::event::IncidentPolicy {
             no_progress_limit: Some(self.terms.no_progress_limit),
             catastrophe_after: Some(self.terms.rollback_after),
             ..base.terms.policy(self.terms.limits)
@@ -671,7 +691,7 @@ impl Subjects for RecoverySubject<'_> {
         OpeningTerms { subject, policy, left: Default::default() }
     }
 
-    fn place(&self, _: usize, base: &RunBase<'_>) -> Place {
+    fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {
         self.plan.place(base)
     }
 
@@ -683,7 +703,7 @@ impl Subjects for RecoverySubject<'_> {
         Resorts { again: AGAIN, own: Vec::new() }
     }
 
-    fn brief(&self, _: usize, brief: &Brief) -> String {
+    fn brief(&self, _: usize, brief: &CheckBrief) -> String {
         check::brief(brief)
     }
 
@@ -694,7 +714,7 @@ impl Subjects for RecoverySubject<'_> {
     fn verify(
         &mut self,
         _: usize,
-        effect: Run,
+        effect: DueEffect,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
         self.start(Some(effect), context.base);
@@ -705,23 +725,23 @@ impl Subjects for RecoverySubject<'_> {
         self.seen.earlier.clear();
         let Phase::Closed(outcome) = over.phase() else { return };
         match outcome {
-            Outcome::Recovered(_) => {
+            IncidentOutcome::Recovered(_) => {
                 self.keep_checkpoint(context);
                 match &self.seen.last {
                     // An earlier run of Salve saw them execute: they are to show it again.
                     None if !self.has_no_tests() => self.start(None, context.base),
                     // Without tests there is nothing to see.
-                    None => self.outcome = Some(Recovered::Executes(Ran::nothing())),
+                    None => self.outcome = Some(Recovered::Executes(CommandRunEnd::nothing())),
                     Some(ran) => self.outcome = Some(Recovered::Executes(ran.clone())),
                 }
             }
             // What a person settled is shown by the tests themselves.
-            Outcome::Resolved => {
+            IncidentOutcome::Resolved => {
                 self.settled = Some(over.id());
                 self.start(None, context.base);
             }
-            Outcome::Unhealed => self.outcome = Some(Recovered::NeedsPerson),
-            Outcome::GivenUp | Outcome::Aborted => {
+            IncidentOutcome::Unhealed => self.outcome = Some(Recovered::NeedsPerson),
+            IncidentOutcome::GivenUp | IncidentOutcome::Aborted => {
                 self.outcome = Some(Recovered::Declined(self.seen.last.clone()));
             }
         }
@@ -797,10 +817,10 @@ impl Subjects for RecoverySubject<'_> {
 
     fn nothing_left(&self, incident: &Incident, base: &RunBase<'_>) -> IncidentEvent {
         let tried = incident.tried();
-        let is_denied = !tried.is_empty() && tried.iter().all(|one| one.fate == Fate::Denied);
+        let is_denied = !tried.is_empty() && tried.iter().all(|one| one.fate == RemedyFate::Denied);
         match is_denied && base.remedies.policy.denies_unknown() {
             // Whoever has unknown commands denied does not want to be asked about them.
-            true => IncidentEvent::Ended { outcome: Outcome::Aborted },
+            true => IncidentEvent::Ended { outcome: IncidentOutcome::Aborted },
             false => IncidentEvent::NothingLeft {},
         }
     }

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::class::Class;
-use salve_core::event::{Judgement, Mode, Origin, Verdict};
-use salve_core::gate::{Request, State, Which};
-use salve_core::incident::{Fate, Incident};
+use salve_core::event::{Judgement, Mode, RemedyOrigin, RemedyVerdict};
+use salve_core::gate::{GateCounters, Request, Which};
+use salve_core::incident::{Incident, RemedyFate};
 use salve_core::playbook::Diagnosis;
 use salve_core::scrub::Scrubbed;
 
 use super::{AGAIN, RecoverySubject};
 use crate::config::ChangedManifest;
-use crate::heal::remedies::{self, Offer, What};
+use crate::heal::remedies::{self, Offer, RemedyWay};
 use crate::heal::{Case, RunBase};
 use crate::store::StoreError;
 
@@ -33,15 +33,15 @@ impl RecoverySubject<'_> {
     ) -> Result<Vec<Offer>, StoreError> {
         let Some(incident) = case.incident() else { return Ok(Vec::new()) };
         if self.seen.is_well {
-            return Ok(vec![remedies::resort(What::Again, AGAIN)]);
+            return Ok(vec![remedies::resort(RemedyWay::Again, AGAIN)]);
         }
-        if incident.tried().iter().any(|one| one.fate == Fate::Declined) {
+        if incident.tried().iter().any(|one| one.fate == RemedyFate::Declined) {
             // Whoever declines wants the loop to go on without.
             return Ok(Vec::new());
         }
         let (store, now, since) = (base.writer.store, base.writer.now(), self.sought.since);
         let autos = self.sought.files.chronicle(store)?.autos(since, Some(incident.id()));
-        let state = State {
+        let state = GateCounters {
             auto_recoveries_this_run: autos.count,
             // A fallback is part of its own recovery, for which nothing has to cool down.
             seconds_since_last_auto: match autos.last {
@@ -56,7 +56,7 @@ impl RecoverySubject<'_> {
         let signature = case.seen().map(|seen| seen.symptom.signature);
         let mut offers = base.remedies.earn(offers, store, signature, &base.writer.scrubber)?;
         let used_up = autos.count >= base.remedies.policy.max_auto_recoveries();
-        for offer in offers.iter_mut().filter(|one| one.judgement.verdict == Verdict::Allow) {
+        for offer in offers.iter_mut().filter(|one| one.judgement.verdict == RemedyVerdict::Allow) {
             if let Some(judgement) = self.second_thought(offer, case, used_up, base) {
                 offer.judgement = judgement;
             }
@@ -65,17 +65,21 @@ impl RecoverySubject<'_> {
     }
 
     /// Returns what the tester proposes: its command, and its fallback once that has failed.
-    fn of_tester(&self, incident: &Incident, state: &State, base: &RunBase<'_>) -> Vec<Offer> {
+    fn of_tester(
+        &self,
+        incident: &Incident,
+        state: &GateCounters,
+        base: &RunBase<'_>,
+    ) -> Vec<Offer> {
         let Some(proposal) = &self.proposal.found else { return Vec::new() };
         let offer = |request: &Request| {
-            let trust = (Origin::Proposal, PROPOSED);
+            let trust = (RemedyOrigin::Proposal, PROPOSED);
             base.remedies.offer_request(request, trust, state, &base.writer.scrubber)
         };
         let first = offer(proposal.recovery());
-        let has_failed = incident
-            .tried()
-            .iter()
-            .any(|one| one.digest == first.candidate.remedy.digest && one.fate == Fate::Failed);
+        let has_failed = incident.tried().iter().any(|one| {
+            one.digest == first.candidate.remedy.digest && one.fate == RemedyFate::Failed
+        });
         let fallback = proposal.request(Which::Fallback).ok().filter(|_| has_failed);
         [Some(first), fallback.map(offer)].into_iter().flatten().collect()
     }
@@ -103,10 +107,10 @@ impl RecoverySubject<'_> {
             let text = &offer.candidate.remedy.text;
             !proposed.iter().any(|one| one.candidate.remedy.text == *text)
         };
-        offers.retain(|offer| is_new(offer) && !matches!(offer.what, What::Patch(_)));
+        offers.retain(|offer| is_new(offer) && !matches!(offer.what, RemedyWay::Patch(_)));
         if asks_person(case).is_some() {
             // What a full disk needs is no second run.
-            offers.retain(|offer| !matches!(offer.what, What::Again));
+            offers.retain(|offer| !matches!(offer.what, RemedyWay::Again));
         }
         Ok(offers)
     }
@@ -119,12 +123,12 @@ impl RecoverySubject<'_> {
         used_up: bool,
         base: &RunBase<'_>,
     ) -> Option<Judgement> {
-        if matches!(offer.what, What::Again) {
+        if matches!(offer.what, RemedyWay::Again) {
             return None;
         }
         let ask = |rule, reason: String| {
             let (rule, reason) = (Scrubbed::literal(rule), base.writer.scrubber.scrub(&reason));
-            Some(Judgement { verdict: Verdict::Ask, rule, reason })
+            Some(Judgement { verdict: RemedyVerdict::Ask, rule, reason })
         };
         if let Some(why) = asks_person(case) {
             return ask("environment", why.to_owned());

@@ -13,9 +13,9 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use salve_core::event::{Exit, Process};
 use uuid::Uuid;
 
-use super::capture::{Passed, Pump, Stream};
-use super::launch::{self, Input, SpawnError, Spec, Terminal};
-use super::tree::{self, Found};
+use super::capture::{OutputPipe, Passed, Pump};
+use super::launch::{self, ProcessInput, SpawnError, Spec, Terminal};
+use super::tree::{self, FoundProcess};
 use super::{family, lock, reaper};
 
 /// Takes care of the servers and commands of one run of Salve.
@@ -23,21 +23,21 @@ use super::{family, lock, reaper};
 /// Starting it makes this process the one that orphans fall to. Children belong to the process,
 /// so several of them share one thread that waits and one table.
 #[derive(Clone, Debug)]
-pub struct Care {
+pub struct Supervisor {
     run: Uuid,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ChildrenShare>,
     is_ending: Arc<AtomicBool>,
 }
 
 /// Why no care can be taken.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot supervise processes on this system")]
-pub struct CareError(#[from] io::Error);
+pub struct SupervisorError(#[from] io::Error);
 
 /// One process that was started, whether it still runs or not.
 #[derive(Clone, Debug)]
 pub struct Running {
-    pub(super) life: Arc<Life>,
+    pub(super) life: Arc<ProcessLife>,
 }
 
 /// How a process ended.
@@ -57,36 +57,36 @@ pub struct EndReport {
     /// How many had to be killed.
     pub killed: usize,
     /// Those that even that did not end: the system holds them.
-    pub left: Vec<Found>,
+    pub left: Vec<FoundProcess>,
 }
 
 /// What is called when a process has ended.
-pub(super) type Then = Box<dyn FnOnce(Ended) + Send>;
+pub(super) type WhenEnded = Box<dyn FnOnce(Ended) + Send>;
 
 /// What the caller's threads and the reaper share: all children of this process.
-pub(super) struct Shared {
+pub(super) struct ChildrenShare {
     pub(super) epoll: OwnedFd,
     pub(super) pump: Pump,
-    pub(super) table: Mutex<Table>,
+    pub(super) table: Mutex<ChildTable>,
 }
 
 /// Who is alive, and whose name was ever used.
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct ChildTable {
     pub(super) alive: HashMap<u32, Alive>,
     /// Each server that was ever started.
-    pub(super) origins: Vec<Origin>,
+    pub(super) origins: Vec<ServerOrigin>,
 }
 
 /// A process that has not been reaped.
 pub(super) struct Alive {
-    pub(super) life: Arc<Life>,
-    pub(super) then: Option<Then>,
-    pub(super) streams: Vec<Arc<Stream>>,
+    pub(super) life: Arc<ProcessLife>,
+    pub(super) then: Option<WhenEnded>,
+    pub(super) streams: Vec<Arc<OutputPipe>>,
 }
 
 /// A server, over all its restarts.
-pub(super) struct Origin {
+pub(super) struct ServerOrigin {
     pub(super) run: Uuid,
     pub(super) server: String,
     pub(super) brand: u64,
@@ -96,7 +96,7 @@ pub(super) struct Origin {
 
 /// One process from its start to its end.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct ProcessLife {
     pub(super) pid: Pid,
     pub(super) pidfd: OwnedFd,
     pub(super) process: Process,
@@ -113,22 +113,22 @@ pub(super) struct Life {
     passed: Vec<Arc<Passed>>,
 }
 
-impl Care {
+impl Supervisor {
     /// Makes this process the one that orphans fall to, and starts to wait for children.
-    pub fn start(run: Uuid) -> Result<Care, CareError> {
-        static SHARED: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
+    pub fn start(run: Uuid) -> Result<Supervisor, SupervisorError> {
+        static SHARED: Mutex<Weak<ChildrenShare>> = Mutex::new(Weak::new());
         let mut known = lock(&SHARED);
         if let Some(shared) = known.upgrade() {
-            return Ok(Care { run, shared, is_ending: Arc::default() });
+            return Ok(Supervisor { run, shared, is_ending: Arc::default() });
         }
         let me = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(me)).map_err(io::Error::from)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
-        let shared = Shared { epoll, pump: Pump::start()?, table: Mutex::default() };
+        let shared = ChildrenShare { epoll, pump: Pump::start()?, table: Mutex::default() };
         let shared = Arc::new(shared);
         reaper::start(&shared)?;
         *known = Arc::downgrade(&shared);
-        Ok(Care { run, shared, is_ending: Arc::default() })
+        Ok(Supervisor { run, shared, is_ending: Arc::default() })
     }
 
     /// Starts a process in a session of its own.
@@ -140,17 +140,17 @@ impl Care {
         spec: &Spec,
         then: Box<dyn FnOnce(Ended) + Send>,
     ) -> Result<Running, SpawnError> {
-        self.spawn_with(spec, Input::Open, then)
+        self.spawn_with(spec, ProcessInput::Open, then)
     }
 
     /// Starts a process in a session of its own that reads what `input` says.
     pub(crate) fn spawn_with(
         &self,
         spec: &Spec,
-        input: Input,
-        then: Then,
+        input: ProcessInput,
+        then: WhenEnded,
     ) -> Result<Running, SpawnError> {
-        if matches!(input, Input::Ended) && self.is_ending.load(Ordering::SeqCst) {
+        if matches!(input, ProcessInput::Ended) && self.is_ending.load(Ordering::SeqCst) {
             return Err(SpawnError::Ending);
         }
         let (origin, brand) = self.origin(spec);
@@ -169,15 +169,15 @@ impl Care {
         &self,
         spec: &Spec,
         origin: usize,
-        launched: launch::Launched,
-        then: Then,
+        launched: launch::LaunchedProcess,
+        then: WhenEnded,
     ) -> io::Result<Running> {
         let pid = launched.pid;
         let raw = pid.as_raw_nonzero().get().unsigned_abs();
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         let started = tree::stat(raw).map_or(0, |stat| stat.started);
         let process = Process { pid: raw, started, host: tree::host() };
-        let life = Arc::new(Life {
+        let life = Arc::new(ProcessLife {
             pid,
             pidfd,
             process,
@@ -209,7 +209,7 @@ impl Care {
     /// Returns the place and the brand of a server, the same at every restart.
     fn origin(&self, spec: &Spec) -> (usize, u64) {
         let mut table = lock(&self.shared.table);
-        let known = |origin: &Origin| {
+        let known = |origin: &ServerOrigin| {
             origin.run == self.run
                 && origin.server == spec.server
                 && launch::is_agents(origin.brand) == launch::starts_agent(spec)
@@ -220,7 +220,7 @@ impl Care {
         let place = table.origins.len();
         let brand = launch::brand(self.run, spec, place + 1);
         let (run, server) = (self.run, spec.server.clone());
-        table.origins.push(Origin { run, server, brand, sessions: Vec::new() });
+        table.origins.push(ServerOrigin { run, server, brand, sessions: Vec::new() });
         (place, brand)
     }
 
@@ -242,11 +242,11 @@ impl Care {
         servers.iter().map(pids).collect()
     }
 
-    /// Ends all processes whose name `is_meant`, as [`Care::end`] does, and lets no more commands
+    /// Ends all processes whose name `is_meant`, as [`Supervisor::end`] does, and lets no more commands
     /// begin: everything ends.
     pub fn wind_up(&self, is_meant: impl Fn(&str) -> bool, grace: Duration) {
         self.is_ending.store(true, Ordering::SeqCst);
-        let lives: Vec<Arc<Life>> = {
+        let lives: Vec<Arc<ProcessLife>> = {
             let table = lock(&self.shared.table);
             let meant = table.alive.values().filter(|alive| is_meant(&alive.life.server));
             meant.map(|alive| Arc::clone(&alive.life)).collect()
@@ -257,7 +257,7 @@ impl Care {
     }
 
     /// Returns what a process that has ended left behind, and that does not end within a moment.
-    pub fn orphans(&self, running: &Running, moment: Duration) -> Vec<Found> {
+    pub fn orphans(&self, running: &Running, moment: Duration) -> Vec<FoundProcess> {
         let deadline = Instant::now() + moment;
         loop {
             let left = self.leftovers(running);
@@ -274,7 +274,7 @@ impl Care {
     }
 
     /// Returns what lives of that server besides its main process.
-    pub fn leftovers(&self, running: &Running) -> Vec<Found> {
+    pub fn leftovers(&self, running: &Running) -> Vec<FoundProcess> {
         let members = family::members(&self.shared, &running.life);
         let main = running.life.process.pid;
         members.iter().filter(|stat| stat.pid != main).filter_map(tree::found).collect()
@@ -342,7 +342,7 @@ impl Running {
     }
 }
 
-impl Life {
+impl ProcessLife {
     /// Waits until it has been reaped, at most for `limit`.
     pub(super) fn wait(&self, limit: Duration) -> Option<Ended> {
         let ended = lock(&self.ended);
@@ -351,7 +351,7 @@ impl Life {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ChildrenShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
     }

@@ -16,12 +16,12 @@ const REST: Duration = Duration::from_secs(5);
 
 /// Tells when to [`shed`]: when it is quiet, not too often, and never while nothing happens.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Thrift {
+pub struct PageTrimmer {
     due: Option<Instant>,
     last: Option<Instant>,
 }
 
-impl Thrift {
+impl PageTrimmer {
     /// Notes that something happened.
     pub fn stir(&mut self, now: Instant) {
         let rested = self.last.map_or(now, |last| last + REST);
@@ -165,7 +165,7 @@ mod tests {
     fn it_is_let_go_when_it_is_quiet_and_not_too_often() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut thrift = Thrift::default();
+        let mut thrift = PageTrimmer::default();
         assert_eq!(thrift.due(), None);
         thrift.stir(at(0));
         thrift.stir(at(5));

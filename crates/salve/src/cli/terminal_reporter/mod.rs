@@ -8,16 +8,16 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use salve_core::earned::Terms;
-use salve_core::event::{Entry, Event, IncidentEvent, Outcome, Proof, RuleKey};
+use salve_core::earned::EarningTerms;
+use salve_core::event::{Entry, Event, IncidentEvent, IncidentOutcome, Proof, RuleKey};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase, RepairPhase};
-use salve_core::playbook::Finding;
+use salve_core::playbook::PlaybookFinding;
 use salve_core::repair::{self, Tale};
 use serde::Serialize;
 
 use self::lines::lines;
-pub(in crate::cli) use self::lines::{Grade, Line};
+pub(in crate::cli) use self::lines::{Grade, TerminalLine};
 use super::Output;
 use crate::heal::earned::proposed;
 use crate::heal::{Remark, Reporter};
@@ -25,14 +25,14 @@ use crate::process::Outlet;
 use crate::store::{Store, Stream};
 
 /// Tells what happens, to whoever reads.
-pub(in crate::cli) struct Voice<'a> {
+pub(in crate::cli) struct TerminalReporter<'a> {
     pub(in crate::cli) outlet: Arc<Outlet>,
     pub(in crate::cli) out: &'a Output,
     pub(in crate::cli) store: &'a Store,
     /// Whether several servers share the terminal.
     pub(in crate::cli) several: bool,
     /// How commands earn their approval.
-    pub(in crate::cli) terms: Terms,
+    pub(in crate::cli) terms: EarningTerms,
     /// The incidents that are not over.
     pub(in crate::cli) tales: HashMap<IncidentId, Tale<'static>>,
     /// What the last verification of each server saw.
@@ -41,7 +41,7 @@ pub(in crate::cli) struct Voice<'a> {
 
 /// What `--json` prints: one turn a line.
 #[derive(Serialize)]
-struct Fact<'a> {
+struct IncidentReportLine<'a> {
     version: u32,
     at: Timestamp,
     server: &'a str,
@@ -52,11 +52,11 @@ struct Fact<'a> {
     message: &'a str,
     /// What was found out about the cause, where a person has to go on.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    findings: &'a [Finding],
+    findings: &'a [PlaybookFinding],
 }
 
-impl Voice<'_> {
-    fn say(&self, server: &str, line: &Line) {
+impl TerminalReporter<'_> {
+    fn say(&self, server: &str, line: &TerminalLine) {
         if self.out.global().quiet && line.grade == Grade::News {
             return;
         }
@@ -111,7 +111,7 @@ impl Voice<'_> {
             }
         }
         if let Event::Incident(IncidentEvent::Ended {
-            outcome: Outcome::Recovered(Proof::Proven),
+            outcome: IncidentOutcome::Recovered(Proof::Proven),
         }) = &entry.event
         {
             self.propose(server, incident);
@@ -136,14 +136,14 @@ impl Voice<'_> {
             rule.command
         );
         if !self.out.json() {
-            self.say(server, &Line::new(Grade::News, "proposes", text));
+            self.say(server, &TerminalLine::new(Grade::News, "proposes", text));
         }
     }
 
     /// Prints what an incident still asks.
     fn asks(&self, check: &str, tale: &Tale<'_>) {
         let (Some(last), Some(ask)) = (tale.lines().last(), repair::ask(tale)) else { return };
-        let fact = Fact {
+        let fact = IncidentReportLine {
             version: 1,
             at: last.entry.at,
             server: check,
@@ -161,7 +161,7 @@ impl Voice<'_> {
     fn facts(&self, server: &str, tale: &Tale<'_>) {
         let Some(last) = tale.lines().last() else { return };
         for notice in &last.notices {
-            let fact = Fact {
+            let fact = IncidentReportLine {
                 version: 1,
                 at: last.entry.at,
                 server,
@@ -182,7 +182,7 @@ impl Voice<'_> {
     }
 }
 
-impl Reporter for Voice<'_> {
+impl Reporter for TerminalReporter<'_> {
     fn entry(&mut self, subject: &str, incident: &Incident, entry: &Entry) {
         self.heard(subject, incident, entry);
     }
@@ -190,11 +190,11 @@ impl Reporter for Voice<'_> {
     fn remark(&mut self, subject: &str, remark: &Remark) {
         let line = match remark {
             Remark::Started { command } => {
-                Line::new(Grade::News, "watching", format!("`{command}`"))
+                TerminalLine::new(Grade::News, "watching", format!("`{command}`"))
             }
             Remark::Well { url: Some(url), after } => {
                 let text = format!("{url} answers, {:.1} s after the start", after.as_secs_f64());
-                Line::new(Grade::Good, "up", text)
+                TerminalLine::new(Grade::Good, "up", text)
             }
             // Quiet when healthy: there is nothing to tell about where it answers.
             Remark::Well { url: None, .. } => return,
@@ -207,20 +207,20 @@ impl Reporter for Voice<'_> {
                 self.checked.insert(subject.to_owned(), checked);
                 return;
             }
-            Remark::Ended { .. } => Line::new(Grade::Good, "ended", "exit 0"),
-            Remark::Stopped => Line::new(Grade::News, "stopped", ""),
+            Remark::Ended { .. } => TerminalLine::new(Grade::Good, "ended", "exit 0"),
+            Remark::Stopped => TerminalLine::new(Grade::News, "stopped", ""),
             Remark::Running { command } => {
-                Line::new(Grade::News, "checking", format!("`{command}`"))
+                TerminalLine::new(Grade::News, "checking", format!("`{command}`"))
             }
             Remark::Green { took } => {
                 let text = format!("`{subject}` in {:.1} s", took.as_secs_f64());
-                Line::new(Grade::Good, "green", text)
+                TerminalLine::new(Grade::Good, "green", text)
             }
             Remark::Judged { proof, why } => {
                 self.checked.insert(subject.to_owned(), format!("{}: {why}", proof_word(*proof)));
                 match proof {
-                    Proof::Masked => Line::new(Grade::Grave, "masked", why.to_string()),
-                    Proof::Flaky => Line::new(Grade::News, "flaky", why.to_string()),
+                    Proof::Masked => TerminalLine::new(Grade::Grave, "masked", why.to_string()),
+                    Proof::Flaky => TerminalLine::new(Grade::News, "flaky", why.to_string()),
                     Proof::Proven | Proof::Transient | Proof::Failed => return,
                 }
             }
@@ -232,7 +232,7 @@ impl Reporter for Voice<'_> {
                 let Some(line) = lines::asks(tale) else { return };
                 line
             }
-            Remark::Note(text) => Line::new(Grade::News, "note", text.to_string()),
+            Remark::Note(text) => TerminalLine::new(Grade::News, "note", text.to_string()),
         };
         // Facts are for programs; what a person should know is said beside them.
         if !self.out.json() || matches!(remark, Remark::Note(_)) {

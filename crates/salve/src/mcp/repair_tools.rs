@@ -12,7 +12,7 @@ use salve_core::repair::{self, NoTask, Reported, Scene, Server, Story, Tale, Tas
 use salve_core::scrub::{Scrubbed, Scrubber};
 use serde::Serialize;
 
-use super::error::RoomError;
+use super::error::RepairToolsError;
 use crate::config::Sources;
 use crate::process;
 use crate::project::Project;
@@ -35,7 +35,7 @@ const NAME: usize = 100;
 
 /// What a room is opened for.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct RepairToolsPlace {
     /// The project.
     pub project: Project,
     /// What takes secrets out of what agents say.
@@ -64,7 +64,7 @@ pub struct Marked {
 
 /// What an agent reports, as it came.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct AgentReport {
     /// The incident's id, or its first digits.
     pub repair_id: String,
     /// The phase's name.
@@ -79,7 +79,7 @@ pub struct Report {
 
 /// Who is there to take up repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Presence {
+enum AttachedPresence {
     /// Nobody.
     #[default]
     Nobody,
@@ -92,7 +92,7 @@ enum Presence {
 /// What is known of the clients of this process.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    presence: Presence,
+    presence: AttachedPresence,
     /// The name of the one heard of last.
     name: Option<Scrubbed>,
     /// Whom the journal has as being there.
@@ -101,14 +101,14 @@ pub(super) struct Clients {
 
 /// The journal as agents see it; a project without a store stays without.
 #[derive(Debug)]
-pub struct Room<'s> {
-    pub(super) place: &'s Place,
+pub struct RepairTools<'s> {
+    pub(super) place: &'s RepairToolsPlace,
     pub(super) me: &'s Process,
     pub(super) clients: &'s mut Clients,
     pub(super) store: &'s mut StoreOnDemand,
 }
 
-impl Room<'_> {
+impl RepairTools<'_> {
     /// Returns the project.
     pub fn project(&self) -> &Project {
         &self.place.project
@@ -134,20 +134,20 @@ impl Room<'_> {
     /// Takes in that a client with a session is there.
     pub fn arrive(&mut self, name: &str) {
         self.clients.name = Some(self.agent_name(name));
-        self.clients.presence = Presence::Session;
+        self.clients.presence = AttachedPresence::Session;
         self.tend();
     }
 
     /// Takes in that a client was heard of that may keep no session.
     pub fn hear(&mut self, name: &str) {
         self.clients.name = Some(self.agent_name(name));
-        self.clients.presence = Presence::Heard(Instant::now());
+        self.clients.presence = AttachedPresence::Heard(Instant::now());
         self.tend();
     }
 
     /// Takes in that all clients have left.
     pub fn leave(&mut self) {
-        self.clients.presence = Presence::Nobody;
+        self.clients.presence = AttachedPresence::Nobody;
         self.tend();
     }
 
@@ -156,9 +156,9 @@ impl Room<'_> {
     /// What cannot be written now is written the next time.
     pub fn tend(&mut self) {
         let present = match self.clients.presence {
-            Presence::Nobody => false,
-            Presence::Session => true,
-            Presence::Heard(at) => at.elapsed() < LINGER,
+            AttachedPresence::Nobody => false,
+            AttachedPresence::Session => true,
+            AttachedPresence::Heard(at) => at.elapsed() < LINGER,
         };
         let process = self.me.clone();
         let (event, name, attached) = match (present, self.clients.attached.take()) {
@@ -190,7 +190,7 @@ impl Room<'_> {
     }
 
     /// Returns the repair that waits for an agent, and says in the journal that `client` took it up.
-    pub fn task(&mut self, client: &str, server: Option<&str>) -> Result<Task, RoomError> {
+    pub fn task(&mut self, client: &str, server: Option<&str>) -> Result<Task, RepairToolsError> {
         let by = Actor::Agent { name: self.agent_name(client) };
         for _ in 0..TRIES {
             let Some(view) = self.look()? else { return Ok(Task::Nothing(never())) };
@@ -206,11 +206,11 @@ impl Room<'_> {
                 return Ok(task);
             }
         }
-        Err(RoomError::Restless)
+        Err(RepairToolsError::Restless)
     }
 
     /// Takes in what `client` reports.
-    pub fn mark(&mut self, client: &str, report: &Report) -> Result<Marked, RoomError> {
+    pub fn mark(&mut self, client: &str, report: &AgentReport) -> Result<Marked, RepairToolsError> {
         let by = Actor::Agent { name: self.agent_name(client) };
         let message = report.message.as_deref().filter(|text| !text.trim().is_empty());
         let message = message.map(|text| self.scrub_message(text));
@@ -235,7 +235,7 @@ impl Room<'_> {
                 return Ok(Marked { ok: true, phase, next_step, repair_id, attempt });
             }
         }
-        Err(RoomError::Restless)
+        Err(RepairToolsError::Restless)
     }
 
     /// Returns what an agent said, without secrets and not too long.
@@ -263,19 +263,22 @@ impl Room<'_> {
     }
 
     /// Returns how repairs stand.
-    pub fn status(&mut self, server: Option<&str>) -> Result<repair::RepairStatus, RoomError> {
+    pub fn status(
+        &mut self,
+        server: Option<&str>,
+    ) -> Result<repair::RepairStatus, RepairToolsError> {
         let view = self.look()?.unwrap_or_default();
         Ok(repair::status(&view.tales(), &view.scene(server)))
     }
 
     /// Returns the errors there are to see.
-    pub fn errors(&mut self, server: Option<&str>) -> Result<repair::Errors, RoomError> {
+    pub fn errors(&mut self, server: Option<&str>) -> Result<repair::Errors, RepairToolsError> {
         let view = self.look()?.unwrap_or_default();
         Ok(repair::errors(&view.tales(), &view.scene(server)))
     }
 
     /// Returns one incident's whole story.
-    pub fn story(&mut self, id: &str) -> Result<Story, RoomError> {
+    pub fn story(&mut self, id: &str) -> Result<Story, RepairToolsError> {
         let entries = self.repair(id)?;
         let scrubber = self.place.scrubber.clone();
         let Ok(tale) = Tale::of(&entries) else { return Err(self.unknown(id)) };
@@ -285,7 +288,9 @@ impl Room<'_> {
     }
 
     /// Returns the latest incidents' ids, the newest first, with their subjects.
-    pub fn incidents(&mut self) -> Result<Vec<(IncidentId, SubjectKind, String)>, RoomError> {
+    pub fn incidents(
+        &mut self,
+    ) -> Result<Vec<(IncidentId, SubjectKind, String)>, RepairToolsError> {
         let Some(store) = self.store()? else { return Ok(Vec::new()) };
         let opened = store.journal().tail(&Stream::Incidents, RECENT)?;
         let found = opened.iter().rev().filter_map(|entry| match (&entry.event, entry.incident) {
@@ -298,7 +303,7 @@ impl Room<'_> {
     }
 
     /// Returns the entries of the repair whose id begins with `given`.
-    fn repair(&mut self, given: &str) -> Result<Vec<Entry>, RoomError> {
+    fn repair(&mut self, given: &str) -> Result<Vec<Entry>, RepairToolsError> {
         let digits = given.trim().strip_prefix("heal-").unwrap_or(given.trim());
         let count = digits.chars().filter(|c| *c != '-').count();
         let hex = digits.chars().all(|c| c == '-' || c.is_ascii_hexdigit());
@@ -309,26 +314,26 @@ impl Room<'_> {
         match store.journal().incidents_like(digits)?.as_slice() {
             [one] => Ok(store.journal().read(0, &Stream::Incident(*one), usize::MAX)?),
             [] => Err(self.unknown(given)),
-            _ => Err(RoomError::Ambiguous(digits.to_owned())),
+            _ => Err(RepairToolsError::Ambiguous(digits.to_owned())),
         }
     }
 
     /// Says that no repair has an id, and which are open.
-    fn unknown(&mut self, given: &str) -> RoomError {
+    fn unknown(&mut self, given: &str) -> RepairToolsError {
         let open = match self.status(None) {
             Ok(status) => status.active_repairs.iter().map(|repair| repair.repair_id).collect(),
             Err(_) => Vec::new(),
         };
         let given = self.place.scrubber.scrub(&given.chars().take(60).collect::<String>());
-        RoomError::Unknown { given: given.into_string(), open }
+        RepairToolsError::Unknown { given: given.into_string(), open }
     }
 
     /// Reads all that is needed to tell how things stand, if there is a store.
-    fn look(&mut self) -> Result<Option<View>, StoreError> {
+    fn look(&mut self) -> Result<Option<JournalMoment>, StoreError> {
         let (scrubber, urls) = (self.place.scrubber.clone(), self.place.urls.clone());
         let Some(store) = self.store()? else { return Ok(None) };
         let journal = store.journal();
-        let mut view = View::default();
+        let mut view = JournalMoment::default();
         for opened in journal.tail(&Stream::Incidents, RECENT)?.iter().rev() {
             let (Event::Incident(IncidentEvent::Opened { subject, .. }), Some(id)) =
                 (&opened.event, opened.incident)
@@ -369,13 +374,13 @@ fn never() -> NoTask {
 
 /// What the journal tells at one moment.
 #[derive(Debug, Default)]
-struct View {
+struct JournalMoment {
     incidents: Vec<Vec<Entry>>,
     deserted: Vec<IncidentId>,
     servers: Vec<Server>,
 }
 
-impl View {
+impl JournalMoment {
     fn tales(&self) -> Vec<Tale<'_>> {
         // An incident that a newer Salve opened is that Salve's to tell about.
         self.incidents.iter().filter_map(|entries| Tale::of(entries).ok()).collect()

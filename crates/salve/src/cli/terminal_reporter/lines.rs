@@ -3,7 +3,8 @@
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
 use salve_core::event::{
-    Effect, Event, IncidentEvent, Order, RemedyKind, Report, SubjectKind, Undo, Verdict,
+    Effect, EffectReport, Event, IncidentEvent, PersonOrder, RemedyKind, RemedyVerdict,
+    SubjectKind, Undo,
 };
 use salve_core::incident::RepairPhase;
 use salve_core::repair::{self, Notice, Tale, evidence_path};
@@ -21,13 +22,13 @@ pub(in crate::cli) enum Grade {
 
 /// One line of Salve's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct Line {
+pub(in crate::cli) struct TerminalLine {
     pub(in crate::cli) grade: Grade,
     pub(in crate::cli) verb: &'static str,
     pub(in crate::cli) text: String,
 }
 
-impl Line {
+impl TerminalLine {
     pub(in crate::cli) fn new(grade: Grade, verb: &'static str, text: impl Into<String>) -> Self {
         Self { grade, verb, text: text.into() }
     }
@@ -50,17 +51,17 @@ impl Line {
 }
 
 /// Returns what to say about the entry that a tale heard last; `checked` is what verification saw.
-pub(in crate::cli) fn lines(tale: &Tale<'_>, checked: Option<&str>) -> Vec<Line> {
+pub(in crate::cli) fn lines(tale: &Tale<'_>, checked: Option<&str>) -> Vec<TerminalLine> {
     let Some(last) = tale.lines().last() else { return Vec::new() };
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<TerminalLine> = Vec::new();
     lines.extend(of_event(tale, &last.entry.event));
     lines.extend(last.notices.iter().filter_map(|notice| of_phase(tale, notice, checked)));
     lines
 }
 
 /// Returns what to say about what is found out and done between the phases.
-fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
-    let news = |verb, text| Some(Line::new(Grade::News, verb, text));
+fn of_event(tale: &Tale<'_>, event: &Event) -> Option<TerminalLine> {
+    let news = |verb, text| Some(TerminalLine::new(Grade::News, verb, text));
     match event {
         // The same words twice tell nothing new.
         Event::Incident(IncidentEvent::Diagnosed { .. }) if was_diagnosed(tale, event) => None,
@@ -72,12 +73,12 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
             news("agent", format!("started {agent} (pid {})", process.pid))
         }
         Event::Incident(IncidentEvent::Judged { judgement, .. })
-            if judgement.verdict == Verdict::Ask =>
+            if judgement.verdict == RemedyVerdict::Ask =>
         {
             asks(tale)
         }
         Event::Incident(IncidentEvent::Judged { remedy, judgement })
-            if judgement.verdict == Verdict::Deny =>
+            if judgement.verdict == RemedyVerdict::Deny =>
         {
             news("denied", format!("`{}`: {}", remedy.text, judgement.reason))
         }
@@ -85,7 +86,8 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
             repairing(tale)
         }
         Event::Incident(IncidentEvent::Finished {
-            report: Report::Failed { reason, .. }, ..
+            report: EffectReport::Failed { reason, .. },
+            ..
         }) => news("failed", reason.to_string()),
         Event::Incident(IncidentEvent::Ordered { order }) => ordered(tale, *order),
         _ => None,
@@ -93,24 +95,24 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<Line> {
 }
 
 /// Returns what an incident asks, if it does.
-pub(in crate::cli) fn asks(tale: &Tale<'_>) -> Option<Line> {
+pub(in crate::cli) fn asks(tale: &Tale<'_>) -> Option<TerminalLine> {
     let why = repair::ask(tale)?.why;
-    Some(Line::new(Grade::Grave, "needs you", plea(tale, &why)))
+    Some(TerminalLine::new(Grade::Grave, "needs you", plea(tale, &why)))
 }
 
 /// Returns what to say about an order that holds healing or lets it go on.
-fn ordered(tale: &Tale<'_>, order: Order) -> Option<Line> {
+fn ordered(tale: &Tale<'_>, order: PersonOrder) -> Option<TerminalLine> {
     let by = tale.lines().last().map(|line| repair::who(&line.entry.by))?;
     let id = tale.id().short();
     let go_on = "write RESUME to .salve/CONTROL.md";
     match order {
-        Order::Pause => {
+        PersonOrder::Pause => {
             let text = format!("by {by}\n{go_on}, or salve resume heal-{id}");
-            Some(Line::new(Grade::Grave, "paused", text))
+            Some(TerminalLine::new(Grade::Grave, "paused", text))
         }
-        Order::Resume => Some(Line::new(Grade::News, "resumed", format!("by {by}"))),
-        Order::Skip => Some(Line::new(Grade::News, "skipped", format!("by {by}"))),
-        Order::Retry | Order::Abort | Order::Escalate => None,
+        PersonOrder::Resume => Some(TerminalLine::new(Grade::News, "resumed", format!("by {by}"))),
+        PersonOrder::Skip => Some(TerminalLine::new(Grade::News, "skipped", format!("by {by}"))),
+        PersonOrder::Retry | PersonOrder::Abort | PersonOrder::Escalate => None,
     }
 }
 
@@ -123,7 +125,7 @@ fn was_diagnosed(tale: &Tale<'_>, event: &Event) -> bool {
 }
 
 /// Returns what is being done, where it is more than running the server again.
-fn repairing(tale: &Tale<'_>) -> Option<Line> {
+fn repairing(tale: &Tale<'_>) -> Option<TerminalLine> {
     let trial = tale.incident().trial()?;
     if matches!(trial.remedy.kind, RemedyKind::Retry | RemedyKind::Agent) {
         return None;
@@ -133,16 +135,16 @@ fn repairing(tale: &Tale<'_>) -> Option<Line> {
         _ => None,
     });
     let why = judged.map(|judged| format!(" ({})", judged.rule)).unwrap_or_default();
-    Some(Line::new(Grade::News, "repairing", format!("{}{why}", trial.remedy.text)))
+    Some(TerminalLine::new(Grade::News, "repairing", format!("{}{why}", trial.remedy.text)))
 }
 
 /// Returns what to say about a phase; some are only for programs.
-fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<Line> {
+fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<TerminalLine> {
     use RepairPhase as P;
     let id = format!("heal-{}", tale.id().short());
     let message = &notice.message;
     let key = tale.incident().symptom().key_line.as_str();
-    let news = |verb, text: String| Some(Line::new(Grade::News, verb, text));
+    let news = |verb, text: String| Some(TerminalLine::new(Grade::News, verb, text));
     match notice.phase {
         P::CrashDetected | P::LegacyCrashDetected => {
             let key = if message.contains(key) { String::new() } else { format!(" · {key}") };
@@ -178,16 +180,18 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
                     format!(" {key}{found}\nsee {log} · salve show {id}")
                 }
             };
-            Some(Line::new(Grade::Grave, "exhausted", format!("{message}{next}")))
+            Some(TerminalLine::new(Grade::Grave, "exhausted", format!("{message}{next}")))
         }
-        P::Cooldown => Some(Line::new(Grade::Grave, "cooldown", message.clone())),
-        P::FailedRequiresHuman => Some(Line::new(Grade::Grave, "needs you", plea(tale, message))),
+        P::Cooldown => Some(TerminalLine::new(Grade::Grave, "cooldown", message.clone())),
+        P::FailedRequiresHuman => {
+            Some(TerminalLine::new(Grade::Grave, "needs you", plea(tale, message)))
+        }
         P::Aborted if tale.ended_by_itself() => {
             news("ended", format!("{message}\nsalve show {id}"))
         }
         P::Aborted => {
             let text = format!("{message} {key}\nsalve show {id}");
-            Some(Line::new(Grade::Grave, "skipped", text))
+            Some(TerminalLine::new(Grade::Grave, "skipped", text))
         }
         // Only for programs.
         P::LockAcquired | P::HealthCheck | P::VerifyingFix => None,
@@ -195,7 +199,7 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<L
 }
 
 /// Returns what to say of a repair that was proven to have helped.
-fn healed(tale: &Tale<'_>, message: &str, checked: Option<&str>) -> Line {
+fn healed(tale: &Tale<'_>, message: &str, checked: Option<&str>) -> TerminalLine {
     let id = format!("heal-{}", tale.id().short());
     let took = seconds(tale.incident().clock().duration_since(tale.opened_at()));
     let checked = checked.map(|checked| format!(" · {checked}")).unwrap_or_default();
@@ -204,7 +208,7 @@ fn healed(tale: &Tale<'_>, message: &str, checked: Option<&str>) -> Line {
         Some(Undo::Snapshot) => format!("undo: salve undo {id}"),
         Some(Undo::Nothing) | None => id,
     };
-    Line::new(Grade::Good, "healed", format!("{message} in {took}{checked}  {id}"))
+    TerminalLine::new(Grade::Good, "healed", format!("{message} in {took}{checked}  {id}"))
 }
 
 /// Returns whether it is a server that is spoken of.
@@ -255,9 +259,9 @@ mod tests {
 
     #[test]
     fn a_line_has_its_columns_and_its_colour() {
-        let line = Line::new(Grade::Grave, "needs you", "first\nsecond");
+        let line = TerminalLine::new(Grade::Grave, "needs you", "first\nsecond");
         assert_eq!(line.show(false), "■ salve  needs you first\n                   second");
         assert!(line.show(true).starts_with("\u{1b}[1m\u{1b}[31m■ salve\u{1b}[0m"));
-        assert_eq!(Line::new(Grade::News, "stopped", "").show(false), "▲ salve  stopped");
+        assert_eq!(TerminalLine::new(Grade::News, "stopped", "").show(false), "▲ salve  stopped");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use salve_core::notify::is_public;
 use ureq::http::Uri;
 
-use super::Plan;
+use super::NoticePlan;
 use super::desktop::Desktop;
 use crate::config::Settings;
 
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Who would be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct NotifyPreview {
     /// The webhooks, each address once.
     pub hooks: Vec<Hook>,
     /// Where notices appear on this machine.
@@ -31,12 +31,12 @@ pub struct Hook {
     /// Its host; the rest of an address may be a secret.
     pub host: String,
     /// Whether it would be sent to.
-    pub address: Address,
+    pub address: AddressPreview,
 }
 
 /// Whether an address would be sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum AddressPreview {
     /// It would, as far as can be seen without sending.
     Reachable,
     /// It is private, and the settings do not allow that.
@@ -61,8 +61,8 @@ pub enum Screen {
 }
 
 /// Looks at who would be told, and tells nobody anything.
-pub fn look(settings: &Settings) -> Look {
-    let plan = Plan::new(settings);
+pub fn look(settings: &Settings) -> NotifyPreview {
+    let plan = NoticePlan::new(settings);
     let mut hooks: Vec<(String, Vec<String>)> = Vec::new();
     for (moment, url) in &plan.hooks {
         let setting = format!("webhooks.on_{}", moment.as_str());
@@ -81,10 +81,10 @@ pub fn look(settings: &Settings) -> Look {
         (true, None) if Desktop::is_there() => Screen::Mute,
         (true, None) => Screen::None,
     };
-    Look { hooks: hooks.into_iter().map(hook).collect(), screen }
+    NotifyPreview { hooks: hooks.into_iter().map(hook).collect(), screen }
 }
 
-fn address(url: &str, allow_private: bool) -> (String, Address) {
+fn address(url: &str, allow_private: bool) -> (String, AddressPreview) {
     let parsed = url.parse::<Uri>().ok().and_then(|uri| {
         let port = match (uri.port_u16(), uri.scheme_str()?) {
             (Some(port), "http" | "https") => port,
@@ -94,13 +94,13 @@ fn address(url: &str, allow_private: bool) -> (String, Address) {
         };
         Some((uri.host()?.to_owned(), port))
     });
-    let Some((host, port)) = parsed else { return (String::new(), Address::Unusable) };
+    let Some((host, port)) = parsed else { return (String::new(), AddressPreview::Unusable) };
     let found = addresses(host.trim_matches(['[', ']']).to_owned(), port);
     let is_fine = |one: &SocketAddr| allow_private || is_public(one.ip());
     let address = match found.as_slice() {
-        [] => Address::Unknown,
-        found if found.iter().any(is_fine) => Address::Reachable,
-        _ => Address::Private,
+        [] => AddressPreview::Unknown,
+        found if found.iter().any(is_fine) => AddressPreview::Reachable,
+        _ => AddressPreview::Private,
     };
     (host, address)
 }
@@ -123,14 +123,19 @@ mod tests {
     #[test]
     fn an_address_is_judged_as_it_would_be_when_it_is_sent_to() {
         for (url, allow_private, host, want) in [
-            ("https://192.0.2.7/x", false, "192.0.2.7", Address::Private),
-            ("https://127.0.0.1:8080/x?token=1", false, "127.0.0.1", Address::Private),
-            ("http://[::1]/x", false, "[::1]", Address::Private),
-            ("http://[::1]/x", true, "[::1]", Address::Reachable),
-            ("https://1.1.1.1/", false, "1.1.1.1", Address::Reachable),
-            ("https://no-such-host.invalid/", false, "no-such-host.invalid", Address::Unknown),
-            ("ftp://1.1.1.1/", false, "", Address::Unusable),
-            ("nonsense", false, "", Address::Unusable),
+            ("https://192.0.2.7/x", false, "192.0.2.7", AddressPreview::Private),
+            ("https://127.0.0.1:8080/x?token=1", false, "127.0.0.1", AddressPreview::Private),
+            ("http://[::1]/x", false, "[::1]", AddressPreview::Private),
+            ("http://[::1]/x", true, "[::1]", AddressPreview::Reachable),
+            ("https://1.1.1.1/", false, "1.1.1.1", AddressPreview::Reachable),
+            (
+                "https://no-such-host.invalid/",
+                false,
+                "no-such-host.invalid",
+                AddressPreview::Unknown,
+            ),
+            ("ftp://1.1.1.1/", false, "", AddressPreview::Unusable),
+            ("nonsense", false, "", AddressPreview::Unusable),
         ] {
             assert_eq!(address(url, allow_private), (host.to_owned(), want), "{url}");
         }

@@ -15,7 +15,7 @@ use super::error::WorkspaceError;
 
 /// A private directory that lasts as long as this value.
 #[derive(Debug)]
-pub(super) struct Lair {
+pub(super) struct ScratchDir {
     dir: PathBuf,
     lock: PathBuf,
     ends: Ends,
@@ -30,7 +30,7 @@ enum Ends {
     Left,
 }
 
-impl Lair {
+impl ScratchDir {
     /// Makes a directory in `base`, and removes what makers that are gone left there.
     pub(super) fn make(base: &Path) -> Result<Self, WorkspaceError> {
         let lair = Self::claim(base)?;
@@ -88,7 +88,7 @@ impl Lair {
     }
 }
 
-impl Drop for Lair {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         // What cannot be removed now is removed by the next.
         if self.ends == Ends::Removed && remove(&self.dir).is_ok() {
@@ -128,14 +128,14 @@ mod tests {
     fn what_a_maker_that_is_gone_left_is_removed_and_nothing_else() {
         let base = tempfile::tempdir().unwrap();
         let base = base.path().join("shadows");
-        let mine = Lair::make(&base).unwrap();
+        let mine = ScratchDir::make(&base).unwrap();
         assert_eq!(mine.dir().metadata().unwrap().mode() & 0o777, 0o700);
         let left = base.join("left");
         fs::create_dir_all(left.join("closed/inner")).unwrap();
         fs::set_permissions(left.join("closed"), Permissions::from_mode(0o500)).unwrap();
         fs::write(base.join("left.lock"), "").unwrap();
         fs::create_dir(base.join("a strangers")).unwrap();
-        let second = Lair::make(&base).unwrap();
+        let second = ScratchDir::make(&base).unwrap();
         assert!(!left.exists() && !base.join("left.lock").exists());
         assert!(mine.dir().exists() && base.join("a strangers").exists());
         drop((mine, second));

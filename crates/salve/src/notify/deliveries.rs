@@ -9,12 +9,12 @@ use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{
     Actor, Channel, Delivery, Draft, Entry, Event, NoteEvent, Notified, Process,
 };
-use salve_core::notify::{After, Answer, Message, Moment, after, banner, message_id};
+use salve_core::notify::{After, Message, NoticeMoment, TargetAnswer, after, banner, message_id};
 use salve_core::repair::{self, Tale};
 use salve_core::scrub::Scrubber;
 
 use super::http::{self, Letter, Sent};
-use super::{LONG, Plan, name_of};
+use super::{LONG, NoticePlan, name_of};
 use crate::heal::spawn_thread;
 use crate::process;
 use crate::store::{Store, Stream};
@@ -32,11 +32,11 @@ const OLDEST: SignedDuration = SignedDuration::from_hours(24);
 
 /// Something that reached the postman.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(super) enum DeliveryInput {
     /// Entries that appeared in the journal.
     Entries(Vec<Entry>),
     /// The settings say something else from now on.
-    Plan(Plan),
+    Plan(NoticePlan),
     /// A message was sent.
     Sent {
         /// The entry it is about.
@@ -52,20 +52,20 @@ pub(super) enum Input {
 
 /// A message on its way.
 #[derive(Debug)]
-struct Job {
+struct PendingDelivery {
     id: String,
     /// What it tells of; where that goes is the plan's business, which may change.
-    moment: Moment,
+    moment: NoticeMoment,
     body: Arc<str>,
     attempt: u32,
-    state: State,
+    state: DeliveryState,
     /// Why it was not taken so far.
     why: String,
 }
 
 /// How a job stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DeliveryState {
     /// It is sent at this time.
     Due(Instant),
     /// It is being sent.
@@ -74,27 +74,27 @@ enum State {
 
 /// Carries messages.
 #[derive(Debug)]
-pub(super) struct Postman {
+pub(super) struct Deliveries {
     store: Store,
     me: Process,
-    plan: Arc<Plan>,
+    plan: Arc<NoticePlan>,
     scrubber: Scrubber,
-    post: Sender<Input>,
-    inbox: Receiver<Input>,
+    post: Sender<DeliveryInput>,
+    inbox: Receiver<DeliveryInput>,
     /// How far the journal was read.
     seen: u64,
     /// By the number of the entry that each is about.
-    jobs: BTreeMap<u64, Job>,
+    jobs: BTreeMap<u64, PendingDelivery>,
     /// Addresses that are gone for good.
     gone: Vec<String>,
 }
 
-impl Postman {
+impl Deliveries {
     pub(super) fn new(
         store: Store,
-        plan: Plan,
+        plan: NoticePlan,
         scrubber: Scrubber,
-        (post, inbox): (Sender<Input>, Receiver<Input>),
+        (post, inbox): (Sender<DeliveryInput>, Receiver<DeliveryInput>),
         seen: u64,
     ) -> Self {
         let (me, plan) = (process::this(&scrubber), Arc::new(plan));
@@ -108,11 +108,13 @@ impl Postman {
         loop {
             self.send_due();
             match self.inbox.recv_timeout(self.pause()) {
-                Ok(Input::Entries(entries)) => self.hear(&entries),
-                Ok(Input::Plan(plan)) => self.take_over(plan),
-                Ok(Input::Sent { entry, url, sent }) => self.sent(entry, url, sent),
+                Ok(DeliveryInput::Entries(entries)) => self.hear(&entries),
+                Ok(DeliveryInput::Plan(plan)) => self.take_over(plan),
+                Ok(DeliveryInput::Sent { entry, url, sent }) => self.sent(entry, url, sent),
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Input::Finish) | Err(RecvTimeoutError::Disconnected) => return self.finish(),
+                Ok(DeliveryInput::Finish) | Err(RecvTimeoutError::Disconnected) => {
+                    return self.finish();
+                }
             }
         }
     }
@@ -147,10 +149,10 @@ impl Postman {
     }
 
     /// Goes by another plan; what was written until now is still told by the old one.
-    fn take_over(&mut self, plan: Plan) {
+    fn take_over(&mut self, plan: NoticePlan) {
         self.catch_up();
         self.plan = Arc::new(plan);
-        let is_orphan = |job: &Job| self.plan.hook(job.moment).is_none();
+        let is_orphan = |job: &PendingDelivery| self.plan.hook(job.moment).is_none();
         let orphans: Vec<u64> =
             self.jobs.iter().filter(|(_, job)| is_orphan(job)).map(|(&entry, _)| entry).collect();
         for entry in orphans {
@@ -173,7 +175,7 @@ impl Postman {
     fn hear(&mut self, entries: &[Entry]) {
         let me = Actor::Salve(self.me.clone());
         for entry in entries.iter().filter(|entry| entry.by == me) {
-            if entry.seq > self.seen && Moment::of(&entry.event).is_some() {
+            if entry.seq > self.seen && NoticeMoment::of(&entry.event).is_some() {
                 self.take_up(entry);
                 self.show(entry);
             }
@@ -183,12 +185,12 @@ impl Postman {
 
     /// Makes a message of an entry, if somebody wants to be told.
     fn take_up(&mut self, entry: &Entry) {
-        let Some(moment) = Moment::of(&entry.event) else { return };
+        let Some(moment) = NoticeMoment::of(&entry.event) else { return };
         let Some(url) = self.plan.hook(moment) else { return };
         let all = self.incident_of(entry);
         let told: Vec<Entry> = all.iter().filter(|one| one.seq <= entry.seq).cloned().collect();
         let (now, then) = (Tale::of(&all).ok(), Tale::of(&told).ok());
-        if moment == Moment::Escalation && number(now.as_ref()) != number(then.as_ref()) {
+        if moment == NoticeMoment::Escalation && number(now.as_ref()) != number(then.as_ref()) {
             // Whoever was to be told has answered, or something else is asked by now.
             return self.note(entry.seq, dropped("it was answered meanwhile", &self.scrubber));
         }
@@ -202,12 +204,12 @@ impl Postman {
             return self.note(entry.seq, Delivery::Undelivered { reason });
         }
         self.note(entry.seq, Delivery::Due);
-        let job = Job {
+        let job = PendingDelivery {
             id: message_id(entry),
             moment,
             body: self.scrubber.scrub(&message.body()).as_str().into(),
             attempt: 0,
-            state: State::Due(Instant::now()),
+            state: DeliveryState::Due(Instant::now()),
             why: "it was not sent yet".to_owned(),
         };
         self.jobs.insert(entry.seq, job);
@@ -245,7 +247,7 @@ impl Postman {
             let one = journal.entry(number).ok()??;
             let all = self.incident_of(&one);
             let other = Tale::of(&all).ok()?;
-            let is_same = Moment::of(&one.event) == Moment::of(&entry.event)
+            let is_same = NoticeMoment::of(&one.event) == NoticeMoment::of(&entry.event)
                 && other.subject() == tale.subject()
                 && other.incident().symptom().signature == tale.incident().symptom().signature;
             Some(is_same)
@@ -262,21 +264,22 @@ impl Postman {
     /// Sends what is due, some at once.
     fn send_due(&mut self) {
         let now = Instant::now();
-        let out = self.jobs.values().filter(|job| job.state == State::Out).count();
-        let is_due = |job: &Job| matches!(job.state, State::Due(at) if at <= now);
+        let out = self.jobs.values().filter(|job| job.state == DeliveryState::Out).count();
+        let is_due =
+            |job: &PendingDelivery| matches!(job.state, DeliveryState::Due(at) if at <= now);
         let due = self.jobs.iter_mut().filter(|(_, job)| is_due(job));
         for (&entry, job) in due.take(AT_ONCE.saturating_sub(out)) {
             // Whatever has no address any more was dropped when the plan changed.
             let Some(url) = self.plan.hook(job.moment).map(str::to_owned) else { continue };
             job.attempt += 1;
-            job.state = State::Out;
+            job.state = DeliveryState::Out;
             let (id, body) = (job.id.clone(), Arc::clone(&job.body));
             let (plan, post) = (Arc::clone(&self.plan), self.post.clone());
             spawn_thread("webhook", move || {
                 let letter = Letter { id: &id, at: Timestamp::now(), url: &url, body: &body };
                 let sent = http::send(&letter, &plan);
                 // Nobody is left to tell when the run is over.
-                let _ = post.send(Input::Sent { entry, url, sent });
+                let _ = post.send(DeliveryInput::Sent { entry, url, sent });
             });
         }
     }
@@ -285,7 +288,7 @@ impl Postman {
     fn sent(&mut self, entry: u64, url: String, sent: Sent) {
         let Some(mut job) = self.jobs.remove(&entry) else { return };
         let luck = uuid::Uuid::new_v4().into_bytes()[0];
-        if let Answer::Status { code: 410, .. } = sent.answer {
+        if let TargetAnswer::Status { code: 410, .. } = sent.answer {
             self.gone.push(url);
         }
         let reason = self.scrubber.scrub(&sent.why);
@@ -294,7 +297,7 @@ impl Postman {
             After::Hopeless => self.note(entry, Delivery::Dropped { reason }),
             After::Enough => self.note(entry, Delivery::Undelivered { reason }),
             After::Again(wait) => {
-                job.state = State::Due(Instant::now() + wait);
+                job.state = DeliveryState::Due(Instant::now() + wait);
                 job.why = sent.why;
                 self.jobs.insert(entry, job);
             }
@@ -305,10 +308,11 @@ impl Postman {
     fn pause(&self) -> Duration {
         let now = Instant::now();
         let waits = self.jobs.values().filter_map(|job| match job.state {
-            State::Due(at) => Some(at.saturating_duration_since(now)),
-            State::Out => None,
+            DeliveryState::Due(at) => Some(at.saturating_duration_since(now)),
+            DeliveryState::Out => None,
         });
-        let free = self.jobs.values().filter(|job| job.state == State::Out).count() < AT_ONCE;
+        let free =
+            self.jobs.values().filter(|job| job.state == DeliveryState::Out).count() < AT_ONCE;
         waits.min().filter(|_| free).unwrap_or(LONG)
     }
 
@@ -318,23 +322,24 @@ impl Postman {
         let end = Instant::now() + GRACE;
         loop {
             self.send_due();
-            let is_near = |job: &Job| match job.state {
-                State::Due(at) => at < end,
-                State::Out => true,
+            let is_near = |job: &PendingDelivery| match job.state {
+                DeliveryState::Due(at) => at < end,
+                DeliveryState::Out => true,
             };
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || !self.jobs.values().any(is_near) {
                 break;
             }
             match self.inbox.recv_timeout(left.min(self.pause())) {
-                Ok(Input::Sent { entry, url, sent }) => self.sent(entry, url, sent),
-                Ok(Input::Entries(_) | Input::Plan(_) | Input::Finish) | Err(_) => {}
+                Ok(DeliveryInput::Sent { entry, url, sent }) => self.sent(entry, url, sent),
+                Ok(DeliveryInput::Entries(_) | DeliveryInput::Plan(_) | DeliveryInput::Finish)
+                | Err(_) => {}
             }
         }
         for (entry, job) in std::mem::take(&mut self.jobs) {
             let why = match job.state {
-                State::Due(_) => job.why,
-                State::Out => "it had not answered when the run ended".to_owned(),
+                DeliveryState::Due(_) => job.why,
+                DeliveryState::Out => "it had not answered when the run ended".to_owned(),
             };
             let reason = self.scrubber.scrub(&why);
             self.note(entry, Delivery::Undelivered { reason });
