@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use salve_core::fingerprint::{Hints, Rules};
+use salve_core::fingerprint::{Hints, FingerprintRules};
 use std::sync::LazyLock;
 
-static RULES: LazyLock<&Rules> = LazyLock::new(Rules::built_in);
+static RULES: LazyLock<&FingerprintRules> = LazyLock::new(FingerprintRules::built_in);
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);

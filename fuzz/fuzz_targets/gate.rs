@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use salve_core::gate::{Policy, RawPolicy, Request, Verdict, fuzz};
-use salve_core::gate::{Case, OnUnknown, Place, State, decide};
+use salve_core::gate::{GatePolicy, RawPolicy, Request, GateVerdict, fuzz};
+use salve_core::gate::{GateCase, OnUnknown, CommandPlace, GateCounters, decide};
 use salve_core::scrub::{Key, Scrubber};
 use std::sync::LazyLock;
 
@@ -19,10 +19,10 @@ fuzz_target!(|input: (&str, &str, u8)| {
         on_unknown,
         ..RawPolicy::default()
     };
-    let (Ok(policy), Ok(request)) = (Policy::new(&raw), Request::new(command, ".", 60)) else { return };
-    let (place, state) = (Place::Inside, State::default());
-    let case = Case { policy: &policy, request: &request, place: &place, state: &state };
-    if let Verdict::Auto(approval) = decide(case, &SCRUBBER) {
+    let (Ok(policy), Ok(request)) = (GatePolicy::new(&raw), Request::new(command, ".", 60)) else { return };
+    let (place, state) = (CommandPlace::Inside, GateCounters::default());
+    let case = GateCase { policy: &policy, request: &request, place: &place, state: &state };
+    if let GateVerdict::Auto(approval) = decide(case, &SCRUBBER) {
         assert_eq!(approval.command(), "npm ci");
         assert_eq!(command.trim_ascii(), "npm ci");
     }

@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use salve::learned::{File, check_text};
+use salve::learned::{LearnedFile, check_text};
 
 fuzz_target!(|text: &str| {
-    for file in File::ALL {
+    for file in LearnedFile::ALL {
         let _ = check_text(file.name(), text);
     }
 });

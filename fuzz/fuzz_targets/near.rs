@@ -3,18 +3,18 @@
 
 use libfuzzer_sys::fuzz_target;
 use salve_core::id::Signature;
-use salve_core::near::{Index, Origin};
+use salve_core::near::{NearIndex, IndexOrigin};
 
 fuzz_target!(|input: (Vec<&str>, &[u8])| {
     let (texts, bytes) = input;
-    if let Ok((index, _)) = Index::from_bytes(bytes.to_vec()) {
+    if let Ok((index, _)) = NearIndex::from_bytes(bytes.to_vec()) {
         texts.iter().for_each(|text| drop(index.nearest(text, 3)));
     }
-    let mut index = Index::new();
+    let mut index = NearIndex::new();
     (0..).zip(&texts).for_each(|(number, text)| index.add(Signature(number), text));
-    let origin = Origin { store: 1, upto: texts.len() as u64 };
+    let origin = IndexOrigin { store: 1, upto: texts.len() as u64 };
     let kept = index.to_bytes(origin).to_vec();
-    let (again, from) = Index::from_bytes(kept).expect("our own index reads back");
+    let (again, from) = NearIndex::from_bytes(kept).expect("our own index reads back");
     assert_eq!(from, origin);
     for text in &texts {
         assert_eq!(again.nearest(text, 3), index.nearest(text, 3));

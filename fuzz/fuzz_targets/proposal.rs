@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use salve_core::gate::{Proposal, Which};
+use salve_core::gate::{RecoveryProposal, Which};
 
 fuzz_target!(|text: &str| {
-    if let Ok(proposal) = Proposal::parse(text)
+    if let Ok(proposal) = RecoveryProposal::parse(text)
         && let Ok(request) = proposal.request(Which::Recovery)
     {
         assert!(!request.command().is_empty());

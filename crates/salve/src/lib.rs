@@ -30,4 +30,5 @@ pub mod telemetry;
 pub mod tools;
 pub mod undo;
 pub mod web;
+pub mod webhook_secret;
 pub mod workspace;

@@ -8,14 +8,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::atomic::{self, WriteError};
-use crate::files;
+use crate::files::{self, STATE_DIR};
 
 pub(crate) use exclude::{LEFT_AT_THE_ROOT, keep_out_of_git};
 
 /// What marks a directory as a project's root, in no particular order.
 const MARKERS: [&str; 4] = ["salve.toml", "salve.json", STATE_DIR, ".git"];
-
-pub(crate) const STATE_DIR: &str = ".salve";
 
 /// Keeps the database out of git but lets a team share what was learned.
 const GITIGNORE: &str = "\

@@ -9,10 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use salve_core::scrub::{BadPattern, Key, Scrubber};
+use salve_core::scrub::{Key, Scrubber};
 use uuid::Uuid;
 
-use crate::config::Scrub;
 use crate::dirs;
 
 /// The key's file below the user's data directory.
@@ -32,12 +31,6 @@ pub fn scrubber() -> Scrubber {
         Scrubber::new(key).with_variables(pairs)
     };
     SCRUBBER.get_or_init(make).clone()
-}
-
-/// Returns the user's scrubber with their own patterns too.
-pub fn scrubber_with(settings: &Scrub) -> Result<Scrubber, BadPattern> {
-    let patterns = settings.patterns.iter().map(|own| (&*own.kind, &*own.regex));
-    scrubber().with_patterns(patterns)
 }
 
 /// Returns the key kept in `dir`, making it if there is none; nothing if the file holds no key.

@@ -54,7 +54,10 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
             .hint("salve explain \"Error: Cannot find module 'x'\""));
     }
     let config = config::load(out)?;
-    let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
+    let scrubber = config
+        .settings
+        .scrub
+        .scrubber()
         .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
     let text = scrubber.scrub(&text);
     let print = config.fingerprint_rules().fingerprint(text.as_str(), &Hints::default());

@@ -44,7 +44,10 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     };
     let config = config::load(out)?;
     let rules = config.fingerprint_rules();
-    let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
+    let scrubber = config
+        .settings
+        .scrub
+        .scrubber()
         .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
     let judge = FailureReader { rules, scrubber };
     if args.jsonl {

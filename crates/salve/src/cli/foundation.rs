@@ -208,7 +208,10 @@ pub(super) fn repair_terms(
 
 /// Returns the scrubber that the settings ask for.
 pub(super) fn scrubber(config: &Config) -> Result<Scrubber, CliError> {
-    crate::scrub::scrubber_with(&config.settings.scrub)
+    config
+        .settings
+        .scrub
+        .scrubber()
         .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))
 }
 

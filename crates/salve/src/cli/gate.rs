@@ -15,7 +15,7 @@ use super::{CliError, Exit, Output};
 use crate::files::{FileKind, Links, read_text, read_text_where};
 use crate::gate::{judge, judge_line, read_policy};
 use crate::project::Project;
-use crate::scrub::{scrubber, scrubber_with};
+use crate::scrub::scrubber;
 
 /// The longest line of `--jsonl` that is judged, in bytes.
 const MAX_LINE: usize = 4 * 1024 * 1024;
@@ -62,7 +62,10 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         None => {
             // What waits for a person is not in force.
             let config = super::config::in_force(out)?;
-            let scrubber = scrubber_with(&config.settings.scrub)
+            let scrubber = config
+                .settings
+                .scrub
+                .scrubber()
                 .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
             (Ok(config.policy), scrubber)
         }

@@ -64,7 +64,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 /// the user's own.
 fn place(project: Project, out: &Output) -> RepairToolsPlace {
     let settings = config::load(out).map(|config| config.settings).ok();
-    let own = settings.as_ref().and_then(|own| crate::scrub::scrubber_with(&own.scrub).ok());
+    let own = settings.as_ref().and_then(|own| own.scrub.scrubber().ok());
     let servers = settings.map(|settings| settings.servers_in_order()).unwrap_or_default();
     let url = |server: ServerSettings| Some((server.name, server.url?.to_string()));
     let sources = Sources::of_process(Some(&project), &out.global().set);

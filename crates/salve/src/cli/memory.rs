@@ -78,7 +78,10 @@ struct MemoryCommandContext<'a> {
 impl<'a> MemoryCommandContext<'a> {
     fn new(out: &'a Output) -> Result<Self, CliError> {
         let config = config::load(out)?;
-        let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
+        let scrubber = config
+            .settings
+            .scrub
+            .scrubber()
             .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
         Ok(Self { out, scrubber, config })
     }

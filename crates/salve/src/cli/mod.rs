@@ -58,7 +58,7 @@ pub use error::{CliError, Exit};
 pub use output::Output;
 
 use self::answer::AnswerKind;
-use crate::doctor::find_program;
+use crate::process::find_program;
 use crate::process::keeper;
 use crate::sandbox;
 use crate::workspace;

@@ -16,7 +16,8 @@ pub(super) struct Args {}
 /// Copies until stdin ends.
 pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
     let settings = config::load(out)?.settings.scrub;
-    let scrubber = crate::scrub::scrubber_with(&settings)
+    let scrubber = settings
+        .scrubber()
         .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
     // Not `out.stdout()`: colours and what is not UTF-8 pass through as they came.
     copy(&scrubber, &mut io::stdin().lock(), &mut io::stdout().lock())?;

@@ -13,8 +13,8 @@ use salve_core::playbook::ObservedFailure;
 
 use super::CliError;
 use crate::config::Config;
-use crate::doctor::find_program;
 use crate::playbook::{Ask, diagnose};
+use crate::process::find_program;
 use crate::sandbox::Sandbox;
 
 /// Programs that people mean when they mistype.

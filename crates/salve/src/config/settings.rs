@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use salve_core::fingerprint::{AnchorRow, ClassRow};
 use salve_core::gate::{self, RawPolicy};
+use salve_core::scrub::{BadPattern, Scrubber};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
@@ -22,6 +23,7 @@ use super::rows::{AnchorSchema, ClassSchema};
 use super::sandbox::SandboxSettings;
 use super::servers::{ServerDefaults, ServerEntry};
 use super::tools::{HealRuleEntry, ToolEntry};
+use crate::scrub::scrubber;
 
 /// Every setting of Salve.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -366,6 +368,17 @@ pub struct MemorySettings {
 pub struct Scrub {
     /// Patterns of further secrets, each looked for in every line
     pub patterns: Vec<ScrubPattern>,
+}
+
+impl Scrub {
+    /// Returns the user's scrubber with these patterns too.
+    ///
+    /// # Errors
+    ///
+    /// When a pattern is none.
+    pub fn scrubber(&self) -> Result<Scrubber, BadPattern> {
+        scrubber().with_patterns(self.patterns.iter().map(|own| (&*own.kind, &*own.regex)))
+    }
 }
 
 /// A pattern of a secret.

@@ -13,7 +13,7 @@ use super::parse::MOST_PROBLEMS;
 use super::problem::ConfigProblem;
 use super::settings::Settings;
 use super::tree::{Entry, Node, Value};
-use crate::notify::{BadSecret, Secret};
+use crate::webhook_secret::{BadSecret, Secret};
 
 /// The most pairs of rules that are compared; more would take too long.
 const MOST_PAIRS: usize = 10_000;

@@ -7,7 +7,6 @@ mod notices;
 mod probe;
 mod project;
 
-pub(crate) use probe::find as find_program;
 use serde::Serialize;
 
 use crate::project::Project;

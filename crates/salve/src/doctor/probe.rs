@@ -2,13 +2,13 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::process::find_program;
 
 /// Why a program gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -27,17 +27,9 @@ pub(super) enum ProbeError {
     Failed(String),
 }
 
-/// Returns where `program` is on the `PATH`.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| {
-        file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    })
-}
-
 /// Runs `program` and returns the first line it prints.
 pub(super) fn ask(program: &str, args: &[&str], limit: Duration) -> Result<String, ProbeError> {
-    let path = find(program).ok_or(ProbeError::NotFound)?;
+    let path = find_program(program).ok_or(ProbeError::NotFound)?;
     run(path.as_os_str(), args, limit)
 }
 

@@ -7,6 +7,9 @@
 //! **Invariant:** below `.salve` no link is followed at any depth, neither for reading nor for
 //! writing, and nothing is written through a hard link.
 
+/// The name of the directory in which a project's Salve keeps what it needs.
+pub(crate) const STATE_DIR: &str = ".salve";
+
 mod place;
 mod read;
 mod write;

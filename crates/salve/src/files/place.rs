@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::project::STATE_DIR;
+use super::STATE_DIR;
 
 /// How a directory is held: enough to look up names in it, also where it may not be listed.
 const HELD: OFlags = {

@@ -46,14 +46,9 @@ pub use writer::{IncidentWriter, Lesson, Opening, WriterError, Wrote, unfinished
 
 use std::time::Duration;
 
+pub(crate) use crate::process::spawn_thread;
+
 /// Returns a time in milliseconds.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Runs something that takes time on a thread of its own.
-pub(crate) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) {
-    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10);
-    // Without threads there is nothing left that could be done.
-    let _ = builder.spawn(work);
 }

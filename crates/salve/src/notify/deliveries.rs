@@ -15,8 +15,8 @@ use salve_core::scrub::Scrubber;
 
 use super::http::{self, Letter, Sent};
 use super::{LONG, NoticePlan, name_of};
-use crate::heal::spawn_thread;
 use crate::process;
+use crate::process::spawn_thread;
 use crate::store::{Store, Stream};
 
 /// How long what is under way may take when the run ends.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use salve_core::notify::Banner;
 
-use crate::doctor::find_program;
+use crate::process::find_program;
 
 /// How long the program may take.
 const LIMIT: Duration = Duration::from_secs(3);

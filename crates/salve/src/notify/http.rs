@@ -16,7 +16,8 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Body, Error};
 
-use super::{NoticePlan, sign};
+use super::NoticePlan;
+use crate::webhook_secret::sign;
 
 /// How long one attempt may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -59,7 +60,7 @@ pub(super) fn send(letter: &Letter<'_>, plan: &NoticePlan) -> Sent {
         .header("content-type", "application/json")
         .header("webhook-id", letter.id)
         .header("webhook-timestamp", seconds.to_string());
-    if let Some(signature) = sign::sign(&plan.secrets, letter.id, seconds, letter.body) {
+    if let Some(signature) = sign(&plan.secrets, letter.id, seconds, letter.body) {
         request = request.header("webhook-signature", signature);
     }
     match request.send(letter.body) {

@@ -9,12 +9,10 @@ mod deliveries;
 mod desktop;
 mod http;
 mod preview;
-mod sign;
 #[cfg(test)]
 mod tests;
 
 pub use preview::{AddressPreview, Hook, NotifyPreview, Screen, look};
-pub use sign::{BadSecret, Secret};
 
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
@@ -30,6 +28,7 @@ use self::desktop::Desktop;
 use crate::config::Settings;
 use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
+use crate::webhook_secret::Secret;
 
 /// How long the journal is waited for at once.
 const LONG: Duration = Duration::from_secs(3_600);
@@ -163,7 +162,7 @@ impl Office {
         let after = desk.journal().last_seq()?;
         let (post, inbox) = mpsc::channel();
         let to = post.clone();
-        crate::heal::spawn_thread("notice ears", move || follow(&ears, after, &to));
+        crate::process::spawn_thread("notice ears", move || follow(&ears, after, &to));
         let postman = Deliveries::new(desk, plan, scrubber.clone(), (post.clone(), inbox), after);
         let builder = std::thread::Builder::new().name("notices".to_owned());
         // Without a thread nobody is told; what is under care goes on.

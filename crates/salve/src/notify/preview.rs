@@ -108,7 +108,7 @@ fn address(url: &str, allow_private: bool) -> (String, AddressPreview) {
 /// Looks a name up; one that takes too long has no address.
 fn addresses(host: String, port: u16) -> Vec<SocketAddr> {
     let (tell, found) = mpsc::channel();
-    crate::heal::spawn_thread("look-up", move || {
+    crate::process::spawn_thread("look-up", move || {
         let found = (host, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
         // Nobody waits any more if it took too long.
         let _ = tell.send(found);

@@ -27,6 +27,16 @@ pub fn machine_program(name: &str, dir: &Path) -> PathBuf {
         .clone()
 }
 
+/// Returns where the user's own `PATH` has a program, wherever that is.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| is_program(file))
+}
+
+fn is_program(file: &Path) -> bool {
+    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
 /// Returns the topmost directory that a project's files may be in, from one of its directories.
 fn project_of(dir: &Path) -> PathBuf {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
@@ -36,9 +46,6 @@ fn project_of(dir: &Path) -> PathBuf {
 
 fn find(name: &str, project: &Path, path: &OsStr) -> PathBuf {
     let dirs = std::env::split_paths(path).chain(USUAL.iter().map(PathBuf::from));
-    let is_program = |file: &PathBuf| {
-        file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    };
     // Neither the directory nor what a link in it leads to.
     let is_elsewhere = |path: &Path| path.canonicalize().is_ok_and(|p| !p.starts_with(project));
     dirs.filter(|dir| dir.is_absolute() && is_elsewhere(dir))

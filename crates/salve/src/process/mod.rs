@@ -11,6 +11,7 @@ pub mod keeper;
 mod launch;
 mod machine;
 pub mod page_trimmer;
+mod quiet_git;
 mod reaper;
 mod session;
 pub mod strays;
@@ -27,7 +28,8 @@ pub(crate) use command::{Bounded, CommandBounds, run_bounded};
 pub use command::{CommandEnd, run_command};
 pub(crate) use launch::ProcessInput;
 pub use launch::{SpawnError, Spec, Terminal};
-pub use machine::machine_program;
+pub use machine::{find_program, machine_program};
+pub use quiet_git::quiet_git;
 use rustix::process::Pid;
 use salve_core::event::Process;
 use salve_core::scrub::Scrubber;
@@ -38,6 +40,13 @@ pub use tree::FoundProcess;
 pub const AGENT_MARK: &str = "SALVE_AGENT";
 /// How much stack our own threads get.
 const STACK: usize = 256 << 10;
+
+/// Runs something that takes time on a thread of its own.
+pub(crate) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) {
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10);
+    // Without threads there is nothing left that could be done.
+    let _ = builder.spawn(work);
+}
 
 /// Returns what tells this process apart from any other.
 pub fn this(scrubber: &Scrubber) -> Process {

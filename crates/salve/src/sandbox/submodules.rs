@@ -5,8 +5,9 @@
 //! git do that part outside of the sandbox, and the command finds it done.
 
 use std::path::Path;
+use std::process::Stdio;
 
-use crate::workspace;
+use crate::process::quiet_git;
 
 /// Options whose value is the next word.
 const WITH_VALUE: [&str; 5] = ["--depth", "--reference", "--jobs", "-j", "--filter"];
@@ -15,7 +16,9 @@ const WITH_VALUE: [&str; 5] = ["--depth", "--reference", "--jobs", "-j", "--filt
 pub(super) fn prepare(command: &str, root: &Path) {
     for paths in command.split(['&', '|', ';', '\n']).filter_map(wanted) {
         // Where it fails, the command fails by the same and says so itself.
-        let _ = workspace::init_submodules(root, &paths);
+        let mut git = quiet_git(root);
+        git.args(["submodule", "--quiet", "init", "--"]).args(paths);
+        let _ = git.stdin(Stdio::null()).output();
     }
 }
 

@@ -62,8 +62,8 @@ impl HealMeans {
     /// Gathers the means for calls made in `dir`.
     pub fn new(config: Config, care: Supervisor, project: Option<Project>, dir: PathBuf) -> Self {
         let auto_heal = &config.settings.auto_heal;
-        let scrubber = crate::scrub::scrubber_with(&config.settings.scrub)
-            .unwrap_or_else(|_| crate::scrub::scrubber());
+        let scrubber =
+            config.settings.scrub.scrubber().unwrap_or_else(|_| crate::scrub::scrubber());
         let fixes = dirs::data().unwrap_or_else(|| dir.join(".salve")).join("fixes");
         Self {
             table: config.settings.heal_table(),

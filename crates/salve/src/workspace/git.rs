@@ -1,7 +1,4 @@
-//! Running the `git` program without its side effects.
-//!
-//! **Invariant:** no call here takes the user's index lock, runs a hook, filter, pager, editor or
-//! monitor, writes a reflog, signs, fetches, or listens to `GIT_*` variables of the environment.
+//! Calls of git in one repository, the user's or one of Salve's own.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,22 +8,7 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use super::error::WorkspaceError;
 use super::oid::Format;
-use crate::process::machine_program;
-
-/// Settings that keep git from doing more than it is asked to.
-const QUIET: [&str; 10] = [
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.untrackedCache=false",
-    "core.logAllRefUpdates=false",
-    "core.protectNTFS=false",
-    "core.protectHFS=false",
-    "core.quotePath=false",
-    // Names that differ only by case are two names; otherwise one file would be lost.
-    "core.ignoreCase=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-];
+use crate::process::quiet_git;
 
 /// The longest complaint of git that is passed on.
 const LONGEST_COMPLAINT: usize = 400;
@@ -92,22 +74,10 @@ impl Git {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(machine_program("git", &self.dir));
-        for (name, _) in std::env::vars_os() {
-            if name.as_encoded_bytes().starts_with(b"GIT_") {
-                command.env_remove(name);
-            }
-        }
-        command.current_dir(&self.dir).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
-        command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_NO_REPLACE_OBJECTS", "1");
-        command.env("GIT_NO_LAZY_FETCH", "1");
+        let mut command = quiet_git(&self.dir);
         if self.settings == GitConfigScope::Own {
             command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
             command.env("GIT_ATTR_NOSYSTEM", "1");
-        }
-        command.arg("--no-pager");
-        for setting in QUIET {
-            command.args(["-c", setting]);
         }
         if let Some(store) = &self.private {
             let option = |name: &str, value: &Path| {

@@ -40,7 +40,7 @@ mod tests;
 mod tree;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -360,14 +360,4 @@ fn forget(store: &Git, refs: impl Iterator<Item = String> + Send) -> Result<(), 
 fn clear_out(store: &Git) -> Result<(), WorkspaceError> {
     // What somebody else is keeping right now has no name yet.
     store.read(&["gc", "--quiet", "--prune=1.hour.ago"]).map(drop)
-}
-
-/// Has git take where submodules come from into its settings, for these paths or for all.
-///
-/// # Errors
-///
-/// When git refuses.
-pub fn init_submodules(root: &Path, paths: &[&str]) -> Result<(), WorkspaceError> {
-    let args = [&["submodule", "--quiet", "init", "--"], paths].concat();
-    Git::at(root).read(&args).map(drop)
 }

@@ -31,6 +31,7 @@ mod jobs;
 mod journal;
 mod keys;
 mod killed;
+mod layers;
 mod loops;
 mod loops_clock;
 mod loops_faults;

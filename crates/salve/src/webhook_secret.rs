@@ -37,7 +37,7 @@ impl fmt::Debug for Secret {
 }
 
 /// Returns the signatures of a message by each secret, or none where there is no secret.
-pub(super) fn sign(secrets: &[Secret], id: &str, seconds: i64, body: &str) -> Option<String> {
+pub(crate) fn sign(secrets: &[Secret], id: &str, seconds: i64, body: &str) -> Option<String> {
     let signed = format!("{id}.{seconds}.{body}");
     let one = |secret: &Secret| {
         // A key of any length will do.

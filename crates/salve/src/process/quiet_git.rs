@@ -1,0 +1,41 @@
+//! Running the `git` program without its side effects.
+//!
+//! **Invariant:** no call takes the user's index lock, runs a hook, filter, pager, editor or
+//! monitor, writes a reflog, signs, fetches, or listens to `GIT_*` variables of the environment.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::machine_program;
+
+/// Settings that keep git from doing more than it is asked to.
+const QUIET: [&str; 10] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.logAllRefUpdates=false",
+    "core.protectNTFS=false",
+    "core.protectHFS=false",
+    "core.quotePath=false",
+    // Names that differ only by case are two names; otherwise one file would be lost.
+    "core.ignoreCase=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+];
+
+/// Returns the machine's git in `dir`, ready for its own arguments.
+pub fn quiet_git(dir: &Path) -> Command {
+    let mut command = Command::new(machine_program("git", dir));
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"GIT_") {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(dir).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
+    command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_NO_REPLACE_OBJECTS", "1");
+    command.env("GIT_NO_LAZY_FETCH", "1").arg("--no-pager");
+    for setting in QUIET {
+        command.args(["-c", setting]);
+    }
+    command
+}
