@@ -1,8 +1,9 @@
-//! Development tasks: `cargo xtask check`, `bench`, `fuzz`, `sim`.
+//! Development tasks: `cargo xtask check`, `bench`, `fuzz`, `sim`, `invariants`.
 //!
 //! `check` is what CI runs, whole: nothing is checked anywhere else. It installs the cargo tools
 //! it needs, so that a machine with git and a Rust toolchain is enough.
 
+mod invariants;
 mod steps;
 
 use std::io::{self, Write};
@@ -15,6 +16,7 @@ cargo xtask <task>
   bench [NAME]    run the benchmarks (all, or those whose name contains NAME)
   fuzz [SECONDS]  run every fuzz target for so long (default 60)
   sim [SEEDS]     run the incident simulator over so many seeds (default 100000)
+  invariants      list what must never happen, and the test that holds it
 ";
 
 fn main() -> ExitCode {
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         ["fuzz", seconds] => steps::fuzz(seconds),
         ["sim"] => steps::sim("100000"),
         ["sim", seeds] => steps::sim(seeds),
+        ["invariants"] => invariants::list(&mut io::stdout()),
         [] | ["help" | "-h" | "--help"] => {
             return print(&mut io::stdout(), HELP, ExitCode::SUCCESS);
         }

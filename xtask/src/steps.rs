@@ -143,7 +143,7 @@ fn stems(dir: &Path, extension: &str) -> Result<Vec<String>, StepError> {
 }
 
 /// Returns the workspace's root.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.parent().map_or(here.clone(), Path::to_owned)
 }

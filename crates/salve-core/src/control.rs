@@ -413,6 +413,7 @@ mod tests {
         check_news(&[Abort, Pause, Skip], "SKIP\nABORT\nESCALATE\nSKIP", &[Skip, Escalate], true);
     }
 
+    /// **Invariant:** A word of CONTROL.md acts once.
     #[test]
     fn a_refused_word_acts_later_and_makes_no_other_act_again() {
         let refused = |word| KnownWord { word, fate: WordFate::Refused };

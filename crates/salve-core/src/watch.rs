@@ -358,6 +358,7 @@ mod tests {
         check(Strictness::Strict, &[Bad, Bad, Good], &want);
     }
 
+    /// **Invariant:** A server is well only when it still answers after the soak.
     #[test]
     fn four_good_seconds_are_not_health() {
         let want = [

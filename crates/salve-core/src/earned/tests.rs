@@ -439,6 +439,8 @@ proptest! {
         }
     }
 
+    /// **Invariant:** An earned rule is never wider than what a person approved, and one failure
+    /// ends it.
     #[test]
     fn in_any_order_nothing_is_wider_than_what_a_person_approved_and_accepted(
         turns in prop::collection::vec(turn(), 1..12),

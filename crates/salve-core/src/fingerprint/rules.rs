@@ -197,6 +197,8 @@ mod tests {
         Rows { anchors: anchors.collect(), classes }
     }
 
+    /// **Invariant:** Every built-in row recognises its own examples and none of its counter-
+    /// examples.
     #[test]
     fn every_built_in_row_loads_and_keeps_its_promises() {
         let (rows, rules) = (tables(), FingerprintRules::built_in());

@@ -27,6 +27,7 @@ fn golden() -> Vec<(String, String)> {
     cases
 }
 
+/// **Invariant:** Signatures are stable across releases.
 #[test]
 fn golden_signatures_never_change() {
     let cases = golden();
@@ -128,6 +129,7 @@ fn wrappers() -> Vec<(&'static str, Wrap)> {
     ]
 }
 
+/// **Invariant:** The same failure has one signature through every wrapper.
 #[test]
 fn the_same_failure_has_one_signature_through_every_wrapper() {
     let mut wrong = Vec::new();

@@ -128,6 +128,7 @@ fn switched_off_denies_all() {
     }
 }
 
+/// **Invariant:** An invalid policy never approves.
 #[test]
 fn an_invalid_policy_never_approves() {
     for (key, wrong) in [
@@ -149,6 +150,8 @@ fn an_invalid_policy_never_approves() {
     }
 }
 
+/// **Invariant:** A directory elsewhere denies whatever the lists say, and swapping it later
+/// changes nothing.
 #[test]
 fn a_directory_elsewhere_denies_whatever_the_lists_say() {
     let elsewhere = CommandPlace::Refused("outside".into());
@@ -287,6 +290,7 @@ const NEARLY_NPM_INSTALL: &[&str] = &[
     "npm install\u{ad}",
 ];
 
+/// **Invariant:** Two readers agree on what runs before anything is allowed.
 #[test]
 fn what_only_the_second_reader_finds_odd_asks() {
     for command in ["if true", "ls | | ls", "{ ls", "ls && ", "for x in a; ls"] {
@@ -296,6 +300,7 @@ fn what_only_the_second_reader_finds_odd_asks() {
     }
 }
 
+/// **Invariant:** Only the very same bytes are approved, and what runs is the entry's own text.
 #[test]
 fn only_the_very_same_bytes_are_approved() {
     for command in NEARLY_NPM_INSTALL {
@@ -335,6 +340,7 @@ fn approval_knows_no_patterns() {
     check(lists(&["npm.ci"], &[], "deny"), "npm ci", "deny on_unknown");
 }
 
+/// **Invariant:** A visible secret asks, and no answer repeats the command.
 #[test]
 fn a_visible_secret_asks_and_stays_out_of_the_answer() {
     let token = format!("gh{}{}", "p_", "a1B2".repeat(9));

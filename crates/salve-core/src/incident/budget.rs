@@ -142,6 +142,7 @@ mod tests {
     }
 
     proptest! {
+        /// **Invariant:** Budgets rise only by a named person's refill.
         #[test]
         fn only_a_refill_raises_what_is_left(limit in 0_u64..100, entries in entries()) {
             let mut ledger = Ledger::new(limits(limit));

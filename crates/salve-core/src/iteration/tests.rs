@@ -195,6 +195,7 @@ fn tests_that_execute_before_any_recovery_began_need_none() {
     check(&[&turns], role("reviewer", 1));
 }
 
+/// **Invariant:** A promise counts only for the very tree that Salve's tests found green.
 #[test]
 fn a_promise_counts_only_for_the_tree_that_was_green() {
     let until_review = |verdict| {
@@ -396,6 +397,7 @@ fn a_loop_that_is_over_begins_anew_and_counts_anew() {
     assert_eq!((of.spent(), of.unchanged()), (Amounts::default(), 0));
 }
 
+/// **Invariant:** Costs of a loop are counted once and never lost.
 #[test]
 fn costs_are_counted_once_and_never_lost() {
     let spent = |tokens| Amounts { tokens, ..Amounts::default() };
@@ -410,6 +412,7 @@ fn costs_are_counted_once_and_never_lost() {
     assert_eq!(of.left(Resource::Tokens), None);
 }
 
+/// **Invariant:** No agent starts a loop.
 #[test]
 fn only_salve_says_what_happens_and_no_agent_starts_a_loop() {
     let mut of = play(&[began()]);

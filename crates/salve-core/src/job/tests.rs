@@ -330,6 +330,7 @@ fn branches(of: &Job) -> Vec<Vec<JobTurn>> {
     }
 }
 
+/// **Invariant:** A step that is done is not run again, and what was cut off is undone first.
 #[test]
 fn every_path_ends_or_asks_and_no_done_step_is_tried_again() {
     let mut open =
@@ -409,6 +410,7 @@ fn any_turn() -> impl Strategy<Value = JobTurn> {
 }
 
 proptest! {
+    /// **Invariant:** Replay equals life; a refused entry changes nothing.
     #[test]
     fn anything_at_all_is_taken_in_or_changes_nothing(turns in prop::collection::vec(any_turn(), 0..60)) {
         let mut of = fresh(3);

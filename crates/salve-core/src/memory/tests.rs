@@ -122,6 +122,7 @@ fn the_project_comes_first_then_the_surer_remedy() {
     check_rank(&[], &[("b", &[]), ("a", &[])], (&["a", "b"], &[]));
 }
 
+/// **Invariant:** A failed approach is never proposed.
 #[test]
 fn a_failed_approach_is_never_proposed() {
     check_rank(&[("a", &[Failed]), ("b", &[])], &[], (&["b"], &["a"]));

@@ -138,6 +138,7 @@ mod tests {
         assert_eq!(agree(side(Unknown, text), side(Unknown, text)), NearAgreement::ClassUnknown);
     }
 
+    /// **Invariant:** A near match only proposes: class and identity must agree.
     #[test]
     fn named_failures_agree_by_identity_alone() {
         let named = |identity| Side { class: Class::PortConflict, identity, normalized: "x" };

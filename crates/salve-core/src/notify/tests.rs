@@ -102,6 +102,7 @@ fn said(story: &TestIncident) -> (Message, Option<Banner>) {
     (message, banner(last, &tale))
 }
 
+/// **Invariant:** A message has no log text.
 #[test]
 fn an_escalation_says_what_is_asked_and_how_to_answer_and_no_line_of_a_log() {
     let mut story = TestIncident::new(policy());

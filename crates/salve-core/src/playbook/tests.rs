@@ -69,6 +69,7 @@ const HOSTILE: &[&str] = &[
     "",
 ];
 
+/// **Invariant:** No advice can do harm, whatever a failure names.
 #[test]
 fn every_advice_is_harmless_whatever_the_failure_names() {
     let root = "/srv/shop";

@@ -90,6 +90,7 @@ fn check_fix(kind: &str, text: &str, want: Result<FixKind, &str>) {
     }
 }
 
+/// **Invariant:** A proposal is written as it came or not at all.
 #[test]
 fn a_proposal_is_taken_as_it_is_or_not_at_all() {
     check_fix("command", "npm ci", Ok(FixKind::Command));

@@ -46,6 +46,7 @@ fn names<'a>(differences: impl Iterator<Item = Difference<'a>>) -> Vec<(&'a str,
 }
 
 proptest! {
+    /// **Invariant:** The strictest of two rule sets is never wider than either.
     #[test]
     fn the_strictest_is_never_wider_than_either(old in rules(), new in rules()) {
         let strict = strictest(&old, &new);
@@ -250,6 +251,7 @@ fn what_waits_goes_on_waiting_after_the_agent_has_ended() {
     assert_eq!(again.rule(&cooldown(5)), Ruling::Wait(cooldown(60)));
 }
 
+/// **Invariant:** Only a person accepts a widening change, and only exactly what waits.
 #[test]
 fn only_a_person_accepts_and_only_what_waits() {
     let story = [guarded(60), pending("wide", 5)];

@@ -449,6 +449,7 @@ proptest! {
     }
 }
 
+/// **Invariant:** Every setting says whether it bears on what runs unattended.
 #[test]
 fn every_setting_says_whether_it_bears_on_what_runs_unattended() {
     let known: Vec<_> = keys().map(|key| key.name).collect();

@@ -74,6 +74,7 @@ fn only_a_regular_file_of_fitting_size_is_read() {
     }
 }
 
+/// **Invariant:** Below `.salve` nothing is reached through a link or written through a hard link.
 #[test]
 fn nothing_below_the_state_directory_is_reached_through_a_link() {
     let ground = Ground::new();

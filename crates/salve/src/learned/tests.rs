@@ -160,6 +160,7 @@ fn a_removed_entry_is_removed_and_one_added_elsewhere_meanwhile_is_not() {
     assert!(bench.read("tool_fixes.yaml").contains("third"));
 }
 
+/// **Invariant:** A malformed edit of a learned file is reported and never overwritten.
 #[test]
 fn a_malformed_edit_is_reported_and_never_overwritten() {
     let bench = Bench::new();

@@ -16,6 +16,7 @@ fn letter(url: &str) -> Letter<'_> {
     Letter { id: "msg_1", at: Timestamp::UNIX_EPOCH, url, body: "{}" }
 }
 
+/// **Invariant:** No own address is connected to, and no target does harm.
 #[test]
 fn no_way_to_write_an_own_address_is_connected_to() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -114,6 +114,8 @@ mod tests {
         )
     }
 
+    /// **Invariant:** Only memory that equals its file is given back; the one place that needs
+    /// `unsafe`.
     #[test]
     fn only_what_equals_its_file_is_let_go() {
         let maps = [

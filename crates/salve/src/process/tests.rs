@@ -293,6 +293,7 @@ fn a_signal_reaches_the_main_process() {
     server.care.end(&running, Duration::ZERO);
 }
 
+/// **Invariant:** What a command wrote last is passed on.
 #[test]
 fn what_a_process_wrote_last_is_waited_for() {
     let _alone = alone();
@@ -348,6 +349,7 @@ fn spinner() {
     }
 }
 
+/// **Invariant:** A worker that hangs or spins ends with its keeper.
 #[test]
 fn a_worker_that_hangs_or_spins_ends_with_its_keeper() {
     let _alone = alone();

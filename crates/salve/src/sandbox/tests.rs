@@ -87,6 +87,7 @@ fn said<'o>(output: &'o str, word: &str) -> Vec<&'o str> {
     output.split_once(word).map(|(_, rest)| rest.lines().collect()).unwrap_or_default()
 }
 
+/// **Invariant:** Writes only in the project, caches and temporary files of its own.
 #[test]
 fn a_command_writes_in_the_project_and_its_own_temporary_files_only() {
     let _alone = alone();
@@ -110,6 +111,8 @@ fn a_command_writes_in_the_project_and_its_own_temporary_files_only() {
     assert!(!Path::new(told).exists(), "its temporary files are gone: {told}");
 }
 
+/// **Invariant:** What makes git run programs, and modes, owners and times elsewhere, are out of a
+/// command's reach.
 #[test]
 fn what_is_sealed_is_not_changed_by_any_way() {
     let _alone = alone();
@@ -192,6 +195,7 @@ fn nothing_outside_changes_its_mode_its_owner_its_times_or_its_attributes() {
     assert_eq!(exit, Exit::Code(0), "{output}");
 }
 
+/// **Invariant:** Limits, priorities and sockets of others are out of a command's reach.
 #[test]
 fn the_limits_and_priority_of_others_stay() {
     let _alone = alone();
@@ -275,6 +279,7 @@ fn the_network_is_what_the_settings_say() {
     assert!(reached(&stage), "any network");
 }
 
+/// **Invariant:** A swapped directory changes nothing.
 #[test]
 fn a_directory_that_is_swapped_after_the_check_changes_nothing() {
     let _alone = alone();
@@ -294,6 +299,7 @@ fn a_directory_that_is_swapped_after_the_check_changes_nothing() {
     assert!(root.join("was-app/mark").exists() && !root.join("other/mark").exists());
 }
 
+/// **Invariant:** Nothing outlives a command, and output is bounded.
 #[test]
 fn nothing_outlives_a_command() {
     let _alone = alone();
@@ -373,6 +379,7 @@ fn where_nothing_can_hold_a_command_it_is_told_before() {
     assert_eq!(lack(&settings, L::None, P::None, S::Any), None);
 }
 
+/// **Invariant:** What nothing can hold runs only on a person's word.
 #[test]
 fn what_nothing_can_hold_runs_only_on_a_persons_word() {
     let _alone = alone();
@@ -405,6 +412,7 @@ fn opens(stage: &Stage, kind: &str, port: u16) -> bool {
     stage.run(&format!("python3 -c \"{script}\"")).0 == Exit::Code(0)
 }
 
+/// **Invariant:** The network `web` is TCP to its ports.
 #[test]
 fn the_web_is_tcp_to_its_ports_and_nothing_else() {
     let _alone = alone();

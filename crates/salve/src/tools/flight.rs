@@ -129,6 +129,7 @@ mod tests {
         (dir, flight)
     }
 
+    /// **Invariant:** One cause is fixed once, however many calls wait for it.
     #[test]
     fn fifty_calls_that_fail_at_once_are_fixed_once() {
         let (_dir, flight) = flight();

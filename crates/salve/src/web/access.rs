@@ -473,6 +473,7 @@ mod tests {
         assert!(access.visitor(&token).is_none());
     }
 
+    /// **Invariant:** Tokens are kept as hashes.
     #[test]
     fn only_hashes_are_kept_and_only_for_their_owner() {
         let dir = tempfile::tempdir().unwrap();

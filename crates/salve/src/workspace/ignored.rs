@@ -248,6 +248,7 @@ mod tests {
         fs::read_to_string(place.root().join(path)).ok()
     }
 
+    /// **Invariant:** Ignored files never enter the user's repository.
     #[test]
     fn ignored_files_that_people_write_are_given_back_and_never_enter_the_users_repository() {
         for place in [Place::new(), Place::bare()] {

@@ -500,6 +500,7 @@ fn make(root: &Path, edit: &Edit) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// **Invariant:** A snapshot is given back exactly, and the user's git state is never touched.
     #[test]
     fn any_edits_of_any_tree_are_undone_exactly(
         tracked in prop::collection::vec(edit(), 0..12),

@@ -95,6 +95,7 @@ fn without_an_agent_the_server_is_restarted_and_nothing_is_credited() {
     assert_eq!(run.end().1, want);
 }
 
+/// **Invariant:** What an agent changed and did not help is undone; a person's edits stay.
 #[test]
 fn a_repair_that_makes_it_worse_is_undone_before_the_next_and_a_persons_edits_stay() {
     let bench = Bench::new();

@@ -206,6 +206,7 @@ echo $$ >> pids
 while :; do sleep 1; done
 "#;
 
+/// **Invariant:** An agent ends with Salve, with its incident and with its time.
 #[test]
 fn an_agent_ends_with_salve_with_the_incident_and_with_its_time() {
     for how in ["ctrl-c", "abort", "time"] {

@@ -203,6 +203,7 @@ fn what_an_agent_widened_waits_for_a_person_who_sees_it() {
     assert_eq!(project.run(&["gate", "--command", "make"]).status.code(), Some(0));
 }
 
+/// **Invariant:** An agent cannot accept, even by unsetting its mark.
 #[test]
 fn an_agent_cannot_accept_not_even_by_washing_its_environment() {
     let project = Project::new();

@@ -57,6 +57,7 @@ fn a_server_that_fails_once_heals_by_a_restart() {
     assert!(!project.dir().join(".dev-repair.lock").exists());
 }
 
+/// **Invariant:** The cooldown outlives Salve, and crashes meanwhile are not repaired.
 #[test]
 fn a_server_that_never_heals_is_given_up_and_its_cooldown_outlives_salve() {
     let project = Project::new();
@@ -81,6 +82,7 @@ fn a_server_that_never_heals_is_given_up_and_its_cooldown_outlives_salve() {
     assert_eq!(own, 2, "each crash has a log of its own");
 }
 
+/// **Invariant:** Exit 0 is no crash.
 #[test]
 fn an_exit_without_error_is_no_crash() {
     let project = Project::new();
@@ -110,6 +112,7 @@ fn a_clean_stop_while_it_is_verified_is_no_failure_and_no_heal() {
     assert_eq!(phases(&output)[0], "crash-detected", "the first incident is over: {output:?}");
 }
 
+/// **Invariant:** Nothing survives the keeper or the worker.
 #[test]
 fn nothing_survives_the_keeper_or_the_worker() {
     for victim in ["keeper", "worker"] {

@@ -47,6 +47,7 @@ fn questions_are_answered_line_by_line_past_malformed_ones() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+/// **Invariant:** A secret in a failure is neither shown nor part of the signature.
 #[test]
 fn a_secret_in_the_failure_is_neither_shown_nor_signed() {
     let project = Project::new();

@@ -149,6 +149,7 @@ fn an_agent_heals_and_can_be_undone() {
     ward.assert_users_work_is_intact();
 }
 
+/// **Invariant:** The same patch is not paid for until the budget ends.
 #[test]
 fn an_agent_that_writes_the_same_patch_again_is_stopped() {
     let ward = Ward::new().agent("echo x >> ../turns; printf 6 > sum.txt; echo 'I fixed it'");
@@ -158,6 +159,7 @@ fn an_agent_that_writes_the_same_patch_again_is_stopped() {
     ward.assert_users_work_is_intact();
 }
 
+/// **Invariant:** An agent that changes nothing or cannot work is not called again and again.
 #[test]
 fn an_agent_that_changes_nothing_is_not_believed() {
     let ward = Ward::new().agent("echo x >> ../turns; echo 'I fixed it'");
@@ -186,6 +188,7 @@ fn a_question_says_what_a_no_does() {
     ward.heal(&[]).expect(3, &["the change stays", "salve reject", "the change is undone"]);
 }
 
+/// **Invariant:** What an agent throws away of the user's work is given back.
 #[test]
 fn what_an_agent_threw_away_of_the_users_work_is_given_back() {
     for away in ["git stash -q -u", "git reset -q --hard; git clean -fdqx"] {
@@ -229,6 +232,7 @@ fn checks_are_known_by_name_and_the_worst_counts() {
     all.expect(3, &["`good`", "`sum` is red"]);
 }
 
+/// **Invariant:** A repair of what would have passed by itself is not credited.
 #[test]
 fn a_repair_of_what_would_have_passed_by_itself_is_not_credited() {
     // It fails once and never again, whatever the agent does.

@@ -138,6 +138,7 @@ fn escalate_asks_a_person_and_a_wrong_word_is_told() {
     assert_eq!(ward.read(".salve/CONTROL.md"), "STOP\nESCALATE\n", "the file is the person's");
 }
 
+/// **Invariant:** An agent cannot resume healing by a file.
 #[test]
 fn an_agent_cannot_resume_by_the_file() {
     let ward = Ward::new().agent(

@@ -23,6 +23,7 @@ fn a_heal_goes_on_where_nothing_can_be_noted_beside_the_journal() {
     ward.assert_users_work_is_intact();
 }
 
+/// **Invariant:** A full disk loses nothing.
 #[test]
 fn a_full_disk_stops_a_heal_and_the_next_run_ends_it_once_there_is_room() {
     // The agent fills the disk while nothing but it writes.

@@ -47,6 +47,7 @@ fn phases(ward: &Ward) -> Vec<Phase> {
     ids.into_iter().map(|id| Incident::replay(of(id)).unwrap().phase()).collect()
 }
 
+/// **Invariant:** A heal goes on rightly wherever Salve was killed, and no agent of it outlives it.
 #[test]
 fn a_heal_goes_on_wherever_salve_was_killed() {
     // A whole heal writes some twenty entries; whatever stands in the journal, the next run ends

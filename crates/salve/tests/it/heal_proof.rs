@@ -44,6 +44,7 @@ fn check() -> Vec<&'static str> {
     words
 }
 
+/// **Invariant:** A weakened verifier never makes a heal.
 #[test]
 fn a_deleted_skipped_or_loosened_test_is_masked_undone_and_shown() {
     for (agent, shown) in [
@@ -85,6 +86,7 @@ fn a_weakening_that_a_repair_did_not_need_is_put_back() {
     assert_eq!(ward.read("test_add.py"), TEST, "the test is as it was");
 }
 
+/// **Invariant:** A changed verifier is not trusted where its old form cannot be run.
 #[test]
 fn where_the_verifier_as_it_was_cannot_be_run_a_changed_one_is_not_trusted() {
     let weakened = "sed -i 's/== 5/is not None/' test_add.py".to_owned();
@@ -101,6 +103,7 @@ fn where_the_verifier_as_it_was_cannot_be_run_a_changed_one_is_not_trusted() {
     }
 }
 
+/// **Invariant:** What is green by chance is not credited.
 #[test]
 fn what_passes_and_fails_at_random_is_not_credited_to_whoever_was_lucky() {
     // Each run takes the next letter of a row that no agent has a hand in.

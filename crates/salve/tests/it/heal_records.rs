@@ -87,6 +87,7 @@ fn what_was_lost_of_the_records_is_written_again() {
     assert_eq!(all.len(), decided.lines().count(), "something was told twice:\n{decided}");
 }
 
+/// **Invariant:** A catastrophe resets counters, never the budget.
 #[test]
 fn three_failures_in_a_row_undo_everything_and_reset_the_counters_but_not_the_budget() {
     let ward = Ward::new().agent(

@@ -124,6 +124,7 @@ fn an_honest_repair_beside_its_tests_is_proven_whatever_else_it_adds() {
     assert!(ward.read("test_cart.py").contains("test_none"), "an added test stays");
 }
 
+/// **Invariant:** An edited installed runner never makes a heal.
 #[test]
 fn a_runner_that_is_edited_where_it_is_installed_is_not_believed() {
     let site = ".venv/lib/python3/site-packages";

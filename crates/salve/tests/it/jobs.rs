@@ -323,6 +323,7 @@ fn wherever_salve_is_killed_the_workspace_ends_as_if_it_had_not_been() {
     }
 }
 
+/// **Invariant:** A workspace is set back only once every checkpoint agrees.
 #[test]
 fn an_altered_or_missing_patch_stops_a_reset_and_is_named() {
     for harm in ["altered", "missing"] {
@@ -409,6 +410,7 @@ fn an_agents_step_is_verified_and_told_what_failed_in_a_prompt_of_its_own() {
     assert!(works.file("artifacts/result.patch").contains("good.md"));
 }
 
+/// **Invariant:** Only a person steers a job.
 #[test]
 fn json_tells_the_specs_events_and_an_agent_cannot_steer() {
     let works = Works::new();

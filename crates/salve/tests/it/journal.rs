@@ -95,6 +95,7 @@ impl Drop for Writer {
     }
 }
 
+/// **Invariant:** Ten processes append at once: no loss, no duplicate, one order.
 #[test]
 fn ten_processes_append_at_once_and_nothing_is_lost_doubled_or_out_of_order() {
     const EACH: usize = 50;
@@ -124,6 +125,7 @@ fn ten_processes_append_at_once_and_nothing_is_lost_doubled_or_out_of_order() {
     assert_eq!(copy, entries);
 }
 
+/// **Invariant:** An append that returned survives a kill of the process.
 #[test]
 fn what_was_appended_survives_the_writers_sudden_death() {
     let project = Project::new();

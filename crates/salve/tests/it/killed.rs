@@ -95,6 +95,7 @@ fn heal(bench: &Bench, phase: &str) {
     assert!(pids(bench).iter().all(|pid| !is_alive(*pid)), "{phase}");
 }
 
+/// **Invariant:** Whoever killed Salve at whatever phase, the next run goes on rightly.
 #[test]
 fn a_repair_by_an_agent_goes_on_wherever_salve_was_killed() {
     for phase in REPAIRED {

@@ -247,6 +247,7 @@ fn what_cannot_start_says_what_is_missing() {
     rounds.salve(&["loop", "status", "v9"]).expect(1, &["there is no loop `v9`"]);
 }
 
+/// **Invariant:** A promise that rests on weakened tests does not count.
 #[test]
 fn a_promise_that_rests_on_weakened_tests_does_not_count() {
     let weakens = ("implementer", "echo 'exit 0' > check.sh");

@@ -54,6 +54,7 @@ fn targets_and_secrets_that_change_while_a_loop_runs_hold_from_the_next_iteratio
     }
 }
 
+/// **Invariant:** A target that a role adds is told nothing.
 #[test]
 fn a_target_that_a_role_adds_is_told_nothing_until_a_person_accepts_it() {
     let target = Target::well();

@@ -4,6 +4,7 @@
 
 mod agent;
 mod agent_own;
+mod architecture;
 mod bench;
 mod care;
 mod cli;
@@ -31,7 +32,6 @@ mod jobs;
 mod journal;
 mod keys;
 mod killed;
-mod layers;
 mod loops;
 mod loops_clock;
 mod loops_faults;

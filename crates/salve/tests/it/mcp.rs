@@ -359,6 +359,7 @@ fn of_many_sessions_one_takes_the_repair_up_and_a_killed_one_leaves_nothing_behi
     assert_eq!(care.kind("agent_detached").len(), 3, "the killed one could not say so");
 }
 
+/// **Invariant:** A report of an agent counts only for its own attempt.
 #[test]
 fn a_report_is_bound_to_the_attempt_whose_task_the_session_got() {
     let project = Project::new();

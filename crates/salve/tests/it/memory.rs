@@ -51,6 +51,7 @@ fn a_taught_remedy_is_known_and_a_failed_one_is_skipped() {
     assert!(journal.contains("\"learned\""), "{journal}");
 }
 
+/// **Invariant:** A secret is not learned, by command or by file.
 #[test]
 fn a_secret_is_not_learned() {
     let project = project();

@@ -215,6 +215,7 @@ fn a_message_is_signed_and_says_how_to_answer() {
     assert_ne!(posts[1].header("webhook-id"), post.header("webhook-id"));
 }
 
+/// **Invariant:** What was not taken is told again under the same id.
 #[test]
 fn what_a_target_does_not_take_is_told_by_the_next_run_under_the_same_id() {
     let target = Target::new(|number| (number > 0).then_some("HTTP/1.1 200 OK\r\n\r\n"));

@@ -233,6 +233,7 @@ fn of_a_hundred_approvals_at_once_one_counts_and_the_command_runs_once() {
     assert_eq!(ward.read("ran"), "once\n");
 }
 
+/// **Invariant:** No agent approves, however it hides.
 #[test]
 fn an_agent_that_salve_started_cannot_approve_however_it_hides() {
     let ward = waiting();

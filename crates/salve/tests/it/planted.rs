@@ -36,6 +36,7 @@ const ENDLESS: [Plant; 3] = [
     |path| symlink(path.file_name().unwrap(), path).unwrap(),
 ];
 
+/// **Invariant:** What never ends or never begins stops no command.
 #[test]
 fn a_file_that_never_ends_or_never_begins_stops_nobody() {
     let rows: [(&str, &[&str]); 9] = [

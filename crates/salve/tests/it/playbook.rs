@@ -187,6 +187,7 @@ fn an_orphan_that_holds_the_port_is_ended_and_the_new_server_is_the_one_that_ans
     assert!(serving().iter().all(|pid| !is_alive(*pid)));
 }
 
+/// **Invariant:** A stranger's process is never ended, nor a server that a living Salve cares for.
 #[test]
 fn a_stranger_who_holds_the_port_is_named_and_left_alone() {
     let (project, other) = (Project::new(), Project::new());
@@ -252,6 +253,7 @@ fn a_mistake_in_the_source_goes_to_a_person_with_the_place() {
     assert!(String::from_utf8_lossy(&shown.stdout).contains("app.py:3"), "{shown:?}");
 }
 
+/// **Invariant:** What may pass by itself is given no heavier remedy than a restart.
 #[test]
 fn what_may_pass_is_only_run_again() {
     let project = Project::new();
@@ -293,6 +295,7 @@ fn a_server_that_runs_and_tells_what_it_lacks_is_helped() {
     assert_eq!(events(&project, "judged")[0]["data"]["judgement"]["rule"], "node.package-missing");
 }
 
+/// **Invariant:** What a remedy moved away comes back if Salve is killed.
 #[test]
 fn what_was_moved_away_comes_back_when_salve_is_killed_in_the_midst() {
     let project = Project::new();

@@ -169,6 +169,7 @@ fn text_of(answer: &Value) -> String {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
+/// **Invariant:** What a proxy does not know passes byte for byte.
 #[test]
 fn what_a_proxy_does_not_know_passes_byte_for_byte_both_ways() {
     let project = Project::new();
@@ -393,6 +394,7 @@ fn questions_of_a_dead_server_are_withdrawn() {
     assert_eq!(client.leave().0, Some(0));
 }
 
+/// **Invariant:** Nothing survives the client of a proxy.
 #[test]
 fn nothing_survives_the_client_or_either_process_of_the_proxy() {
     for who in ["client", "keeper", "worker"] {

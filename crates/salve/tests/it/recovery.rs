@@ -221,6 +221,7 @@ fn ac_4_every_step_is_logged_in_events_jsonl() {
     assert_eq!((&usage["outcome"], &usage["unattended"]), (&json!("recovered"), &json!(true)));
 }
 
+/// **Invariant:** Limits and cooldown outlive restarts.
 #[test]
 fn ac_5_the_limit_and_the_cooldown_hold_across_restarts() {
     let limited = format!("{}\nmax_auto_recoveries_per_run = 1", approves(TOUCH));
@@ -277,6 +278,7 @@ fn unknown_commands_are_denied_where_the_settings_say_so_and_the_loop_goes_on() 
     assert!(last["reason"].is_string(), "{last}");
 }
 
+/// **Invariant:** A question outlives kills; a changed proposal is asked about anew.
 #[test]
 fn ac_7_the_loop_waits_for_a_person_through_kills_and_restarts() {
     let site = Site::new("");
@@ -421,6 +423,7 @@ fn a_manifest_that_changed_in_this_run_is_named_and_asks() {
     }
 }
 
+/// **Invariant:** Without tests nothing is proven.
 #[test]
 fn without_tests_nothing_is_called_proven() {
     let site = Site::new(&approves(TOUCH));

@@ -105,6 +105,7 @@ fn what_was_approved_while_nobody_waited_is_run_proven_and_credited() {
     );
 }
 
+/// **Invariant:** What was approved runs at most once, and the state says which.
 #[test]
 fn wherever_salve_was_killed_what_was_approved_runs_once_at_most_and_the_state_says_which() {
     let site = Site::new("");

@@ -128,6 +128,7 @@ fn a_command_that_heals_cannot_loosen_the_rules_or_answer_for_a_person() {
     }
 }
 
+/// **Invariant:** No sandbox, no unattended command.
 #[test]
 fn where_there_is_no_sandbox_a_person_is_asked() {
     let ward = Ward::new("touch made", "made", &[]);

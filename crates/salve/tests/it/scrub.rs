@@ -10,6 +10,7 @@ fn token() -> String {
     format!("gh{}_{}", "p", "a1B2c3D4e5F6".repeat(3))
 }
 
+/// **Invariant:** One secret has one mark for its user, and another for others.
 #[test]
 fn one_secret_has_one_marker_for_the_user_and_another_for_others() {
     let (me, other) = (Project::new(), Project::new());

@@ -206,6 +206,7 @@ fn a_code_opens_the_page_once_and_without_one_nothing_is_told() {
     assert_eq!(page.get("/api/status", &session).status, 401);
 }
 
+/// **Invariant:** Only an operator who saw the question answers it.
 #[test]
 fn a_question_is_answered_by_an_operator_who_saw_it_and_by_nobody_else() {
     let project = Project::new();
@@ -255,6 +256,7 @@ fn a_section_is_pushed_when_it_changes_and_shows_what_cannot_be_seen() {
     live.until("section", "Nothing waits for you");
 }
 
+/// **Invariant:** Who comes back is told every entry once.
 #[test]
 fn who_comes_back_is_told_every_entry_once() {
     let project = Project::new();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::support::Project;
 use crate::web::Page;
 
+/// **Invariant:** Hostile requests are refused.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table: one row for each hostile request")]
 fn hostile_requests_are_refused() {

@@ -135,6 +135,7 @@ fn every(mut each: impl FnMut(&Evidence<'_>)) {
     }
 }
 
+/// **Invariant:** Nothing is proven unless the state before the repair was seen to fail.
 #[test]
 fn every_combination_of_evidence_is_judged_soundly() {
     let mut seen = 0_u32;

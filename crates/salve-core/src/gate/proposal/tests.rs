@@ -193,6 +193,7 @@ fn unknown_names_and_odd_values_are_refused() {
     }
 }
 
+/// **Invariant:** Fields of a proposal never change the policy.
 #[test]
 fn extra_fields_change_nothing() {
     let plain = RecoveryProposal::read(&good()).unwrap();

@@ -18,6 +18,7 @@ fn asks(pattern: &str, text: &str) -> bool {
     }
 }
 
+/// **Invariant:** A pattern reaches a command wherever it hides.
 #[test]
 fn a_pattern_reaches_the_command_wherever_it_hides() {
     for text in HIDDEN_PUSHES {

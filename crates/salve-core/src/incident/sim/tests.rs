@@ -5,6 +5,7 @@ use super::*;
 /// Enough lives to catch every fault many times over, and few enough to be run all the time.
 const SEEDS: u64 = 3_000;
 
+/// **Invariant:** All of these hold in every simulated life, and the simulator can fail.
 #[test]
 fn every_invariant_holds_in_every_life() {
     let summary = run(0..SEEDS).unwrap_or_else(|failure| panic!("{failure}: {}", failure.broken));

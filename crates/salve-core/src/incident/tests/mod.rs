@@ -694,6 +694,7 @@ fn a_pause_starts_nothing_and_names_who_paused() {
     assert_eq!(story.next(), IncidentMove::Choose);
 }
 
+/// **Invariant:** What may have acted is never repeated blindly.
 #[test]
 fn after_a_crash_a_remedy_is_verified_and_never_applied_again() {
     check(
@@ -749,6 +750,7 @@ fn a_subject_that_may_have_acted_is_a_persons_decision() {
     );
 }
 
+/// **Invariant:** Nothing is called recovered unverified; only proven heals are credited.
 #[test]
 fn only_a_proven_and_certain_heal_is_credited() {
     #[track_caller]
@@ -776,6 +778,7 @@ fn only_a_proven_and_certain_heal_is_credited() {
     credit_of(Agent, &[Dies, Is(1, 1), Found(Proof::Transient)], false);
 }
 
+/// **Invariant:** Never two owners.
 #[test]
 fn an_incident_has_one_owner() {
     let mut story = TestIncident::new(policy());
@@ -801,6 +804,7 @@ fn an_incident_has_one_owner() {
     assert_eq!(story.salve(Event::Incident(IncidentEvent::Claimed { instead_of: None })), Ok(None));
 }
 
+/// **Invariant:** An approval is for one question, from one named person, used once.
 #[test]
 fn an_answer_is_to_one_question_from_one_person_once() {
     let mut story = TestIncident::new(policy());
@@ -873,6 +877,7 @@ fn what_is_superseded_is_asked_anew_and_an_old_answer_does_not_count() {
     assert_eq!(attempt(&mut story, &Supersedes), Err(Ignored::Stale));
 }
 
+/// **Invariant:** Never an effect without its journal entry, none run twice.
 #[test]
 fn an_effect_that_was_not_due_is_refused() {
     let mut story = TestIncident::new(policy());

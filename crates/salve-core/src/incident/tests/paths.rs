@@ -187,6 +187,7 @@ fn check_every_path(
     })
 }
 
+/// **Invariant:** Every incident ends or waits for someone named.
 #[test]
 fn every_path_of_every_plan_is_sound() {
     let limits = Limits { attempts: Some(2), resets: Some(1), ..Limits::default() };
@@ -211,6 +212,7 @@ fn every_path_of_every_plan_is_sound() {
     }
 }
 
+/// **Invariant:** Never an ungated remedy.
 #[test]
 fn a_denied_remedy_runs_on_no_path() {
     let denied = remedy(Command, "a").digest;

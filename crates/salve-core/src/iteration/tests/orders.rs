@@ -22,6 +22,7 @@ fn ada_says(of: &mut Loop, order: PersonOrder) {
     assert_eq!(says(of, ada(), order), Ok(()), "{order:?} in {of:?}");
 }
 
+/// **Invariant:** In a pause nothing begins, and what runs comes to its end.
 #[test]
 fn in_a_pause_nothing_begins_and_what_runs_comes_to_its_end() {
     let at_work = vec![began(), begins("planner")];
@@ -118,6 +119,7 @@ fn to_escalate_stops_it_for_a_person() {
     assert_eq!(says(&mut of, ada(), PersonOrder::Escalate), Err(NotTaken::Unexpected));
 }
 
+/// **Invariant:** Only a person steers a loop.
 #[test]
 fn only_a_person_orders_and_salve_may_only_hold() {
     let mut of = play(&[began()]);

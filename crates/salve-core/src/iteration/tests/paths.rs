@@ -167,6 +167,7 @@ fn walk(iterations: u64, odd: u32) -> std::collections::BTreeMap<String, u32> {
     ends
 }
 
+/// **Invariant:** A finished role is never repeated.
 #[test]
 fn every_path_is_sound_and_ends() {
     for (iterations, odd, least) in [(1, 2, 200), (2, 0, 100), (2, 1, 1_000)] {

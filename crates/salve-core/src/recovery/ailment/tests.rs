@@ -178,6 +178,7 @@ fn tests_executed_or_they_did_not() {
     }
 }
 
+/// **Invariant:** Assertions and code are never recovered from.
 #[test]
 fn what_executed_is_never_recovered_from_and_code_neither() {
     for class in Class::ALL {

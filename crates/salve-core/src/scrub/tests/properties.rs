@@ -179,6 +179,7 @@ proptest! {
     }
 }
 
+/// **Invariant:** What it finds does not depend on how the text is cut into chunks.
 #[test]
 fn an_over_long_line_is_cut_the_same_however_it_comes() {
     let token = fill("ghp_{w36}", 5);

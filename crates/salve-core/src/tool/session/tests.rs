@@ -43,6 +43,7 @@ fn undelivered(session: &ProxySession) -> Vec<MessageLine> {
     session.undelivered().into_iter().map(|(_, line)| line).collect()
 }
 
+/// **Invariant:** A call that may have acted is never sent twice.
 #[test]
 fn what_may_have_acted_is_refused_and_the_rest_is_repeated_in_order() {
     let mut session = greeted();

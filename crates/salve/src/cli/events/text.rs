@@ -145,6 +145,7 @@ mod tests {
         check("dreamed", "[1]", "dreamed         [1]");
     }
 
+    /// **Invariant:** Nothing in an event commands the terminal.
     #[test]
     fn nothing_in_an_event_reaches_the_terminal_as_a_command() {
         check(

@@ -206,6 +206,7 @@ fn a_killed_salve_leaves_its_agents_changes_to_the_next() {
     assert!(live.standing().waiting().is_some() && live.standing().guards().is_empty());
 }
 
+/// **Invariant:** A syntax error cannot hide a widening.
 #[test]
 fn a_mistake_in_the_file_does_not_hide_a_wider_rule() {
     let stage = Stage::new(ONE);
@@ -257,6 +258,7 @@ fn the_environment_is_not_the_agents_to_change() {
     assert_eq!(live.current().settings.recovery.cooldown_seconds, 1);
 }
 
+/// **Invariant:** Settings that would break the running loop are refused whole.
 #[test]
 fn settings_with_which_what_runs_could_not_go_on_are_refused_as_a_whole() {
     let stage = Stage::new("[repair]\nmax_files = 3");

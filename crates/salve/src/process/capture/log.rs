@@ -258,6 +258,7 @@ mod tests {
         (Logs::start(dir.to_owned(), servers, scrubber, complain).unwrap(), told)
     }
 
+    /// **Invariant:** What a server wrote is kept on disk without its secrets.
     #[test]
     fn what_a_server_wrote_is_kept_without_its_secrets() {
         let home = tempfile::tempdir().unwrap();

@@ -135,6 +135,7 @@ fn entries_since_a_time_are_found_though_a_clock_was_set_back() {
     });
 }
 
+/// **Invariant:** Of two who claim, one is refused.
 #[test]
 fn of_two_who_claim_one_is_refused_and_told_by_what() {
     for_every_engine(|bench| {

@@ -74,6 +74,7 @@ fn check_copy(harm: impl Fn(&PathBuf)) {
     assert_eq!(texts(&copy(&project)), ["a", "b", "c"]);
 }
 
+/// **Invariant:** `events.jsonl` equals the journal after any harm.
 #[test]
 fn a_missing_cut_edited_or_swapped_copy_is_written_anew() {
     check_copy(|path| fs::remove_file(path).unwrap());

@@ -71,6 +71,7 @@ fn a_removed_file_comes_back_with_all_that_was_in_it() {
     assert_eq!(names(&Sqlite::open(&project).unwrap()), ["a", "b"]);
 }
 
+/// **Invariant:** A store that is removed while it is in use comes back whole.
 #[test]
 fn a_removed_directory_comes_back_for_all_who_had_it_open() {
     let (_dir, project) = project();

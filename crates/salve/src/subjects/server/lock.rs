@@ -215,6 +215,7 @@ mod tests {
         }
     }
 
+    /// **Invariant:** A server has one run of Salve that cares for it.
     #[test]
     fn of_many_who_want_one_server_one_gets_it_and_the_others_are_told_who() {
         let dir = tempfile::tempdir().unwrap();

@@ -48,6 +48,7 @@ fn a_deleted_repository_comes_back_whole() {
     git_in(&place.root(), &["fsck", "--strict"]);
 }
 
+/// **Invariant:** A deleted or damaged `.git` comes back.
 #[test]
 fn whatever_part_of_a_repository_is_gone_it_works_again() {
     for harm in ["HEAD", "objects", "refs", "config", "index"] {

@@ -149,6 +149,7 @@ fn a_check_in_the_layer_sees_the_change_and_nothing_that_is_left_out() {
     assert_eq!((change.measured.files.len(), change.sealed.len(), change.derived), (7, 0, 0));
 }
 
+/// **Invariant:** What the user types meanwhile stays.
 #[test]
 fn what_the_user_typed_meanwhile_stays_with_what_the_agent_did() {
     let place = project();
@@ -200,6 +201,7 @@ fn where_both_changed_the_same_lines_nothing_is_taken_over_and_both_are_kept() {
     assert!(workspace.content(&kept, "a.txt").unwrap().unwrap().starts_with(b"one\nuser\n"));
 }
 
+/// **Invariant:** What runs in a layer reaches nothing else, and ends with Salve.
 #[test]
 fn the_rest_of_the_machine_is_out_of_reach() {
     if !is_overlay() {
@@ -377,6 +379,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// What reaches the tree is exactly what an agent did but for the sealed paths, which stay.
+    ///
+    /// **Invariant:** Exactly the agent's change without sealed paths reaches the tree, and goes
+    /// again.
     #[test]
     fn exactly_the_change_without_sealed_paths_reaches_the_tree(
         first in prop::collection::vec(deed(), 0..12),

@@ -142,6 +142,7 @@ fn packages_are_shared_and_what_is_written_stays_in_the_shadow() {
     assert_eq!(place.picture(), start);
 }
 
+/// **Invariant:** What runs in a shadow cannot write to the real tree.
 #[test]
 fn nothing_that_runs_in_a_shadow_can_write_to_the_real_tree() {
     let stage = Stage::of(Place::new());

@@ -100,6 +100,8 @@ fn check(sound: &Sound, what: &str, harm: impl Fn(&Project), least: usize) {
     assert_eq!((again.mended(), remarks(&again)), (vec![], found), "{what}: and then it is sound");
 }
 
+/// **Invariant:** A damaged store is kept byte for byte, and loses no entry while the copy is
+/// intact.
 #[test]
 fn a_damaged_page_anywhere_costs_no_entry() {
     let sound = Sound::new();
@@ -227,6 +229,7 @@ fn damage_found_while_the_store_is_open_is_mended_and_followers_go_on() {
     assert_eq!(remarks(&store), ENTRIES);
 }
 
+/// **Invariant:** Restoring brings in no secret.
 #[test]
 fn an_edited_copy_brings_in_no_secret() {
     let (_dir, project) = Sound::new().copy();
@@ -319,6 +322,7 @@ fn a_mending_cut_short_at_any_point_is_done_by_the_next() {
     }
 }
 
+/// **Invariant:** A newer or foreign store is never touched.
 #[test]
 fn a_newer_or_foreign_store_is_never_touched() {
     let sound = Sound::new();
@@ -367,6 +371,7 @@ fn opens_in_time(sound: &Sound, what: &str, harm: impl Fn(&mut Vec<u8>)) {
     assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", began.elapsed());
 }
 
+/// **Invariant:** No damage keeps a reader busy for ever.
 #[test]
 fn rows_in_any_order_on_a_page_neither_spin_nor_cost_an_entry() {
     let sound = Sound::new();
@@ -421,6 +426,7 @@ fn a_page_that_is_reached_from_itself_or_from_everywhere_is_no_trap() {
     }
 }
 
+/// **Invariant:** A row that says something else than the copy is found.
 #[test]
 fn a_row_that_says_something_else_than_the_copy_is_found_and_put_right() {
     let sound = Sound::new();

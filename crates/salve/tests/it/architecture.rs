@@ -1,4 +1,4 @@
-//! The direction in which modules use one another, as ARCHITECTURE.md draws it.
+//! What ARCHITECTURE.md says of the code: its layers, its map and the tests it names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -104,4 +104,35 @@ fn subjects_do_not_use_one_another() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_test_and_place_that_is_named_is_there() {
+    let page = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let (map, rest) = page.split_once("## Layers").unwrap();
+    let (_, invariants) = rest.split_once("## The ten invariants").unwrap();
+    let quoted = |text: &str| -> Vec<String> {
+        text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let mut all = String::new();
+    for dir in ["crates/salve/src", "crates/salve/tests/it", "crates/salve-core/src"] {
+        let mut dirs = vec![repository().join(dir)];
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    dirs.push(path);
+                } else if path.extension().is_some_and(|end| end == "rs") {
+                    all.push_str(&fs::read_to_string(path).unwrap());
+                }
+            }
+        }
+    }
+    let is_test = |name: &&String| name.matches('_').count() > 2;
+    for name in quoted(invariants).iter().filter(is_test) {
+        assert!(all.contains(&format!("fn {name}(")), "there is no test {name}");
+    }
+    for place in quoted(map).iter().filter(|text| text.starts_with("crates/")) {
+        assert!(repository().join(place).exists(), "there is no {place}");
+    }
 }
