@@ -8,8 +8,8 @@
 use std::fmt;
 
 use crate::event::PersonOrder;
-use crate::iteration::{Loop, Now, StepsStanding, state};
-use crate::repair::Tale;
+use crate::iteration::{Loop, StepsStanding, state};
+use crate::view::IncidentView;
 
 /// What a line of Salve's own below a word begins with.
 const ANSWER: &str = "> ";
@@ -308,19 +308,19 @@ fn plain(text: &str) -> String {
 }
 
 /// Returns how the healings of a project stand, a line each.
-pub fn status(tales: &[Tale<'_>], paused: Option<&str>) -> Vec<String> {
+pub fn status(views: &[IncidentView], paused: Option<&str>) -> Vec<String> {
     let mut lines: Vec<String> = paused.map(|by| format!("paused by {by}")).into_iter().collect();
-    if tales.is_empty() {
+    if views.is_empty() {
         lines.push("nothing is being healed".into());
     }
-    lines.extend(tales.iter().map(|tale| {
-        let (subject, symptom) = (tale.subject(), tale.incident().symptom());
-        let (attempt, most) = (tale.attempt(), tale.max_attempts());
+    lines.extend(views.iter().map(|view| {
+        let (subject, symptom) = (view.subject(), view.incident().symptom());
+        let (attempt, most) = (view.attempt(), view.max_attempts());
         format!(
             "heal-{} {}: {}, attempt {attempt} of {most}: {}",
-            tale.id().short(),
+            view.id().short(),
             subject.name,
-            tale.phase(),
+            view.phase(),
             symptom.key_line
         )
     }));
@@ -332,7 +332,7 @@ pub fn status_of_loop(of: &Loop) -> Option<String> {
     if let StepsStanding::Ended(_) = of.standing() {
         return None;
     }
-    let state = state(of, &Now::NoRecovery);
+    let state = state(of, None);
     let role = of.role().map(|role| format!(", {role}")).unwrap_or_default();
     Some(format!(
         "loop {}: {}, iteration {}{role}",

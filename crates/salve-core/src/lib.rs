@@ -29,5 +29,6 @@ pub mod server;
 pub mod steps;
 pub mod team;
 pub mod tool;
+pub mod view;
 pub mod watch;
 pub mod widen;

@@ -20,6 +20,7 @@ pub mod probe;
 pub mod process;
 pub mod project;
 pub mod proxy;
+pub mod reading;
 pub mod register;
 pub mod sandbox;
 pub mod scrub;

@@ -12,7 +12,7 @@ use crate::event::{
 use crate::fingerprint::{FingerprintRules, Hints};
 use crate::id::{IncidentId, Signature};
 use crate::incident::Tier;
-use crate::repair::{Line, Tale};
+use crate::view::{IncidentView, IncidentViewLine};
 
 /// The version of an attempt's shape.
 pub const VERSION: u32 = 1;
@@ -89,10 +89,10 @@ pub struct Attempt {
 }
 
 /// Returns an incident's attempts, in their order.
-pub fn attempts(tale: &Tale<'_>) -> Vec<Attempt> {
+pub fn attempts(view: &IncidentView) -> Vec<Attempt> {
     let mut reading = AttemptReading::default();
-    for line in tale.lines().iter().filter(|line| line.ignored.is_none()) {
-        reading.hear(tale, line);
+    for line in view.lines().iter().filter(|line| line.ignored.is_none()) {
+        reading.hear(view, line);
     }
     let charges = std::mem::take(&mut reading.charges);
     for (effect, spent) in charges {
@@ -126,7 +126,7 @@ struct AttemptReading {
 }
 
 impl AttemptReading {
-    fn hear(&mut self, tale: &Tale<'_>, line: &Line<'_>) {
+    fn hear(&mut self, view: &IncidentView, line: &IncidentViewLine) {
         match &line.entry.event {
             Event::Incident(IncidentEvent::Opened { symptom, .. })
             | Event::Incident(IncidentEvent::Sickened { symptom }) => {
@@ -136,7 +136,7 @@ impl AttemptReading {
                 self.chosen = Some(((**remedy).clone(), judgement.clone()));
             }
             Event::Incident(IncidentEvent::Requested { effect, what }) => {
-                self.requested(tale, line, *effect, *what)
+                self.requested(view, line, *effect, *what)
             }
             Event::Incident(IncidentEvent::AgentLaunched { agent, model, .. }) => {
                 if let Some(last) = self.attempts.last_mut() {
@@ -173,11 +173,17 @@ impl AttemptReading {
         }
     }
 
-    fn requested(&mut self, tale: &Tale<'_>, line: &Line<'_>, effect: u32, what: Effect) {
+    fn requested(
+        &mut self,
+        view: &IncidentView,
+        line: &IncidentViewLine,
+        effect: u32,
+        what: Effect,
+    ) {
         let is_retry = self.chosen.as_ref().is_some_and(|(r, _)| r.kind == RemedyKind::Retry);
         match what {
-            Effect::Apply { .. } => self.begin(tale, line.entry.at),
-            Effect::Verify if is_retry => self.begin(tale, line.entry.at),
+            Effect::Apply { .. } => self.begin(view, line.entry.at),
+            Effect::Verify if is_retry => self.begin(view, line.entry.at),
             Effect::RollBack(scope) => self.undoing = Some((effect, scope)),
             Effect::Snapshot
             | Effect::Measure
@@ -191,9 +197,9 @@ impl AttemptReading {
         }
     }
 
-    fn begin(&mut self, tale: &Tale<'_>, at: Timestamp) {
+    fn begin(&mut self, view: &IncidentView, at: Timestamp) {
         let number = u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX);
-        let symptom = self.symptom.as_ref().unwrap_or(tale.incident().symptom());
+        let symptom = self.symptom.as_ref().unwrap_or(view.incident().symptom());
         let known =
             FingerprintRules::built_in().fingerprint(symptom.key_line.as_str(), &Hints::default());
         let (remedy, rule) = match &self.chosen {
@@ -202,8 +208,8 @@ impl AttemptReading {
         };
         self.attempts.push(Attempt {
             version: VERSION,
-            incident: tale.id(),
-            check: tale.subject().name.to_string(),
+            incident: view.id(),
+            check: view.subject().name.to_string(),
             attempt: number,
             tier: Tier::of_attempt(number),
             remedy: remedy.map(|remedy| remedy.text.to_string()).unwrap_or_default(),

@@ -9,7 +9,7 @@ use super::{FailedCase, Results, Sort};
 use crate::event::{ChangedFile, Effect, Event, IncidentEvent, IncidentOutcome, Proof};
 use crate::id::Signature;
 use crate::incident::Phase;
-use crate::repair::Tale;
+use crate::view::IncidentView;
 
 /// The remark of somebody who only ran a check again.
 pub const AGAIN: &str = "run again by hand";
@@ -18,10 +18,10 @@ pub const AGAIN: &str = "run again by hand";
 ///
 /// `past` are earlier incidents, oldest first. One that is healed each time is no systemic issue,
 /// and what was called off says nothing.
-pub fn unhealed(signature: Signature, past: &[Tale<'_>]) -> usize {
+pub fn unhealed(signature: Signature, past: &[IncidentView]) -> usize {
     let mut count = 0;
-    for tale in past.iter().filter(|tale| is_of(tale, signature)) {
-        match came_out(tale) {
+    for view in past.iter().filter(|view| is_of(view, signature)) {
+        match came_out(view) {
             Fared::Healed => count = 0,
             Fared::Unhealed => count += 1,
             Fared::Unclear => {}
@@ -30,8 +30,8 @@ pub fn unhealed(signature: Signature, past: &[Tale<'_>]) -> usize {
     count
 }
 
-fn is_of(tale: &Tale<'_>, signature: Signature) -> bool {
-    let opened = tale.lines().first().map(|line| &line.entry.event);
+fn is_of(view: &IncidentView, signature: Signature) -> bool {
+    let opened = view.lines().first().map(|line| &line.entry.event);
     let same = matches!(opened, Some(Event::Incident(IncidentEvent::Opened { symptom, .. })) if symptom.signature == signature);
     same
 }
@@ -43,23 +43,23 @@ enum Fared {
     Unclear,
 }
 
-fn came_out(tale: &Tale<'_>) -> Fared {
+fn came_out(view: &IncidentView) -> Fared {
     let applies = |event: &Event| {
         matches!(
             event,
             Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. })
         )
     };
-    let tried = tale.lines().iter().any(|line| applies(&line.entry.event));
-    match outcome_of(tale) {
+    let tried = view.lines().iter().any(|line| applies(&line.entry.event));
+    match outcome_of(view) {
         // Where it was at most run again, nothing has failed to help.
         Fared::Unhealed if !tried => Fared::Unclear,
         fared @ (Fared::Healed | Fared::Unhealed | Fared::Unclear) => fared,
     }
 }
 
-fn outcome_of(tale: &Tale<'_>) -> Fared {
-    let Phase::Closed(outcome) = tale.incident().phase() else { return Fared::Unhealed };
+fn outcome_of(view: &IncidentView) -> Fared {
+    let Phase::Closed(outcome) = view.incident().phase() else { return Fared::Unhealed };
     match outcome {
         // It was green, whoever did it.
         IncidentOutcome::Recovered(Proof::Proven | Proof::Transient | Proof::Flaky) => {
@@ -69,14 +69,14 @@ fn outcome_of(tale: &Tale<'_>) -> Fared {
         IncidentOutcome::Recovered(Proof::Masked | Proof::Failed)
         | IncidentOutcome::GivenUp
         | IncidentOutcome::Unhealed => Fared::Unhealed,
-        IncidentOutcome::Resolved if was_only_run_again(tale) => Fared::Unhealed,
+        IncidentOutcome::Resolved if was_only_run_again(view) => Fared::Unhealed,
         IncidentOutcome::Resolved => Fared::Healed,
     }
 }
 
 /// Tells whether somebody only ran the check again, and it was still red.
-fn was_only_run_again(tale: &Tale<'_>) -> bool {
-    let events = || tale.lines().iter().map(|line| &line.entry.event);
+fn was_only_run_again(view: &IncidentView) -> bool {
+    let events = || view.lines().iter().map(|line| &line.entry.event);
     let again = events().any(
         |event| matches!(event, Event::Incident(IncidentEvent::Resolved { note: Some(note) }) if note.as_str() == AGAIN),
     );
@@ -85,11 +85,11 @@ fn was_only_run_again(tale: &Tale<'_>) -> bool {
 }
 
 /// Returns the files that, with this change, were changed by more than `limit` heals.
-pub fn churned(past: &[Tale<'_>], now: &[ChangedFile], limit: u32) -> Vec<String> {
+pub fn churned(past: &[IncidentView], now: &[ChangedFile], limit: u32) -> Vec<String> {
     let mut heals: BTreeMap<String, u32> = BTreeMap::new();
-    for tale in past {
+    for view in past {
         let stayed = |end: Ended, back: bool| end == Ended::Success && !back;
-        let kept = attempts(tale).into_iter().filter(|a| stayed(a.result, a.rolled_back.is_some()));
+        let kept = attempts(view).into_iter().filter(|a| stayed(a.result, a.rolled_back.is_some()));
         let files: BTreeSet<String> =
             kept.flat_map(|attempt| attempt.files).map(|file| file.path.to_string()).collect();
         for file in files {

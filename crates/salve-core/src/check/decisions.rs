@@ -12,7 +12,8 @@ use crate::event::{
 };
 use crate::id::IncidentId;
 use crate::incident::RepairPhase;
-use crate::repair::{Tale, ended, who};
+use crate::repair::{ended, who};
+use crate::view::IncidentView;
 
 /// One decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +46,11 @@ impl fmt::Display for Decision {
 }
 
 /// Returns what was decided in an incident, in its order.
-pub fn decisions(tale: &Tale<'_>) -> Vec<Decision> {
+pub fn decisions(view: &IncidentView) -> Vec<Decision> {
     let (mut why, mut asked) = (String::new(), String::new());
     let (mut undoing, mut is_worse) = (None, false);
     let mut decided = Vec::new();
-    for line in tale.lines().iter().filter(|line| line.ignored.is_none()) {
+    for line in view.lines().iter().filter(|line| line.ignored.is_none()) {
         let entry = &line.entry;
         note_reason(&entry.event, &mut why);
         is_worse |=
@@ -65,7 +66,7 @@ pub fn decisions(tale: &Tale<'_>) -> Vec<Decision> {
                 undoing = Some(*effect);
                 let by_breaker = std::mem::take(&mut is_worse);
                 is_catastrophe = *scope == Scope::Incident && !by_breaker;
-                Some(roll_back(tale, *scope, if by_breaker { NEW_ERRORS } else { &why }))
+                Some(roll_back(view, *scope, if by_breaker { NEW_ERRORS } else { &why }))
             }
             Event::Incident(IncidentEvent::Finished { effect, report })
                 if undoing == Some(*effect) =>
@@ -75,14 +76,14 @@ pub fn decisions(tale: &Tale<'_>) -> Vec<Decision> {
             }
             Event::Incident(IncidentEvent::Requested { what: Effect::Ask, .. }) => {
                 let why = std::mem::take(&mut asked);
-                Some(format!("ESCALATED to {}{why}", tale.incident().policy().person))
+                Some(format!("ESCALATED to {}{why}", view.incident().policy().person))
             }
             event => words(event, &who(&entry.by)),
         };
         decided.extend(text.map(|text| Decision {
             seq: entry.seq,
             at: entry.at,
-            incident: tale.id(),
+            incident: view.id(),
             is_catastrophe,
             text,
         }));
@@ -134,12 +135,12 @@ fn note_reason(event: &Event, why: &mut String) {
     *why = told;
 }
 
-fn roll_back(tale: &Tale<'_>, scope: Scope, why: &str) -> String {
+fn roll_back(view: &IncidentView, scope: Scope, why: &str) -> String {
     match scope {
         Scope::Attempt => format!("ROLLBACK of the attempt: {why}"),
         Scope::Incident if why == NEW_ERRORS => format!("ROLLBACK of everything: {why}"),
         Scope::Incident => {
-            let limit = tale.incident().policy().catastrophe_after.unwrap_or_default();
+            let limit = view.incident().policy().catastrophe_after.unwrap_or_default();
             format!("{CATASTROPHE} after {limit} failures in a row: {why}")
         }
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::attempt::attempts;
 use crate::event::{Digest, EffectReport, Event, IncidentEvent, IncidentOutcome, Proof};
 use crate::incident::Phase;
-use crate::repair::Tale;
+use crate::view::IncidentView;
 
 /// The version of the state's shape.
 pub const VERSION: u32 = 1;
@@ -126,17 +126,17 @@ impl HealingCounters {
     }
 
     /// Takes in what happened in an incident since it was last taken in.
-    pub fn take_in(&mut self, tale: &Tale<'_>) {
-        let id = tale.id().to_string();
-        let seen = errors(tale);
-        let attempts = attempts(tale);
+    pub fn take_in(&mut self, view: &IncidentView) {
+        let id = view.id().to_string();
+        let seen = errors(view);
+        let attempts = attempts(view);
         let now = Counted {
             attempts: attempts.len() as u64,
             errors: seen.len() as u64,
             tokens: attempts.iter().map(|attempt| attempt.tokens).sum(),
             cost_micros: attempts.iter().map(|attempt| attempt.cost_micros).sum(),
         };
-        let phase = tale.incident().phase();
+        let phase = view.incident().phase();
         let before = match (self.open.get(&id), phase) {
             (Some(before), _) => *before,
             // It was over before, and all of it was counted.
@@ -164,7 +164,7 @@ impl HealingCounters {
                 self.open.insert(id, now);
             }
         }
-        self.updated = Some(tale.incident().clock());
+        self.updated = Some(view.incident().clock());
     }
 
     fn count_error(&mut self, signature: String) {
@@ -200,8 +200,8 @@ impl HealingCounters {
 }
 
 /// Returns the failures that an incident saw, in their order.
-fn errors(tale: &Tale<'_>) -> Vec<String> {
-    let heard = tale.lines().iter().filter(|line| line.ignored.is_none());
+fn errors(view: &IncidentView) -> Vec<String> {
+    let heard = view.lines().iter().filter(|line| line.ignored.is_none());
     let seen = heard.filter_map(|line| match &line.entry.event {
         Event::Incident(IncidentEvent::Opened { symptom, .. })
         | Event::Incident(IncidentEvent::Sickened { symptom }) => Some(symptom),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     fn told(story: &TestIncident, mut state: HealingCounters) -> HealingCounters {
-        state.take_in(&Tale::of(&story.journal).unwrap());
+        state.take_in(&IncidentView::of(story.journal.clone()).unwrap());
         state
     }
 

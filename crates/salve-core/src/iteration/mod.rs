@@ -33,7 +33,8 @@ pub use crate::steps::StepsStanding;
 pub use brief::{RoleBrief, RoleFile, brief, promised};
 pub use park::until;
 pub use seen::{TestsRun, seen};
-pub use state::{LoopStateFile, Now, Status, state};
+pub(crate) use state::state;
+pub use state::{LoopStateFile, Status};
 
 /// How many iterations that left everything as it was make the planner be told.
 pub const WARN_AT: u32 = 2;

@@ -7,6 +7,7 @@ use super::{Loop, StepsStanding};
 use crate::event::{Amounts, Limits, LoopEnd, LoopId, TestsVerdict};
 use crate::id::IncidentId;
 use crate::scrub::Scrubbed;
+use crate::view::IncidentView;
 
 /// The version of the file's shape.
 const VERSION: u32 = 1;
@@ -47,17 +48,6 @@ impl Status {
             Status::Failed => "failed",
         }
     }
-}
-
-/// The recovery that is under way, as the file tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Now {
-    /// There is none.
-    NoRecovery,
-    /// It is worked on.
-    Recovering(IncidentId),
-    /// It waits for a person.
-    Asking(IncidentId),
 }
 
 /// The file.
@@ -102,8 +92,8 @@ pub struct LoopStateFile {
     pub limits: Limits,
 }
 
-/// Returns the file.
-pub fn state(of: &Loop, now: &Now) -> LoopStateFile {
+/// Returns the file of a loop, with the recovery that is under way, if one is.
+pub(crate) fn state(of: &Loop, recovery: Option<&IncidentView>) -> LoopStateFile {
     let (mut status, mut reason, mut resumes_at) = (Status::Running, None, None);
     match of.standing() {
         StepsStanding::Running => {}
@@ -123,16 +113,10 @@ pub fn state(of: &Loop, now: &Now) -> LoopStateFile {
             };
         }
     }
-    let incident = match now {
-        Now::NoRecovery => None,
-        Now::Recovering(incident) => Some(*incident),
-        Now::Asking(incident) => {
-            if status == Status::Running {
-                status = Status::AwaitingHuman;
-            }
-            Some(*incident)
-        }
-    };
+    let asks = recovery.is_some_and(|recovery| recovery.open_question().is_some());
+    if asks && status == Status::Running {
+        status = Status::AwaitingHuman;
+    }
     let is_idle = status == Status::Running && !of.is_at_work();
     if of.paused_by().is_some() && is_idle {
         // What runs comes to its end; then somebody has to let it go on.
@@ -150,7 +134,7 @@ pub fn state(of: &Loop, now: &Now) -> LoopStateFile {
         paused_by: of.paused_by().cloned(),
         reason,
         resumes_at,
-        incident,
+        incident: recovery.map(IncidentView::id),
         tests: tests.map(|tests| tests.verdict),
         failed: tests.map(|tests| tests.failed.clone()).unwrap_or_default(),
         unchanged: of.unchanged(),

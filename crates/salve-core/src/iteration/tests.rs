@@ -8,9 +8,11 @@ use jiff::SignedDuration;
 use super::*;
 use crate::event::{
     Actor, Amounts, Digest, Event, Exit, Limits, LoopEvent, LoopTurn, Process, RecoveryEnd,
-    Resource, RoleEnd,
+    RemedyKind, RemedyVerdict, Resource, RoleEnd,
 };
+use crate::incident::testing::{TestIncident, policy};
 use crate::steps::NotTaken;
+use crate::view::IncidentView;
 
 /// Whether a reviewer promises.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -460,15 +462,17 @@ fn what_does_not_follow_changes_nothing() {
 
 #[test]
 fn the_state_file_tells_how_it_stands() {
-    let incident = crate::id::IncidentId(uuid::Uuid::from_u128(7));
+    let mut recovery = TestIncident::new(policy());
+    let viewed = |recovery: &TestIncident| IncidentView::of(recovery.journal.clone()).unwrap();
     let mut of = play(&[vec![began()], done("planner"), vec![ran(NotExecuted, "a")]].concat());
     go(&mut of, &[LoopTurn::RecoveryBegan {}]);
-    let asking = state(&of, &Now::Asking(incident));
+    assert_eq!(state(&of, Some(&viewed(&recovery))).status.as_str(), "running");
+    recovery.judge(RemedyKind::Command, "npm ci", RemedyVerdict::Ask);
+    let asking = state(&of, Some(&viewed(&recovery)));
     insta::assert_json_snapshot!(asking);
     let read: LoopStateFile =
         serde_json::from_str(&serde_json::to_string(&asking).unwrap()).unwrap();
     assert_eq!(read, asking);
-    assert_eq!(state(&of, &Now::Recovering(incident)).status.as_str(), "running");
     go(&mut of, &[LoopTurn::Ended { why: Stuck }]);
-    assert_eq!(state(&of, &Now::NoRecovery).status.as_str(), "stuck");
+    assert_eq!(state(&of, None).status.as_str(), "stuck");
 }

@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::NoticeMoment;
 use crate::event::{ConfigEvent, Entry, Event, IncidentEvent, IncidentOutcome, Proof, SubjectKind};
 use crate::id::{IncidentId, Signature};
-use crate::repair::{self, Tale};
+use crate::repair::{self};
+use crate::view::IncidentView;
 
 /// The version of a message's shape.
 const VERSION: u32 = 1;
@@ -72,14 +73,14 @@ struct Command {
 }
 
 impl Message {
-    /// Returns what is said about an entry; `tale` is its incident up to it.
-    pub fn of(entry: &Entry, tale: Option<&Tale<'_>>, project: &str) -> Option<Self> {
+    /// Returns what is said about an entry; `view` is its incident up to it.
+    pub fn of(entry: &Entry, view: Option<&IncidentView>, project: &str) -> Option<Self> {
         let moment = NoticeMoment::of(&entry.event)?;
-        let (text, data) = match (moment, tale) {
+        let (text, data) = match (moment, view) {
             (NoticeMoment::ConfigChange, _) => settings(&entry.event)?,
-            (NoticeMoment::Escalation, Some(tale)) => escalation(tale)?,
-            (NoticeMoment::Recovered, Some(tale)) => recovered(tale, &entry.event),
-            (NoticeMoment::Exhausted, Some(tale)) => exhausted(tale),
+            (NoticeMoment::Escalation, Some(view)) => escalation(view)?,
+            (NoticeMoment::Recovered, Some(view)) => recovered(view, &entry.event),
+            (NoticeMoment::Exhausted, Some(view)) => exhausted(view),
             (
                 NoticeMoment::Escalation | NoticeMoment::Recovered | NoticeMoment::Exhausted,
                 None,
@@ -116,8 +117,8 @@ fn cut(text: &str) -> String {
 }
 
 /// Returns what is under care, in words.
-fn what(tale: &Tale<'_>) -> String {
-    let subject = tale.subject();
+fn what(view: &IncidentView) -> String {
+    let subject = view.subject();
     let kind = match subject.kind {
         SubjectKind::Server => "server",
         SubjectKind::Check => "check",
@@ -128,27 +129,27 @@ fn what(tale: &Tale<'_>) -> String {
     cut(&format!("{kind} {}", subject.name))
 }
 
-fn facts(tale: &Tale<'_>, proof: Option<Proof>) -> NoticeFacts {
-    let (incident, subject) = (tale.incident(), tale.subject());
+fn facts(view: &IncidentView, proof: Option<Proof>) -> NoticeFacts {
+    let (incident, subject) = (view.incident(), view.subject());
     NoticeFacts {
-        id: tale.id(),
+        id: view.id(),
         subject: subject.kind,
         name: cut(subject.name.as_str()),
         class: incident.symptom().class.to_string(),
         signature: incident.symptom().signature,
         attempts: incident.ledger().spent().attempts,
-        seconds: incident.clock().duration_since(tale.opened_at()).as_secs().max(0),
+        seconds: incident.clock().duration_since(view.opened_at()).as_secs().max(0),
         proof,
     }
 }
 
-fn show(tale: &Tale<'_>) -> Command {
-    Command { does: "shows the whole story", command: format!("salve show {}", tale.id().short()) }
+fn show(view: &IncidentView) -> Command {
+    Command { does: "shows the whole story", command: format!("salve show {}", view.id().short()) }
 }
 
-fn escalation(tale: &Tale<'_>) -> Option<(String, Data)> {
-    let ask = repair::ask(tale)?;
-    let (id, number) = (tale.id().short(), ask.number);
+fn escalation(view: &IncidentView) -> Option<(String, Data)> {
+    let ask = repair::ask(view)?;
+    let (id, number) = (view.id().short(), ask.number);
     let why = cut(&ask.why);
     let mut commands = Vec::new();
     commands.extend(ask.yes.is_some().then(|| Command {
@@ -163,41 +164,41 @@ fn escalation(tale: &Tale<'_>) -> Option<(String, Data)> {
         does: "says that it is settled",
         command: format!("salve resolve {id} --note \"how\""),
     });
-    commands.push(show(tale));
+    commands.push(show(view));
     let paste = commands.first().map(|one| one.command.clone()).unwrap_or_default();
-    let text = format!("{} needs you (heal-{id}). {why}\n{paste}", what(tale));
+    let text = format!("{} needs you (heal-{id}). {why}\n{paste}", what(view));
     let question = Some(NoticeQuestion { number, person: ask.person, why });
-    let data = Data { incident: Some(facts(tale, None)), question, commands, ..Data::default() };
+    let data = Data { incident: Some(facts(view, None)), question, commands, ..Data::default() };
     Some((text, data))
 }
 
-fn recovered(tale: &Tale<'_>, event: &Event) -> (String, Data) {
+fn recovered(view: &IncidentView, event: &Event) -> (String, Data) {
     let proof = match event {
         Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::Recovered(proof) }) => {
             Some(*proof)
         }
         _ => None,
     };
-    let facts = facts(tale, proof);
+    let facts = facts(view, proof);
     let word = proof.map(crate::check::decisions::proof_word).unwrap_or("healed");
-    let id = tale.id().short();
-    let text = format!("{} has healed in {} s, {word} (heal-{id}).", what(tale), facts.seconds);
-    let data = Data { incident: Some(facts), commands: vec![show(tale)], ..Data::default() };
+    let id = view.id().short();
+    let text = format!("{} has healed in {} s, {word} (heal-{id}).", what(view), facts.seconds);
+    let data = Data { incident: Some(facts), commands: vec![show(view)], ..Data::default() };
     (text, data)
 }
 
-fn exhausted(tale: &Tale<'_>) -> (String, Data) {
-    let (facts, id) = (facts(tale, None), tale.id().short());
+fn exhausted(view: &IncidentView) -> (String, Data) {
+    let (facts, id) = (facts(view, None), view.id().short());
     let more = Command {
         does: "grants another attempt",
         command: format!("salve refill {id} --attempts 1"),
     };
     let text = format!(
         "{} could not be healed: what its repair may use is used up after {} attempts (heal-{id}).",
-        what(tale),
+        what(view),
         facts.attempts
     );
-    let commands = vec![show(tale), more];
+    let commands = vec![show(view), more];
     (text, Data { incident: Some(facts), commands, ..Data::default() })
 }
 
@@ -235,17 +236,17 @@ pub struct Banner {
 
 /// Returns the notice that a moment deserves on this machine, if it does: a person is needed, it
 /// took long or more than one attempt to heal, or it was given up.
-pub fn banner(entry: &Entry, tale: &Tale<'_>) -> Option<Banner> {
-    let id = format!("heal-{}", tale.id().short());
-    let what = what(tale);
+pub fn banner(entry: &Entry, view: &IncidentView) -> Option<Banner> {
+    let id = format!("heal-{}", view.id().short());
+    let what = what(view);
     match NoticeMoment::of(&entry.event)? {
         NoticeMoment::Escalation => {
-            let ask = repair::ask(tale)?;
+            let ask = repair::ask(view)?;
             let text = format!("{}\nsalve show {id}", cut(&ask.why));
             Some(Banner { title: format!("{what} needs you"), text })
         }
         NoticeMoment::Recovered => {
-            let facts = facts(tale, None);
+            let facts = facts(view, None);
             let text = format!("in {} s, attempt {} · {id}", facts.seconds, facts.attempts);
             let deserves = facts.seconds > LONG || facts.attempts > 1;
             deserves.then(|| Banner { title: format!("{what} has healed"), text })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::event::{EffectReport, RemedyKind, RemedyVerdict};
 use crate::incident::testing::{TestIncident, policy};
-use crate::repair::Tale;
+use crate::view::IncidentView;
 
 #[test]
 fn only_the_worlds_addresses_are_public() {
@@ -96,10 +96,10 @@ fn what_may_pass_is_tried_again_later_and_later_and_what_will_not_is_not() {
 
 /// Returns the last entry of a story, with what is said about it.
 fn said(story: &TestIncident) -> (Message, Option<Banner>) {
-    let tale = Tale::of(&story.journal).unwrap();
+    let view = IncidentView::of(story.journal.clone()).unwrap();
     let last = story.journal.last().unwrap();
-    let message = Message::of(last, Some(&tale), "shop").unwrap();
-    (message, banner(last, &tale))
+    let message = Message::of(last, Some(&view), "shop").unwrap();
+    (message, banner(last, &view))
 }
 
 /// **Invariant:** A message has no log text.

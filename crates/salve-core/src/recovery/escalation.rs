@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::course::{Asked, Course};
 use super::draft::to_json;
-use crate::event::{Attempted, Digest, PersonQuestion, Proposed};
+use crate::event::{Attempted, Authority, Digest, PersonQuestion, Proposed};
 use crate::id::IncidentId;
 use crate::playbook::quoted;
 use crate::scrub::Scrubbed;
+use crate::view::{AppliedRemedy, AskedQuestion, Fulfilment, IncidentView, QuestionSettled};
 
 /// The version of the file's shape.
 const VERSION: u32 = 1;
@@ -65,14 +65,15 @@ pub struct Actions {
 
 impl Escalation {
     /// Returns the last question of a recovery, in the project at `root`.
-    pub fn of(course: &Course, loop_id: &str, root: &str) -> Option<Self> {
-        let asked = course.asked.as_ref()?;
-        let findings = course.incident().findings().iter();
+    pub fn of(view: &IncidentView, loop_id: &str, root: &str) -> Option<Self> {
+        let asked = view.questions().last()?;
+        let proposal = view.proposals().next_back();
+        let findings = view.incident().findings().iter();
         Some(Self {
             version: VERSION,
             timestamp: asked.at,
             loop_id: loop_id.to_owned(),
-            iteration: course.iteration,
+            iteration: view.iteration(),
             r#type: match asked.question {
                 PersonQuestion::Remedy => "recovery_approval_required",
                 PersonQuestion::ChangeTooLarge
@@ -87,9 +88,9 @@ impl Escalation {
                 | PersonQuestion::Tripped(_)
                 | PersonQuestion::Ordered => "recovery_failed",
             },
-            status: asked.settled.map_or("pending", |settled| settled.as_str()),
-            execution: asked.execution.map(|execution| execution.as_str()),
-            recovery_proposal: course.proposal.as_ref().map(to_json),
+            status: asked.settled.map_or("pending", |settled| settled.how.as_str()),
+            execution: execution(view, asked).map(Fulfilment::as_str),
+            recovery_proposal: proposal.map(to_json),
             reason: asked.reason.clone(),
             findings: findings.map(|one| format!("{} {}", one.what, one.next)).collect(),
             actions: Actions {
@@ -98,9 +99,9 @@ impl Escalation {
                 resolve: format!(
                     "salve resolve-recovery --loop {loop_id} --note \"fixed by hand\""
                 ),
-                manual: manual(course.proposal.as_ref(), asked, root),
+                manual: manual(proposal, asked, root),
             },
-            incident: course.id(),
+            incident: view.id(),
             question: asked.number,
             digest: asked.digest,
         })
@@ -108,7 +109,7 @@ impl Escalation {
 }
 
 /// Returns what a person would type to do what is asked about.
-fn manual(proposal: Option<&Proposed>, asked: &Asked, root: &str) -> String {
+fn manual(proposal: Option<&Proposed>, asked: &AskedQuestion, root: &str) -> String {
     let offered = proposal.into_iter().flat_map(|one| [Some(&one.recovery), one.fallback.as_ref()]);
     let offered: Vec<&Attempted> = offered.flatten().collect();
     let meant = asked.command.as_ref().and_then(|command| {
@@ -128,4 +129,15 @@ fn manual(proposal: Option<&Proposed>, asked: &Asked, root: &str) -> String {
         below => format!("{}/{below}", root.trim_end_matches('/')),
     };
     format!("cd {} && {command}", quoted(&dir))
+}
+
+/// Returns what became of what a person approved, if the question was about that and they did.
+fn execution(view: &IncidentView, asked: &AskedQuestion) -> Option<Fulfilment> {
+    let settled = asked.settled.filter(|settled| settled.how == QuestionSettled::Approved)?;
+    if asked.question != PersonQuestion::Remedy {
+        return None;
+    }
+    let on = Authority::Approval(settled.seq);
+    let mut applied = view.remedies().iter().filter_map(|remedy| remedy.applied.as_ref());
+    Some(applied.find(|one| one.on == on).map_or(Fulfilment::NotRun, AppliedRemedy::fulfilment))
 }

@@ -9,9 +9,6 @@
 //! and the cause is not the code.
 
 mod ailment;
-mod answer;
-mod chronicle;
-mod course;
 mod draft;
 mod escalation;
 mod log;
@@ -20,11 +17,10 @@ mod turns;
 mod usage;
 
 pub use ailment::{Execution, TestsTrouble, ailment, executed};
-pub use answer::{Fulfilment, QuestionSettled, RecoveryAnswer};
-pub use chronicle::{Autos, Chronicle};
-pub use course::{Asked, Course};
 pub use draft::{DraftedFailure, draft, proposed, to_json};
 pub use escalation::{Actions, Escalation};
 pub use log::LogLine;
+pub(crate) use log::recovery_lines;
 pub use manifest::is_manifest;
+pub(crate) use turns::turn_line;
 pub use usage::{RecoveryStatistics, RecoveryUsage};

@@ -5,7 +5,7 @@ use crate::event::{LoopEnd, LoopTurn, PersonOrder, Promise, RoleEnd, TestsVerdic
 use crate::scrub::Scrubbed;
 
 /// Returns the line about something that happened to a loop, if it is worth one.
-pub(super) fn line(what: &LoopTurn) -> Option<LogLine> {
+pub(crate) fn turn_line(what: &LoopTurn) -> Option<LogLine> {
     let event = |event| LogLine { event, ..LogLine::default() };
     let of = |name, role: &Scrubbed| LogLine { role: Some(role.clone()), ..event(name) };
     let why = |line: LogLine, reason: &Scrubbed| LogLine { reason: Some(reason.clone()), ..line };

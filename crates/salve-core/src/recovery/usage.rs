@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::answer::QuestionSettled;
-use super::course::Course;
 use crate::event::{Authority, IncidentOutcome, ProposalSource};
 use crate::gate::Category;
 use crate::id::IncidentId;
 use crate::scrub::Scrubbed;
+use crate::view::{IncidentView, QuestionSettled, RemedyTried};
 
 /// The version of both shapes.
 const VERSION: u32 = 1;
@@ -54,28 +53,27 @@ pub struct RecoveryUsage {
 
 impl RecoveryUsage {
     /// Returns the line of a recovery, once it is over.
-    pub fn of(course: &Course, loop_id: &str) -> Option<Self> {
-        let (closed, outcome) = (course.closed?, course.outcome()?);
-        let proposal = course.proposal.as_ref();
-        let took = closed.duration_since(course.opened).as_millis();
-        let answered = course.settled.iter().filter(|(how, _)| *how != QuestionSettled::Superseded);
-        let answered: Vec<u64> = answered.map(|(_, took)| *took).collect();
+    pub fn of(view: &IncidentView, loop_id: &str) -> Option<Self> {
+        let (closed, outcome) = (view.closed_at()?, view.outcome()?);
+        let proposal = view.proposals().next_back();
+        let took = closed.duration_since(view.opened_at()).as_millis();
+        let answered: Vec<u64> = answer_times(view).collect();
         Some(Self {
             version: VERSION,
             r#type: "recovery",
             timestamp: closed,
             loop_id: loop_id.to_owned(),
-            iteration: course.iteration,
-            incident: course.id(),
-            proposals: course.proposals,
+            iteration: view.iteration(),
+            incident: view.id(),
+            proposals: count(view.proposals()),
             proposed_by: proposal.map(|proposal| proposal.source),
             category: proposal.map(|proposal| proposal.category),
-            commands: course.commands.iter().map(|ran| ran.command.clone()).collect(),
-            auto_recoveries: count(autos(course)),
-            escalations: escalations(course),
+            commands: applied(view).map(|remedy| remedy.text.clone()).collect(),
+            auto_recoveries: count(unattended(view)),
+            escalations: count(view.questions().iter()),
             time_to_resolution_ms: (!answered.is_empty()).then(|| answered.iter().sum()),
             outcome: outcome_word(outcome),
-            unattended: recovered(outcome) && course.asked.is_none(),
+            unattended: recovered(outcome) && view.questions().is_empty(),
             duration_ms: u64::try_from(took).unwrap_or(0),
         })
     }
@@ -116,28 +114,23 @@ pub struct RecoveryStatistics {
 
 impl RecoveryStatistics {
     /// Counts over recoveries.
-    pub fn of<'c>(loop_id: &str, courses: impl Iterator<Item = &'c Course>) -> Self {
-        let courses: Vec<&Course> = courses.collect();
-        let sum = |of: &dyn Fn(&Course) -> u32| courses.iter().map(|course| of(course)).sum();
+    pub fn of(loop_id: &str, views: &[IncidentView]) -> Self {
+        let sum = |of: &dyn Fn(&IncidentView) -> u32| views.iter().map(of).sum();
         let share = |part: u32, of: u32| (of > 0).then(|| f64::from(part) / f64::from(of));
-        let auto_recoveries = sum(&|course| count(autos(course)));
-        let auto_recovered = sum(&|course| count(autos(course).filter(|ran| ran.helped)));
-        let escalations = sum(&escalations);
-        let recoveries = count(courses.iter());
-        let mut answers: Vec<u64> = courses
-            .iter()
-            .flat_map(|course| &course.settled)
-            .filter(|(how, _)| *how != QuestionSettled::Superseded)
-            .map(|(_, took)| *took)
-            .collect();
+        let auto_recoveries = sum(&|view| count(unattended(view)));
+        let helped = |view: &IncidentView| count(unattended(view).filter(|one| one.has_helped()));
+        let auto_recovered = sum(&helped);
+        let escalations = sum(&|view| count(view.questions().iter()));
+        let recoveries = count(views.iter());
+        let mut answers: Vec<u64> = views.iter().flat_map(answer_times).collect();
         answers.sort_unstable();
         let mut categories = BTreeMap::new();
         let mut outcomes = BTreeMap::new();
-        for course in &courses {
-            if let Some(proposal) = &course.proposal {
+        for view in views {
+            if let Some(proposal) = view.proposals().next_back() {
                 *categories.entry(proposal.category).or_default() += 1;
             }
-            if let Some(outcome) = course.outcome() {
+            if let Some(outcome) = view.outcome() {
                 *outcomes.entry(outcome_word(outcome)).or_default() += 1;
             }
         }
@@ -145,13 +138,13 @@ impl RecoveryStatistics {
             version: VERSION,
             loop_id: loop_id.to_owned(),
             recoveries,
-            proposals: sum(&|course| course.proposals),
+            proposals: sum(&|view| count(view.proposals())),
             auto_recoveries,
             auto_recovered,
             auto_success_rate: share(auto_recovered, auto_recoveries),
             escalations,
             escalation_frequency: share(escalations, recoveries),
-            awaiting_human: courses.iter().any(|course| course.pending().is_some()),
+            awaiting_human: views.iter().any(|view| view.open_question().is_some()),
             median_time_to_resolution_ms: answers.get(answers.len() / 2).copied(),
             longest_time_to_resolution_ms: answers.last().copied(),
             categories,
@@ -160,13 +153,23 @@ impl RecoveryStatistics {
     }
 }
 
-fn autos(course: &Course) -> impl Iterator<Item = &super::course::Ran> {
-    course.commands.iter().filter(|ran| ran.on == Authority::Gate)
+/// Returns the remedies that were run.
+fn applied(view: &IncidentView) -> impl Iterator<Item = &RemedyTried> {
+    view.remedies().iter().filter(|remedy| remedy.applied.is_some())
 }
 
-/// Returns how often a person was asked.
-fn escalations(course: &Course) -> u32 {
-    course.asked.as_ref().map_or(0, |asked| asked.number)
+/// Returns the remedies that were run without a person's word.
+fn unattended(view: &IncidentView) -> impl Iterator<Item = &RemedyTried> {
+    let by_gate = |remedy: &&RemedyTried| {
+        remedy.applied.as_ref().is_some_and(|applied| applied.on == Authority::Gate)
+    };
+    view.remedies().iter().filter(by_gate)
+}
+
+/// Returns how long each answer of a person took.
+fn answer_times(view: &IncidentView) -> impl Iterator<Item = u64> {
+    let settled = view.questions().iter().filter_map(|asked| asked.settled);
+    settled.filter(|one| one.how != QuestionSettled::Superseded).map(|one| one.took_ms)
 }
 
 fn count(items: impl Iterator) -> u32 {

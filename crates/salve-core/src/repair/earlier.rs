@@ -1,18 +1,18 @@
 //! What an agent that Salve starts is told, read from the incident's story.
 
-use super::Tale;
 use crate::agent::Earlier;
 use crate::event::{AgentMark, EffectReport, Event, IncidentEvent, Proof, SubjectKind};
 use crate::scrub::Scrubbed;
+use crate::view::IncidentView;
 
 /// Returns what the earlier attempts did and what was seen afterwards.
-pub fn earlier(tale: &Tale<'_>) -> impl Iterator<Item = Earlier> {
-    (1..tale.attempt()).filter_map(|attempt| earlier_one(tale, attempt))
+pub fn earlier(view: &IncidentView) -> impl Iterator<Item = Earlier> {
+    (1..view.attempt()).filter_map(|attempt| earlier_one(view, attempt))
 }
 
 /// Returns what an earlier attempt did and what was seen afterwards; nothing if nothing was.
-fn earlier_one(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
-    let events = || tale.lines().iter().filter(|l| l.attempt == attempt).map(|l| &l.entry.event);
+fn earlier_one(view: &IncidentView, attempt: u32) -> Option<Earlier> {
+    let events = || view.lines().iter().filter(|l| l.attempt == attempt).map(|l| &l.entry.event);
     let seen = events().find_map(|event| match event {
         Event::Incident(IncidentEvent::Finished {
             report: EffectReport::Verified { proof: Proof::Failed, symptom: Some(symptom) },
@@ -25,7 +25,7 @@ fn earlier_one(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
         Event::Incident(IncidentEvent::Judged { remedy, .. }) => Some(remedy.text.clone()),
         _ => None,
     });
-    let work = tale.work(attempt);
+    let work = view.work(attempt);
     let said = events().find_map(|event| match event {
         Event::Incident(IncidentEvent::Marked { mark: AgentMark::WroteFiles, message, .. }) => {
             message.clone()
@@ -34,7 +34,7 @@ fn earlier_one(tale: &Tale<'_>, attempt: u32) -> Option<Earlier> {
     });
     let idle = work.is_some_and(|work| work.measured.and_then(|change| change.files) == Some(0));
     let what = match idle {
-        true if tale.subject().kind == SubjectKind::Server => {
+        true if view.subject().kind == SubjectKind::Server => {
             Scrubbed::literal("nothing was changed, the server was only restarted")
         }
         true => Scrubbed::literal("nothing was changed, it was only run again"),

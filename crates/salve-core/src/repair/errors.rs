@@ -4,11 +4,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::task::Scene;
-use super::{Tale, TaskStanding, VERSION, crash_log_name, exit_text, standing};
+use super::{TaskStanding, VERSION, crash_log_name, exit_text, standing};
 use crate::class::Class;
 use crate::event::Mode;
 use crate::id::{IncidentId, Signature};
 use crate::incident::RepairPhase;
+use crate::view::IncidentView;
 
 /// How many errors that are settled are told of.
 const RECENT: usize = 5;
@@ -70,10 +71,10 @@ pub struct CrashError {
     pub phase: RepairPhase,
 }
 
-/// Returns the errors that tales tell of.
-pub fn errors(tales: &[Tale<'_>], scene: &Scene<'_>) -> Errors {
+/// Returns the errors that views tell of.
+pub fn errors(views: &[IncidentView], scene: &Scene<'_>) -> Errors {
     let mut errors: Vec<_> =
-        tales.iter().filter(|tale| scene.wants(tale)).map(CrashError::of).collect();
+        views.iter().filter(|view| scene.wants(view)).map(CrashError::of).collect();
     errors.sort_by_key(|error| (error.resolved, std::cmp::Reverse(error.time)));
     let open = errors.iter().filter(|error| !error.resolved).count();
     errors.truncate(open + RECENT);
@@ -81,16 +82,16 @@ pub fn errors(tales: &[Tale<'_>], scene: &Scene<'_>) -> Errors {
 }
 
 impl CrashError {
-    fn of(tale: &Tale<'_>) -> Self {
-        let symptom = tale.incident().symptom();
-        let stands = standing(tale.incident());
+    fn of(view: &IncidentView) -> Self {
+        let symptom = view.incident().symptom();
+        let stands = standing(view.incident());
         let resolved = matches!(stands, TaskStanding::Over(_));
-        let log_path = crash_log_name(tale.id());
+        let log_path = crash_log_name(view.id());
         let how = symptom
             .exit
             .as_ref()
             .map_or_else(String::new, |exit| format!(" ({})", exit_text(exit)));
-        let hint = match (resolved, tale.mode()) {
+        let hint = match (resolved, view.mode()) {
             (true, _) => "Settled; nothing to do.".to_owned(),
             (false, Mode::Agent) => {
                 format!("Call canvas_get_repair_task; the crash log is {log_path}.")
@@ -103,16 +104,16 @@ impl CrashError {
             kind: "crash",
             severity: if resolved { Severity::Info } else { Severity::Error },
             resolved,
-            server: tale.subject().name.to_string(),
-            repair_id: tale.id(),
+            server: view.subject().name.to_string(),
+            repair_id: view.id(),
             message: format!("Dev server crashed{how}: {}", symptom.key_line),
             log_path,
             hint,
-            time: tale.opened_at(),
+            time: view.opened_at(),
             key_line: symptom.key_line.to_string(),
             class: symptom.class,
             signature: symptom.signature,
-            phase: tale.phase(),
+            phase: view.phase(),
         }
     }
 }

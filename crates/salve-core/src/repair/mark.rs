@@ -1,10 +1,11 @@
 //! What `canvas_mark_repair_step` takes.
 
-use super::{Tale, TaskStanding, standing};
+use super::{TaskStanding, standing};
 use crate::event::{AgentMark, Change, Event, IncidentEvent, IncidentOutcome};
 use crate::id::IncidentId;
 use crate::incident::{RepairPhase, is_small};
 use crate::scrub::Scrubbed;
+use crate::view::IncidentView;
 
 /// What an agent reports.
 #[derive(Clone, Debug)]
@@ -128,7 +129,7 @@ fn name(mark: AgentMark) -> &'static str {
     }
 }
 
-impl Tale<'_> {
+impl IncidentView {
     /// Returns what says that an agent took up the present attempt, unless one has before.
     pub fn engage(&self) -> Option<Event> {
         let attempt = self.incident().attempt();
@@ -149,23 +150,23 @@ impl Tale<'_> {
 /// # Errors
 ///
 /// When it does not fit how the repair stands; then nothing is to be written.
-pub fn mark(tale: &Tale<'_>, reported: Reported<'_>) -> Result<TakenReport, ReportRefusal> {
+pub fn mark(view: &IncidentView, reported: Reported<'_>) -> Result<TakenReport, ReportRefusal> {
     let Reported { phase, attempt, change, message } = reported;
     let (mark, phase) = *PHASES
         .iter()
         .find(|(_, name)| *name == phase)
         .ok_or_else(|| ReportRefusal::UnknownPhase(phase.chars().take(60).collect()))?;
-    let stands = standing(tale.incident());
+    let stands = standing(view.incident());
     if let TaskStanding::Over(outcome) = stands {
-        return Err(ReportRefusal::Over(tale.id(), ended(outcome)));
+        return Err(ReportRefusal::Over(view.id(), ended(outcome)));
     }
-    let now = tale.incident().attempt();
+    let now = view.incident().attempt();
     match attempt {
         Some(said) if said < now => return Err(ReportRefusal::AttemptOver { said, now }),
         Some(said) if said > now => return Err(ReportRefusal::AttemptAhead { said, now }),
         Some(_) | None => {}
     }
-    if let Some(at) = tale.work(now).and_then(|work| work.mark)
+    if let Some(at) = view.work(now).and_then(|work| work.mark)
         && (at == AgentMark::WroteFiles || at as u8 > mark as u8)
     {
         return Err(ReportRefusal::OutOfOrder { said: phase, at: name(at) });
@@ -177,10 +178,10 @@ pub fn mark(tale: &Tale<'_>, reported: Reported<'_>) -> Result<TakenReport, Repo
         | TaskStanding::Person
         | TaskStanding::CoolingDown
         | TaskStanding::Over(_) => {
-            return Err(ReportRefusal::NotAwaited(tale.phase()));
+            return Err(ReportRefusal::NotAwaited(view.phase()));
         }
     }
-    let next_step = next_step(tale, mark, change);
+    let next_step = next_step(view, mark, change);
     let event =
         Event::Incident(IncidentEvent::Marked { attempt: now, mark, reported: change, message });
     Ok(TakenReport { event, phase, next_step })
@@ -196,8 +197,8 @@ fn ended(outcome: IncidentOutcome) -> &'static str {
     }
 }
 
-fn next_step(tale: &Tale<'_>, mark: AgentMark, change: Change) -> String {
-    let policy = tale.incident().policy();
+fn next_step(view: &IncidentView, mark: AgentMark, change: Change) -> String {
+    let policy = view.incident().policy();
     match mark {
         AgentMark::Started | AgentMark::ReadingLog => {
             "Identify the root cause; report phase=\"agent_applying_fix\" when you begin to edit."

@@ -1,9 +1,9 @@
 //! What the dev-server spec's tools tell about repairs, read from the journal.
 //!
-//! Everything here is a pure view: a [`Tale`] is one incident's entries with the spec's phases
-//! they brought about; [`task`], [`status`] and [`errors`] turn tales into the shapes of the
-//! tools `canvas_get_repair_task`, `canvas_get_repair_status` and `canvas_get_errors`; and
-//! [`mark`] judges what `canvas_mark_repair_step` reports.
+//! Everything here is made of [`IncidentView`](crate::view::IncidentView)s: [`task`], [`status`] and
+//! [`errors`] turn them into the shapes of the tools `canvas_get_repair_task`,
+//! `canvas_get_repair_status` and `canvas_get_errors`, and [`mark`] judges what
+//! `canvas_mark_repair_step` reports.
 //!
 //! **Invariant:** an agent's report is taken only for the attempt it was made in, and only while
 //! that attempt may still want it.
@@ -13,11 +13,9 @@ mod errors;
 mod mark;
 mod notice;
 mod question;
-mod remedies;
 mod servers;
 mod status;
 mod story;
-mod tale;
 mod task;
 mod telling;
 #[cfg(test)]
@@ -26,13 +24,12 @@ mod tests;
 pub use earlier::earlier;
 pub use errors::{CrashError, Errors, Severity, errors};
 pub use mark::{ReportRefusal, Reported, TakenReport, mark};
+pub(crate) use notice::notices;
 pub use notice::{Notice, agent_title, exit_text, signal_name};
-pub use question::{Ask, ask};
-pub use remedies::{QuestionDetail, RemedyResult, RemedyTried, question_detail, remedies_tried};
+pub use question::{Ask, QuestionDetail, ask, question_detail};
 pub use servers::{Server, ServerState, servers};
 pub use status::{AgentPart, PhaseEvent, RepairStanding, RepairState, RepairStatus, Size, status};
-pub use story::{Moment, Story, ended, who};
-pub use tale::{Line, Tale, Work};
+pub use story::{IncidentStory, TimelineEntry, ended, who};
 pub use task::{NoTask, RepairTask, SafetyLimits, Scene, Task, TaskStanding, standing, task};
 pub use telling::event_text;
 

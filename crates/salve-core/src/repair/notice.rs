@@ -3,14 +3,13 @@
 use serde::Serialize;
 
 use super::question::ask;
-use super::tale::Line;
-use super::{Tale, Work};
 use crate::event::{
-    AgentMark, Change, EffectReport, Event, Exit, IncidentEvent, IncidentOutcome, Mode,
-    RecoveryEvent, RemedyKind, Resource, SubjectKind, Symptom,
+    AgentMark, Change, EffectReport, Event, Exit, IncidentEvent, IncidentOutcome, Mode, RemedyKind,
+    Resource, SubjectKind, Symptom,
 };
 use crate::incident::{Phase, RepairPhase, phase_names};
 use crate::scrub::Scrubbed;
+use crate::view::{AgentWork, IncidentView};
 
 /// A phase and what is said about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,49 +21,49 @@ pub struct Notice {
 }
 
 /// Returns the phases that an event which was just taken in brought about.
-pub(super) fn notices(tale: &Tale<'_>, event: &Event, attempt: u32) -> Vec<Notice> {
-    let names = phase_names(tale.incident(), event);
+pub(crate) fn notices(view: &IncidentView, event: &Event, attempt: u32) -> Vec<Notice> {
+    let names = phase_names(view.incident(), event);
     let say =
-        |&phase: &RepairPhase| Notice { phase, message: message(tale, event, attempt, phase) };
+        |&phase: &RepairPhase| Notice { phase, message: message(view, event, attempt, phase) };
     names.iter().map(say).collect()
 }
 
-fn message(tale: &Tale<'_>, event: &Event, attempt: u32, phase: RepairPhase) -> String {
+fn message(view: &IncidentView, event: &Event, attempt: u32, phase: RepairPhase) -> String {
     use RepairPhase as P;
-    let policy = tale.incident().policy();
+    let policy = view.incident().policy();
     match phase {
-        P::CrashDetected | P::LegacyCrashDetected => crashed(tale),
+        P::CrashDetected | P::LegacyCrashDetected => crashed(view),
         P::LockAcquired => "Repair session started".into(),
-        P::RepairStarted => words(tale).started.into(),
-        P::Waiting => waiting(tale, attempt),
+        P::RepairStarted => words(view).started.into(),
+        P::Waiting => waiting(view, attempt),
         P::AwaitingAgent => {
             format!("Waiting {} for an agent to take up the repair", seconds(policy.engage_ms))
         }
-        P::AgentStarted => format!("{} engaged — reading crash details", agent(tale, attempt)),
-        P::AgentReadingLog => format!("{} is reading the crash log", agent(tale, attempt)),
-        P::AgentApplyingFix => format!("{} is editing source files", agent(tale, attempt)),
+        P::AgentStarted => format!("{} engaged — reading crash details", agent(view, attempt)),
+        P::AgentReadingLog => format!("{} is reading the crash log", agent(view, attempt)),
+        P::AgentApplyingFix => format!("{} is editing source files", agent(view, attempt)),
         P::AgentWroteFiles => "File writes complete — waiting for watchers to settle...".into(),
-        P::ReadyToRestart => ready(tale, attempt),
+        P::ReadyToRestart => ready(view, attempt),
         P::Restarting => {
-            format!("{} {attempt}/{}{}", words(tale).again, tale.max_attempts(), words(tale).dots)
+            format!("{} {attempt}/{}{}", words(view).again, view.max_attempts(), words(view).dots)
         }
         P::HealthCheck => "Probing the server".into(),
         P::VerifyingFix => "The server answers — watching that it stays up".into(),
-        P::Recovered => recovered(tale, attempt),
+        P::Recovered => recovered(view, attempt),
         P::Failed => {
-            format!("{}: {}", words(tale).failed, failure(event, tale.incident().symptom()))
+            format!("{}: {}", words(view).failed, failure(event, view.incident().symptom()))
         }
-        P::Exhausted => exhausted(tale, event),
+        P::Exhausted => exhausted(view, event),
         P::Cooldown => format!("Entering {} cooldown period...", period(policy.cooldown_ms)),
-        P::FailedRequiresHuman => needs_human(tale),
-        P::Aborted => aborted(tale, event),
+        P::FailedRequiresHuman => needs_human(view),
+        P::Aborted => aborted(view, event),
     }
 }
 
-fn crashed(tale: &Tale<'_>) -> String {
-    let (symptom, what) = (tale.incident().symptom(), what(tale));
+fn crashed(view: &IncidentView) -> String {
+    let (symptom, what) = (view.incident().symptom(), what(view));
     match &symptom.exit {
-        Some(exit) => format!("{what} {} ({})", words(tale).crashed, exit_text(exit)),
+        Some(exit) => format!("{what} {} ({})", words(view).crashed, exit_text(exit)),
         None => format!("{what} failed: {}", symptom.key_line),
     }
 }
@@ -80,8 +79,8 @@ struct NoticeWords {
     repaired: &'static str,
 }
 
-fn words(tale: &Tale<'_>) -> NoticeWords {
-    match tale.subject().kind {
+fn words(view: &IncidentView) -> NoticeWords {
+    match view.subject().kind {
         SubjectKind::Server => NoticeWords {
             started: "Repair session started — waiting for Claude Code",
             crashed: "crashed",
@@ -106,8 +105,8 @@ fn words(tale: &Tale<'_>) -> NoticeWords {
 }
 
 /// Returns what is under care, at the beginning of a sentence.
-fn what(tale: &Tale<'_>) -> String {
-    let subject = tale.subject();
+fn what(view: &IncidentView) -> String {
+    let subject = view.subject();
     match subject.kind {
         SubjectKind::Server => "Dev server".into(),
         SubjectKind::Check | SubjectKind::Iteration => format!("`{}`", subject.name),
@@ -167,14 +166,14 @@ pub fn agent_title(name: &Scrubbed) -> String {
     }
 }
 
-fn agent(tale: &Tale<'_>, attempt: u32) -> String {
-    let name = tale.work(attempt).and_then(|work| work.agent.as_ref());
+fn agent(view: &IncidentView, attempt: u32) -> String {
+    let name = view.work(attempt).and_then(|work| work.agent.as_ref());
     name.map_or_else(|| "An agent".into(), agent_title)
 }
 
-fn waiting(tale: &Tale<'_>, attempt: u32) -> String {
-    let ms = match tale.incident().phase() {
-        Phase::Due { from, .. } => from.duration_since(tale.incident().clock()).as_millis(),
+fn waiting(view: &IncidentView, attempt: u32) -> String {
+    let ms = match view.incident().phase() {
+        Phase::Due { from, .. } => from.duration_since(view.incident().clock()).as_millis(),
         Phase::Choosing
         | Phase::Doing { .. }
         | Phase::Asking { .. }
@@ -183,19 +182,19 @@ fn waiting(tale: &Tale<'_>, attempt: u32) -> String {
         | Phase::Closed(_) => 0,
     };
     let wait = seconds(u64::try_from(ms).unwrap_or(0));
-    format!("Waiting {wait} before restart attempt {attempt}/{}", tale.max_attempts())
+    format!("Waiting {wait} before restart attempt {attempt}/{}", view.max_attempts())
 }
 
-fn ready(tale: &Tale<'_>, attempt: u32) -> String {
-    let wait = seconds(tale.incident().policy().quiet_ms);
-    let work = tale.work(attempt);
+fn ready(view: &IncidentView, attempt: u32) -> String {
+    let wait = seconds(view.incident().policy().quiet_ms);
+    let work = view.work(attempt);
     let mark = work.and_then(|work| work.mark);
     match (work.is_some_and(|work| work.overdue), mark) {
         (true, None) => format!("No agent activity — restarting in {wait} without a repair"),
         (true, Some(_)) => {
-            format!("{} did not finish in time — restarting in {wait}", agent(tale, attempt))
+            format!("{} did not finish in time — restarting in {wait}", agent(view, attempt))
         }
-        (false, None) if !work.is_some_and(Work::changed) => format!("Restarting in {wait}"),
+        (false, None) if !work.is_some_and(AgentWork::changed) => format!("Restarting in {wait}"),
         (false, _) => {
             let measured = work.and_then(|work| work.measured).map(size);
             let measured = measured.map_or_else(String::new, |size| format!(" ({size} changed)"));
@@ -204,26 +203,24 @@ fn ready(tale: &Tale<'_>, attempt: u32) -> String {
     }
 }
 
-fn recovered(tale: &Tale<'_>, attempt: u32) -> String {
-    let sought =
-        |line: &Line<'_>| matches!(line.entry.event, Event::Recovery(RecoveryEvent::Sought { .. }));
-    if tale.lines().iter().any(sought) {
-        return format!("The tests of loop {} execute again", tale.subject().name);
+fn recovered(view: &IncidentView, attempt: u32) -> String {
+    if view.iteration() > 0 {
+        return format!("The tests of loop {} execute again", view.subject().name);
     }
-    let wrote = tale
+    let wrote = view
         .work(attempt)
         .is_some_and(|work| work.mark == Some(AgentMark::WroteFiles) || work.changed());
-    let by_agent = tale.incident().trial().is_none_or(|trial| match trial.remedy.kind {
+    let by_agent = view.incident().trial().is_none_or(|trial| match trial.remedy.kind {
         RemedyKind::Agent | RemedyKind::Retry => true,
         RemedyKind::Command | RemedyKind::Patch | RemedyKind::SoftReset | RemedyKind::HardReset => {
             false
         }
     });
-    let how = match (tale.mode(), wrote && by_agent) {
-        (Mode::Agent, true) => words(tale).repaired,
-        (Mode::Agent, false) | (Mode::Legacy, _) => words(tale).recovered,
+    let how = match (view.mode(), wrote && by_agent) {
+        (Mode::Agent, true) => words(view).repaired,
+        (Mode::Agent, false) | (Mode::Legacy, _) => words(view).recovered,
     };
-    format!("{} {how}", what(tale))
+    format!("{} {how}", what(view))
 }
 
 fn failure(event: &Event, last: &Symptom) -> String {
@@ -242,10 +239,10 @@ fn failure(event: &Event, last: &Symptom) -> String {
     }
 }
 
-fn exhausted(tale: &Tale<'_>, event: &Event) -> String {
+fn exhausted(view: &IncidentView, event: &Event) -> String {
     match event {
         Event::Incident(IncidentEvent::Exhausted { resource: Resource::Attempts }) => {
-            format!("All {} repair attempts failed.", tale.max_attempts())
+            format!("All {} repair attempts failed.", view.max_attempts())
         }
         Event::Incident(IncidentEvent::Exhausted { resource }) => {
             format!("{} used up.", resource_text(*resource))
@@ -265,19 +262,19 @@ pub(super) fn resource_text(resource: Resource) -> &'static str {
     }
 }
 
-fn needs_human(tale: &Tale<'_>) -> String {
-    match ask(tale) {
+fn needs_human(view: &IncidentView) -> String {
+    match ask(view) {
         Some(ask) => ask.why,
         None => "Nothing further is known to try. Manual intervention required.".into(),
     }
 }
 
-fn aborted(tale: &Tale<'_>, event: &Event) -> String {
+fn aborted(view: &IncidentView, event: &Event) -> String {
     match event {
         Event::Incident(IncidentEvent::Ended { outcome: IncidentOutcome::GivenUp }) => {
             "A person declined what was left.".into()
         }
-        _ if tale.ended_by_itself() => {
+        _ if view.ended_by_itself() => {
             "The server ended by itself before it was proven well: it is not called healed.".into()
         }
         _ => "Repair skipped or called off.".into(),

@@ -1,13 +1,15 @@
 //! What a person is asked about an incident, in words.
 
+use jiff::Timestamp;
 use serde::Serialize;
 
-use super::Tale;
 use super::notice::{resource_text, size};
 use crate::event::{
-    Breaker, Digest, EffectReport, Event, IncidentEvent, PersonQuestion, Resource, SubjectKind,
+    Breaker, Digest, EffectReport, Event, IncidentEvent, PersonQuestion, Proposed, Resource,
+    SubjectKind,
 };
 use crate::incident::{Phase, larger};
+use crate::view::{IncidentView, RemedyTried};
 
 /// A question to a person, and what an answer is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -30,8 +32,8 @@ pub struct Ask {
 }
 
 /// Returns what a person is asked now, if anything.
-pub fn ask(tale: &Tale<'_>) -> Option<Ask> {
-    let incident = tale.incident();
+pub fn ask(view: &IncidentView) -> Option<Ask> {
+    let incident = view.incident();
     let (number, question, digest) = match incident.phase() {
         Phase::Asking { number, question, digest, .. } => (number, question, digest),
         Phase::Choosing
@@ -42,17 +44,17 @@ pub fn ask(tale: &Tale<'_>) -> Option<Ask> {
         | Phase::Closed(_) => return None,
     };
     let person = incident.policy().person.to_string();
-    let (why, yes, no) = words(tale, question);
+    let (why, yes, no) = words(view, question);
     Some(Ask { number, question, why, yes, no: no.into(), digest, person })
 }
 
 /// Returns why a person is asked, what a yes means, and what a no.
-fn words(tale: &Tale<'_>, question: PersonQuestion) -> (String, Option<String>, &'static str) {
+fn words(view: &IncidentView, question: PersonQuestion) -> (String, Option<String>, &'static str) {
     const CLOSE: &str = "the repair is given up";
     let again = || Some("it is tried again".to_owned());
     match question {
         PersonQuestion::Remedy => {
-            let remedy = tale.incident().trial().map(|trial| trial.remedy.text.as_str());
+            let remedy = view.incident().trial().map(|trial| trial.remedy.text.as_str());
             let remedy = remedy.unwrap_or("the remedy");
             let why = format!("`{remedy}` may not run without a person's word.");
             (
@@ -62,17 +64,17 @@ fn words(tale: &Tale<'_>, question: PersonQuestion) -> (String, Option<String>, 
             )
         }
         PersonQuestion::ChangeTooLarge => {
-            let yes = match tale.subject().kind {
+            let yes = match view.subject().kind {
                 SubjectKind::Server => "the change stays and the server is restarted",
                 SubjectKind::Check
                 | SubjectKind::Tool
                 | SubjectKind::Step
                 | SubjectKind::Iteration => "the change stays and it is run again",
             };
-            (too_large(tale), Some(yes.to_owned()), "the change is undone")
+            (too_large(view), Some(yes.to_owned()), "the change is undone")
         }
         PersonQuestion::Exhausted(resource) => (exhausted(resource), None, CLOSE),
-        PersonQuestion::NothingLeft => (nothing_left(tale), again(), CLOSE),
+        PersonQuestion::NothingLeft => (nothing_left(view), again(), CLOSE),
         PersonQuestion::NoProgress => (
             "The same failure keeps coming back. Manual intervention required.".into(),
             again(),
@@ -107,8 +109,8 @@ fn words(tale: &Tale<'_>, question: PersonQuestion) -> (String, Option<String>, 
 }
 
 /// Returns that nothing is left, and why what was tried last could not even be done.
-fn nothing_left(tale: &Tale<'_>) -> String {
-    let recent = tale.lines().iter().rev().map(|line| &line.entry.event);
+fn nothing_left(view: &IncidentView) -> String {
+    let recent = view.lines().iter().rev().map(|line| &line.entry.event);
     let mut tried =
         recent.take_while(|event| !matches!(event, Event::Incident(IncidentEvent::Judged { .. })));
     let why = tried.find_map(|event| match event {
@@ -122,9 +124,9 @@ fn nothing_left(tale: &Tale<'_>) -> String {
     format!("Nothing further is known to try{why}. Manual intervention required.")
 }
 
-fn too_large(tale: &Tale<'_>) -> String {
-    let policy = tale.incident().policy();
-    let work = tale.work(tale.attempt());
+fn too_large(view: &IncidentView) -> String {
+    let policy = view.incident().policy();
+    let work = view.work(view.attempt());
     let measured = work.and_then(|work| work.measured).unwrap_or_default();
     let reported = work.map(|work| work.reported).unwrap_or_default();
     let larger = larger(measured, reported);
@@ -154,4 +156,34 @@ pub(super) fn tripped(breaker: Breaker) -> &'static str {
         Breaker::NewErrors => "Healing made new failures; all of it was undone.",
         Breaker::Orphans => "Processes were left behind.",
     }
+}
+
+/// A question to a person with everything that is needed to answer it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionDetail {
+    /// The question, and what an answer is bound to.
+    pub ask: Ask,
+    /// When it was asked.
+    pub asked_at: Timestamp,
+    /// The remedy that it is about, if it is about one.
+    pub remedy: Option<RemedyTried>,
+    /// The proposal behind that remedy, if somebody made one.
+    pub proposal: Option<Box<Proposed>>,
+}
+
+/// Returns what a person is asked now, with everything that is needed to answer it.
+pub fn question_detail(view: &IncidentView) -> Option<QuestionDetail> {
+    let ask = ask(view)?;
+    let asked_at = view.open_question().map_or(view.incident().clock(), |asked| asked.at);
+    let trial = view.incident().trial().map(|trial| trial.remedy.digest);
+    let remedy = view.remedies().iter().rev().find(|tried| Some(tried.digest) == trial).cloned();
+    let is_behind = |proposal: &&Proposed| {
+        let commands = [Some(&proposal.recovery), proposal.fallback.as_ref()];
+        let text = remedy.as_ref().map(|remedy| &remedy.text);
+        commands.into_iter().flatten().any(|one| Some(&one.command) == text)
+    };
+    let proposal = view.proposals().next_back().filter(is_behind);
+    let proposal = proposal.map(|proposal| Box::new(proposal.clone()));
+    Some(QuestionDetail { ask, asked_at, remedy, proposal })
 }

@@ -4,12 +4,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::task::{Scene, exit_numbers, tried};
-use super::{Ask, LAST_EVENTS, Server, Tale, TaskStanding, VERSION, ask, evidence_path, standing};
+use super::{Ask, LAST_EVENTS, Server, TaskStanding, VERSION, ask, evidence_path, standing};
 use crate::class::Class;
 use crate::event::{Change, Event, IncidentEvent, IncidentOutcome, Mode, Proof};
 use crate::id::{IncidentId, Signature};
 use crate::incident::{Phase, RepairPhase};
 use crate::playbook::PlaybookFinding;
+use crate::view::{AgentWork, IncidentView};
 
 /// How many repairs that are over are told of.
 const RECENT: usize = 5;
@@ -30,9 +31,9 @@ pub struct PhaseEvent {
     pub said: Option<String>,
 }
 
-/// Returns the last phases of a tale, in their order.
-pub(super) fn last_events(tale: &Tale<'_>) -> Vec<PhaseEvent> {
-    let mut events: Vec<_> = tale
+/// Returns the last phases of a view, in their order.
+pub(super) fn last_events(view: &IncidentView) -> Vec<PhaseEvent> {
+    let mut events: Vec<_> = view
         .notices()
         .rev()
         .take(LAST_EVENTS)
@@ -101,6 +102,33 @@ pub enum RepairStanding {
     Unhealed,
     /// It was skipped or called off.
     Aborted,
+}
+
+impl RepairStanding {
+    /// Returns how a repair that came out so stands.
+    pub fn of_outcome(outcome: IncidentOutcome) -> Self {
+        match outcome {
+            IncidentOutcome::Recovered(_) => Self::Recovered,
+            IncidentOutcome::Resolved => Self::Resolved,
+            IncidentOutcome::GivenUp => Self::GivenUp,
+            IncidentOutcome::Unhealed => Self::Unhealed,
+            IncidentOutcome::Aborted => Self::Aborted,
+        }
+    }
+
+    /// Tells whether it is over.
+    pub fn is_over(self) -> bool {
+        match self {
+            Self::Healing
+            | Self::AwaitingAgent
+            | Self::NeedsHuman
+            | Self::Cooldown
+            | Self::Deserted => false,
+            Self::Recovered | Self::Resolved | Self::GivenUp | Self::Unhealed | Self::Aborted => {
+                true
+            }
+        }
+    }
 }
 
 /// How one repair stands.
@@ -188,11 +216,12 @@ impl From<Change> for Size {
 }
 
 /// Returns how repairs stand.
-pub fn status(tales: &[Tale<'_>], scene: &Scene<'_>) -> RepairStatus {
-    let mut tales: Vec<_> = tales.iter().filter(|tale| scene.wants(tale)).collect();
-    tales.sort_by_key(|tale| std::cmp::Reverse((tale.opened_at(), tale.incident().last_seq())));
-    let is_over = |tale: &&Tale<'_>| matches!(standing(tale.incident()), TaskStanding::Over(_));
-    let (over, active): (Vec<&Tale<'_>>, Vec<&Tale<'_>>) = tales.into_iter().partition(is_over);
+pub fn status(views: &[IncidentView], scene: &Scene<'_>) -> RepairStatus {
+    let mut views: Vec<_> = views.iter().filter(|view| scene.wants(view)).collect();
+    views.sort_by_key(|view| std::cmp::Reverse((view.opened_at(), view.incident().last_seq())));
+    let is_over = |view: &&IncidentView| matches!(standing(view.incident()), TaskStanding::Over(_));
+    let (over, active): (Vec<&IncidentView>, Vec<&IncidentView>) =
+        views.into_iter().partition(is_over);
     let chief = active.first().or(over.first());
     let servers = scene
         .servers
@@ -201,24 +230,33 @@ pub fn status(tales: &[Tale<'_>], scene: &Scene<'_>) -> RepairStatus {
     RepairStatus {
         version: VERSION,
         active: !active.is_empty(),
-        repair_id: chief.map(|tale| tale.id()),
-        phase: chief.map(|tale| tale.phase()),
-        attempt: chief.map(|tale| tale.attempt()),
-        max_attempts: chief.map(|tale| tale.max_attempts()),
-        active_repairs: active.iter().map(|tale| RepairState::of(tale, scene)).collect(),
-        recent_repairs: over.iter().take(RECENT).map(|tale| RepairState::of(tale, scene)).collect(),
+        repair_id: chief.map(|view| view.id()),
+        phase: chief.map(|view| view.phase()),
+        attempt: chief.map(|view| view.attempt()),
+        max_attempts: chief.map(|view| view.max_attempts()),
+        active_repairs: active.iter().map(|view| RepairState::of(view, scene)).collect(),
+        recent_repairs: over.iter().take(RECENT).map(|view| RepairState::of(view, scene)).collect(),
         servers: servers.cloned().collect(),
     }
 }
 
 impl RepairState {
     /// Returns how one repair stands.
-    pub fn of(tale: &Tale<'_>, scene: &Scene<'_>) -> Self {
-        let incident = tale.incident();
+    pub fn of(view: &IncidentView, scene: &Scene<'_>) -> Self {
+        let incident = view.incident();
         let symptom = incident.symptom();
         let (exit_code, signal) = exit_numbers(symptom.exit.as_ref());
-        let (state, proof) = state(tale, scene);
-        let message = tale.notices().next_back().map(|(_, notice)| notice.message.clone());
+        let proof = match standing(incident) {
+            TaskStanding::Over(IncidentOutcome::Recovered(proof)) => Some(proof),
+            TaskStanding::Over(_)
+            | TaskStanding::Awaited
+            | TaskStanding::Preparing
+            | TaskStanding::Busy
+            | TaskStanding::Person
+            | TaskStanding::CoolingDown
+            | TaskStanding::Off => None,
+        };
+        let message = view.notices().next_back().map(|(_, notice)| notice.message.clone());
         let cooldown_until = match incident.phase() {
             Phase::CoolingDown { until } => Some(until),
             Phase::Choosing
@@ -228,7 +266,7 @@ impl RepairState {
             | Phase::Ending { .. }
             | Phase::Closed(_) => None,
         };
-        let part = |work: &super::Work| AgentPart {
+        let part = |work: &AgentWork| AgentPart {
             attempt: work.attempt,
             name: work.agent.as_ref().map(ToString::to_string),
             reported: work.reported.into(),
@@ -236,16 +274,16 @@ impl RepairState {
             overdue: work.overdue,
         };
         Self {
-            repair_id: tale.id(),
-            server: tale.subject().name.to_string(),
-            mode: tale.mode(),
-            state,
+            repair_id: view.id(),
+            server: view.subject().name.to_string(),
+            mode: view.mode(),
+            state: state(view, scene),
             proof,
-            phase: tale.phase(),
+            phase: view.phase(),
             message: message.unwrap_or_default(),
-            attempt: tale.attempt(),
-            max_attempts: tale.max_attempts(),
-            started_at: tale.opened_at(),
+            attempt: view.attempt(),
+            max_attempts: view.max_attempts(),
+            started_at: view.opened_at(),
             updated_at: incident.clock(),
             cooldown_until,
             exit_code,
@@ -253,34 +291,27 @@ impl RepairState {
             class: symptom.class,
             signature: symptom.signature,
             key_line: symptom.key_line.to_string(),
-            crash_log_path: evidence_path(tale.subject().kind, tale.id()),
+            crash_log_path: evidence_path(view.subject().kind, view.id()),
             findings: incident.findings().to_vec(),
-            tried: tried(tale),
-            agent: tale.works().iter().map(part).collect(),
-            question: ask(tale),
-            last_events: last_events(tale),
+            tried: tried(view),
+            agent: view.works().iter().map(part).collect(),
+            question: ask(view),
+            last_events: last_events(view),
         }
     }
 }
 
-fn state(tale: &Tale<'_>, scene: &Scene<'_>) -> (RepairStanding, Option<Proof>) {
-    let state = match standing(tale.incident()) {
-        TaskStanding::Over(outcome) => match outcome {
-            IncidentOutcome::Recovered(proof) => return (RepairStanding::Recovered, Some(proof)),
-            IncidentOutcome::Resolved => RepairStanding::Resolved,
-            IncidentOutcome::GivenUp => RepairStanding::GivenUp,
-            IncidentOutcome::Unhealed => RepairStanding::Unhealed,
-            IncidentOutcome::Aborted => RepairStanding::Aborted,
-        },
+fn state(view: &IncidentView, scene: &Scene<'_>) -> RepairStanding {
+    match standing(view.incident()) {
+        TaskStanding::Over(outcome) => RepairStanding::of_outcome(outcome),
         TaskStanding::Person => RepairStanding::NeedsHuman,
-        _ if matches!(tale.incident().phase(), Phase::Asking { .. }) => RepairStanding::NeedsHuman,
-        _ if matches!(tale.incident().phase(), Phase::CoolingDown { .. }) => {
+        _ if matches!(view.incident().phase(), Phase::Asking { .. }) => RepairStanding::NeedsHuman,
+        _ if matches!(view.incident().phase(), Phase::CoolingDown { .. }) => {
             RepairStanding::Cooldown
         }
-        _ if scene.deserted.contains(&tale.id()) => RepairStanding::Deserted,
+        _ if scene.deserted.contains(&view.id()) => RepairStanding::Deserted,
         TaskStanding::CoolingDown => RepairStanding::Cooldown,
         TaskStanding::Awaited => RepairStanding::AwaitingAgent,
         TaskStanding::Preparing | TaskStanding::Busy | TaskStanding::Off => RepairStanding::Healing,
-    };
-    (state, None)
+    }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::notice::{resource_text, size};
 use super::task::Scene;
-use super::{Line, Notice, RepairState, Tale, VERSION, agent_title, exit_text};
+use super::{Notice, RepairState, VERSION, agent_title, exit_text};
 use crate::event::{
     Actor, AgentMark, Amounts, ChangedFile, Effect, EffectReport, Encoded, Event, IncidentEvent,
     IncidentOutcome, Limits, NoteEvent, PersonOrder, Proof, ProposalSource, Proposed,
@@ -13,11 +13,12 @@ use crate::event::{
 };
 use crate::playbook::PlaybookFinding;
 use crate::scrub::Scrubbed;
+use crate::view::{IncidentView, IncidentViewLine};
 
 /// An incident's whole story.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Story {
+pub struct IncidentStory {
     /// The version of this shape.
     pub version: u32,
     /// What kind of thing is under care.
@@ -29,13 +30,13 @@ pub struct Story {
     /// What has been spent.
     pub spent: Amounts,
     /// All that happened, in its order.
-    pub timeline: Vec<Moment>,
+    pub timeline: Vec<TimelineEntry>,
 }
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Moment {
+pub struct TimelineEntry {
     /// The entry's number in the journal.
     pub seq: u64,
     /// When it happened.
@@ -56,24 +57,24 @@ pub struct Moment {
     pub data: serde_json::Value,
 }
 
-impl Story {
+impl IncidentStory {
     /// Tells the whole story.
-    pub fn of(tale: &Tale<'_>, scene: &Scene<'_>) -> Self {
-        let incident = tale.incident();
+    pub fn of(view: &IncidentView, scene: &Scene<'_>) -> Self {
+        let incident = view.incident();
         Self {
             version: VERSION,
-            subject: tale.subject().kind,
-            repair: RepairState::of(tale, scene),
+            subject: view.subject().kind,
+            repair: RepairState::of(view, scene),
             limits: incident.policy().limits,
             spent: incident.ledger().spent(),
-            timeline: tale.lines().iter().map(Moment::of).collect(),
+            timeline: view.lines().iter().map(TimelineEntry::of).collect(),
         }
     }
 }
 
-impl Moment {
-    fn of(line: &Line<'_>) -> Self {
-        let Line { entry, attempt, notices, ignored } = line;
+impl TimelineEntry {
+    fn of(line: &IncidentViewLine) -> Self {
+        let IncidentViewLine { entry, attempt, notices, ignored } = line;
         let Encoded { kind, data, .. } = entry.event.encode();
         Self {
             seq: entry.seq,

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::earlier::earlier;
 use super::status::{PhaseEvent, last_events};
-use super::{Server, Tale, VERSION, ask, crash_log_name, crash_log_uri, incident_uri};
+use super::{Server, VERSION, ask, crash_log_name, crash_log_uri, incident_uri};
 use crate::agent::Earlier;
 use crate::class::Class;
 use crate::event::{
@@ -14,6 +14,7 @@ use crate::event::{
 use crate::id::{IncidentId, Signature};
 use crate::incident::{Incident, Phase, RemedyFate, RepairPhase};
 use crate::playbook::PlaybookFinding;
+use crate::view::IncidentView;
 
 /// What an agent can do about an incident at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +71,9 @@ pub struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Tells whether a tale is about what was asked for.
-    pub(super) fn wants(&self, tale: &Tale<'_>) -> bool {
-        let subject = tale.subject();
+    /// Tells whether a view is about what was asked for.
+    pub(super) fn wants(&self, view: &IncidentView) -> bool {
+        let subject = view.subject();
         subject.kind == SubjectKind::Server
             && self.server.is_none_or(|server| subject.name == *server)
     }
@@ -207,40 +208,40 @@ impl NoTask {
         }
     }
 
-    fn about(self, tale: &Tale<'_>) -> Self {
-        let server = Some(tale.subject().name.to_string());
-        Self { repair_id: Some(tale.id()), server, phase: Some(tale.phase()), ..self }
+    fn about(self, view: &IncidentView) -> Self {
+        let server = Some(view.subject().name.to_string());
+        Self { repair_id: Some(view.id()), server, phase: Some(view.phase()), ..self }
     }
 }
 
 /// Returns the repair that waits for an agent, the one nobody took up and the oldest first.
-pub fn task(tales: &[Tale<'_>], scene: &Scene<'_>) -> Task {
-    let mut waiting: Vec<_> = tales
+pub fn task(views: &[IncidentView], scene: &Scene<'_>) -> Task {
+    let mut waiting: Vec<_> = views
         .iter()
-        .filter(|tale| scene.wants(tale) && !scene.deserted.contains(&tale.id()))
-        .filter(|tale| standing(tale.incident()) == TaskStanding::Awaited)
+        .filter(|view| scene.wants(view) && !scene.deserted.contains(&view.id()))
+        .filter(|view| standing(view.incident()) == TaskStanding::Awaited)
         .collect();
-    waiting.sort_by_key(|tale| (taken_by(tale).is_some(), tale.opened_at()));
+    waiting.sort_by_key(|view| (taken_by(view).is_some(), view.opened_at()));
     match waiting.split_first() {
-        Some((tale, others)) => {
-            let mut task = repair(tale, scene);
-            task.also_pending = others.iter().map(|tale| tale.id()).collect();
+        Some((view, others)) => {
+            let mut task = repair(view, scene);
+            task.also_pending = others.iter().map(|view| view.id()).collect();
             Task::Repair(Box::new(task))
         }
-        None => Task::Nothing(nothing(tales, scene)),
+        None => Task::Nothing(nothing(views, scene)),
     }
 }
 
 /// Returns who has taken up the present attempt.
-fn taken_by(tale: &Tale<'_>) -> Option<String> {
-    let work = tale.work(tale.attempt()).filter(|work| work.mark.is_some())?;
+fn taken_by(view: &IncidentView) -> Option<String> {
+    let work = view.work(view.attempt()).filter(|work| work.mark.is_some())?;
     work.agent.as_ref().map(ToString::to_string)
 }
 
-fn repair(tale: &Tale<'_>, scene: &Scene<'_>) -> RepairTask {
-    let incident = tale.incident();
+fn repair(view: &IncidentView, scene: &Scene<'_>) -> RepairTask {
+    let incident = view.incident();
     let (policy, symptom) = (incident.policy(), incident.symptom());
-    let crash_log_path = crash_log_name(tale.id());
+    let crash_log_path = crash_log_name(view.id());
     let instructions = vec![
         format!("1. Read the crash log file: {crash_log_path}"),
         "2. Identify the root cause from the error output".into(),
@@ -254,14 +255,14 @@ fn repair(tale: &Tale<'_>, scene: &Scene<'_>) -> RepairTask {
     let (exit_code, signal) = exit_numbers(symptom.exit.as_ref());
     RepairTask {
         pending: true,
-        repair_id: tale.id(),
+        repair_id: view.id(),
         crash_log_path,
         exit_code,
-        attempt: tale.attempt(),
-        max_attempts: tale.max_attempts(),
-        phase: tale.phase(),
-        health_url: scene.url(tale.subject().name.as_str()).map(str::to_owned),
-        last_events: last_events(tale),
+        attempt: view.attempt(),
+        max_attempts: view.max_attempts(),
+        phase: view.phase(),
+        health_url: scene.url(view.subject().name.as_str()).map(str::to_owned),
+        last_events: last_events(view),
         instructions,
         safety_limits: SafetyLimits {
             max_files: policy.max_files,
@@ -270,21 +271,21 @@ fn repair(tale: &Tale<'_>, scene: &Scene<'_>) -> RepairTask {
             safe_mode: true,
         },
         version: VERSION,
-        server: tale.subject().name.to_string(),
+        server: view.subject().name.to_string(),
         exit: symptom.exit.as_ref().map(super::exit_text),
         signal,
         class: symptom.class,
         signature: symptom.signature,
         key_line: symptom.key_line.to_string(),
         findings: incident.findings().to_vec(),
-        tried: tried(tale),
-        earlier: earlier(tale)
+        tried: tried(view),
+        earlier: earlier(view)
             .map(|Earlier { attempt, what, seen }| format!("attempt {attempt}: {what} → {seen}"))
             .collect(),
-        taken_by: taken_by(tale),
+        taken_by: taken_by(view),
         deadline: incident.agent_deadline(),
         also_pending: Vec::new(),
-        resources: vec![crash_log_uri(tale.id()), incident_uri(tale.id())],
+        resources: vec![crash_log_uri(view.id()), incident_uri(view.id())],
         notes,
     }
 }
@@ -299,16 +300,16 @@ pub(super) fn exit_numbers(exit: Option<&Exit>) -> (Option<i32>, Option<i32>) {
 }
 
 /// Returns what was tried and how it fared, in words.
-pub(super) fn tried(tale: &Tale<'_>) -> Vec<String> {
+pub(super) fn tried(view: &IncidentView) -> Vec<String> {
     let text = |digest| {
-        tale.lines().iter().find_map(|line| match &line.entry.event {
+        view.lines().iter().find_map(|line| match &line.entry.event {
             Event::Incident(IncidentEvent::Judged { remedy, .. }) if remedy.digest == digest => {
                 Some(&remedy.text)
             }
             _ => None,
         })
     };
-    let told = tale.incident().tried().iter().filter_map(|tried| {
+    let told = view.incident().tried().iter().filter_map(|tried| {
         let fate = match tried.fate {
             RemedyFate::Failed => "did not help",
             RemedyFate::Denied => "is not allowed",
@@ -320,13 +321,13 @@ pub(super) fn tried(tale: &Tale<'_>) -> Vec<String> {
 }
 
 /// Says why nothing waits for an agent.
-fn nothing(tales: &[Tale<'_>], scene: &Scene<'_>) -> NoTask {
-    let mut about: Vec<_> = tales.iter().filter(|tale| scene.wants(tale)).collect();
-    about.sort_by_key(|tale| {
-        let over = matches!(standing(tale.incident()), TaskStanding::Over(_));
-        (!over, tale.opened_at())
+fn nothing(views: &[IncidentView], scene: &Scene<'_>) -> NoTask {
+    let mut about: Vec<_> = views.iter().filter(|view| scene.wants(view)).collect();
+    about.sort_by_key(|view| {
+        let over = matches!(standing(view.incident()), TaskStanding::Over(_));
+        (!over, view.opened_at())
     });
-    let Some(tale) = about.last() else {
+    let Some(view) = about.last() else {
         return match scene.server {
             Some(server) if scene.servers.iter().all(|known| known.server != server) => {
                 unknown_server(server, scene)
@@ -334,13 +335,13 @@ fn nothing(tales: &[Tale<'_>], scene: &Scene<'_>) -> NoTask {
             _ => NoTask::new("No repair is pending.", "Nothing to do."),
         };
     };
-    if scene.deserted.contains(&tale.id())
-        && !matches!(standing(tale.incident()), TaskStanding::Over(_))
+    if scene.deserted.contains(&view.id())
+        && !matches!(standing(view.incident()), TaskStanding::Over(_))
     {
         let next = "Ask the user to start `salve dev` again; it takes the repair up.";
-        return NoTask::new("No `salve dev` runs here any more.", next).about(tale);
+        return NoTask::new("No `salve dev` runs here any more.", next).about(view);
     }
-    why_not(tale).about(tale)
+    why_not(view).about(view)
 }
 
 fn unknown_server(server: &str, scene: &Scene<'_>) -> NoTask {
@@ -352,13 +353,13 @@ fn unknown_server(server: &str, scene: &Scene<'_>) -> NoTask {
     NoTask::new(format!("There is no server called `{server}`."), next)
 }
 
-fn why_not(tale: &Tale<'_>) -> NoTask {
+fn why_not(view: &IncidentView) -> NoTask {
     let later = "Call canvas_get_repair_status to follow it, and this again if it needs you.";
-    match standing(tale.incident()) {
+    match standing(view.incident()) {
         TaskStanding::Awaited | TaskStanding::Preparing => {
             NoTask::new("A repair is being prepared.", "Call this again in a second.")
         }
-        TaskStanding::Busy => match tale.work(tale.attempt()).and_then(|work| work.mark) {
+        TaskStanding::Busy => match view.work(view.attempt()).and_then(|work| work.mark) {
             Some(AgentMark::WroteFiles) => {
                 NoTask::new("The fix was written and is being verified.", later)
             }
@@ -367,10 +368,10 @@ fn why_not(tale: &Tale<'_>) -> NoTask {
             }
         },
         TaskStanding::Person => {
-            let why = ask(tale).map_or_else(String::new, |ask| ask.why);
+            let why = ask(view).map_or_else(String::new, |ask| ask.why);
             let next = format!(
                 "A person has to decide: ask the user to run `salve show {}`. Agents cannot answer.",
-                tale.id().short()
+                view.id().short()
             );
             NoTask::new(why, next)
         }

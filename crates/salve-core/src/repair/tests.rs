@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::task::Scene;
-use super::{Story as WholeStory, *};
+use super::*;
 use crate::event::{
     Actor, AgentMark, Change, Effect, EffectReport, Entry, Event, Exit, IncidentEvent,
     IncidentPolicy, Limits, Mode, PersonOrder, Proof, RemedyKind, RemedyVerdict, ServerEvent,
@@ -9,6 +9,7 @@ use crate::event::{
 };
 use crate::incident::testing::{TestIncident, agent, id, person, policy, process, symptom, time};
 use crate::scrub::Scrubbed;
+use crate::view::IncidentView;
 
 fn agent_policy() -> IncidentPolicy {
     IncidentPolicy { mode: Mode::Agent, ..policy() }
@@ -57,7 +58,7 @@ fn size(files: u32, lines: u32) -> Change {
 }
 
 fn answer(entries: &[Entry], scene: &Scene<'_>) -> Value {
-    serde_json::to_value(task(&[Tale::of(entries).unwrap()], scene)).unwrap()
+    serde_json::to_value(task(&[IncidentView::of(entries.to_vec()).unwrap()], scene)).unwrap()
 }
 
 fn up() -> Vec<Server> {
@@ -180,15 +181,18 @@ fn of_several_repairs_the_one_nobody_took_up_comes_first() {
     let mut taken = awaiting(agent_policy());
     say(&mut taken, AgentMark::Started, Change::default());
     let free = awaiting(agent_policy());
-    let tales = [Tale::of(&taken.journal).unwrap(), Tale::of(&free.journal).unwrap()];
-    let Task::Repair(task) = task(&tales, &Scene::default()) else { panic!() };
+    let views = [
+        IncidentView::of(taken.journal.clone()).unwrap(),
+        IncidentView::of(free.journal.clone()).unwrap(),
+    ];
+    let Task::Repair(task) = task(&views, &Scene::default()) else { panic!() };
     assert_eq!((task.taken_by, task.also_pending.len()), (None, 1));
 }
 
 #[test]
 fn taking_up_a_task_is_said_once_per_attempt() {
     let mut story = awaiting(agent_policy());
-    let engage = |story: &TestIncident| Tale::of(&story.journal).unwrap().engage();
+    let engage = |story: &TestIncident| IncidentView::of(story.journal.clone()).unwrap().engage();
     let event = engage(&story).unwrap();
     assert!(
         matches!(
@@ -213,9 +217,9 @@ fn taking_up_a_task_is_said_once_per_attempt() {
 /// Judges a report and compares the phase that is taken or the refusal's text.
 #[track_caller]
 fn report(story: &TestIncident, phase: &str, attempt: Option<u32>, want: Result<&str, &str>) {
-    let tale = Tale::of(&story.journal).unwrap();
+    let view = IncidentView::of(story.journal.clone()).unwrap();
     let reported = Reported { phase, attempt, change: Change::default(), message: None };
-    let got = mark(&tale, reported).map(|step| step.phase).map_err(|refusal| {
+    let got = mark(&view, reported).map(|step| step.phase).map_err(|refusal| {
         assert!(!refusal.advice().is_empty());
         refusal.to_string()
     });
@@ -268,10 +272,10 @@ fn a_report_that_nobody_waits_for_is_refused() {
 #[test]
 fn what_a_taken_report_leads_to_is_said() {
     let story = awaiting(agent_policy());
-    let tale = Tale::of(&story.journal).unwrap();
+    let view = IncidentView::of(story.journal.clone()).unwrap();
     let next = |change| {
         let phase = "agent_wrote_files";
-        mark(&tale, Reported { phase, attempt: None, change, message: None }).unwrap().next_step
+        mark(&view, Reported { phase, attempt: None, change, message: None }).unwrap().next_step
     };
     let usual = "Server will restart automatically after a brief quiet period.";
     assert_eq!(next(size(1, 3)), usual);
@@ -281,8 +285,8 @@ fn what_a_taken_report_leads_to_is_said() {
 
 /// Returns every notice of a story as `phase: message`.
 fn told(story: &TestIncident) -> Vec<String> {
-    let tale = Tale::of(&story.journal).unwrap();
-    tale.notices().map(|(_, notice)| format!("{}: {}", notice.phase, notice.message)).collect()
+    let view = IncidentView::of(story.journal.clone()).unwrap();
+    view.notices().map(|(_, notice)| format!("{}: {}", notice.phase, notice.message)).collect()
 }
 
 #[test]
@@ -349,9 +353,9 @@ fn the_notices_of_a_hopeless_repair_have_the_specs_words() {
         "failed_requires_human: All repair attempts exhausted. Manual intervention required.",
     ];
     assert_eq!(told[told.len() - 5..], want);
-    let tale = Tale::of(&story.journal).unwrap();
-    assert!(tale.lines().iter().all(|line| line.attempt <= 3));
-    assert_eq!((tale.attempt(), tale.max_attempts()), (3, 3));
+    let view = IncidentView::of(story.journal.clone()).unwrap();
+    assert!(view.lines().iter().all(|line| line.attempt <= 3));
+    assert_eq!((view.attempt(), view.max_attempts()), (3, 3));
 }
 
 #[test]
@@ -363,8 +367,8 @@ fn a_change_that_is_too_large_is_a_persons_matter_with_both_sizes_told() {
     let last = told.last().unwrap();
     assert!(last.starts_with("failed_requires_human: Safety threshold"), "{last}");
     assert!(last.contains("20 files, 500 lines; at most 8 files and 300 lines"), "{last}");
-    let tales = [Tale::of(&story.journal).unwrap()];
-    let state = status(&tales, &Scene::default()).active_repairs.remove(0);
+    let views = [IncidentView::of(story.journal.clone()).unwrap()];
+    let state = status(&views, &Scene::default()).active_repairs.remove(0);
     assert_eq!(state.state, RepairStanding::NeedsHuman);
     assert_eq!(state.agent[0].reported, size(20, 500).into());
     assert_eq!(state.agent[0].measured, size(1, 1).into());
@@ -376,8 +380,8 @@ fn the_status_has_active_and_recent_repairs_and_the_servers() {
     let story = awaiting(agent_policy());
     let servers = up();
     let scene = Scene { servers: &servers, ..Scene::default() };
-    let tales = [Tale::of(&story.journal).unwrap()];
-    let got = serde_json::to_value(status(&tales, &scene)).unwrap();
+    let views = [IncidentView::of(story.journal.clone()).unwrap()];
+    let got = serde_json::to_value(status(&views, &scene)).unwrap();
     assert_eq!(got["active"], true);
     assert_eq!(got["phase"], "awaiting_agent");
     assert_eq!(got["activeRepairs"][0]["state"], "awaiting_agent");
@@ -385,9 +389,9 @@ fn the_status_has_active_and_recent_repairs_and_the_servers() {
     assert_eq!(got["servers"][0]["exit"], "exit 1");
     let deserted = [id()];
     let left = Scene { deserted: &deserted, ..scene };
-    assert_eq!(status(&tales, &left).active_repairs[0].state, RepairStanding::Deserted);
+    assert_eq!(status(&views, &left).active_repairs[0].state, RepairStanding::Deserted);
     let other = Scene { server: Some("api"), ..scene };
-    let none = status(&tales, &other);
+    let none = status(&views, &other);
     assert!(none.active_repairs.is_empty() && none.servers.is_empty() && !none.active);
 
     let mut over = story.clone();
@@ -397,8 +401,8 @@ fn the_status_has_active_and_recent_repairs_and_the_servers() {
         Event::Incident(IncidentEvent::Finished { effect: 2, report: EffectReport::Done }),
     )
     .unwrap();
-    let tales = [Tale::of(&over.journal).unwrap()];
-    let got = status(&tales, &scene);
+    let views = [IncidentView::of(over.journal.clone()).unwrap()];
+    let got = status(&views, &scene);
     assert_eq!((got.active, got.recent_repairs[0].state), (false, RepairStanding::Resolved));
 }
 
@@ -408,8 +412,11 @@ fn errors_are_open_crashes_first_with_the_way_to_the_repair() {
     let mut over = crash(agent_policy());
     over.by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Abort }))
         .unwrap();
-    let tales = [Tale::of(&over.journal).unwrap(), Tale::of(&story.journal).unwrap()];
-    let got = serde_json::to_value(errors(&tales, &Scene::default())).unwrap();
+    let views = [
+        IncidentView::of(over.journal.clone()).unwrap(),
+        IncidentView::of(story.journal.clone()).unwrap(),
+    ];
+    let got = serde_json::to_value(errors(&views, &Scene::default())).unwrap();
     assert_eq!(got["open"], 1);
     assert_eq!(got["browserErrors"], json!([]));
     let first = &got["errors"][0];
@@ -432,20 +439,20 @@ fn what_was_ignored_is_told_as_such_and_brings_about_no_phase() {
         note: None,
     });
     story.by(agent(), event).unwrap_err();
-    let tale = Tale::of(&story.journal).unwrap();
-    let line = tale.lines().last().unwrap();
+    let view = IncidentView::of(story.journal.clone()).unwrap();
+    let line = view.lines().last().unwrap();
     assert!(line.ignored.is_some() && line.notices.is_empty());
-    assert_eq!(tale.phase().as_str(), "awaiting_agent");
+    assert_eq!(view.phase().as_str(), "awaiting_agent");
 }
 
 #[test]
 fn a_refill_adds_to_the_attempts_there_may_be() {
     let limits = Limits { attempts: Some(1), ..Limits::default() };
     let mut story = crash(IncidentPolicy { limits, ..agent_policy() });
-    assert_eq!(Tale::of(&story.journal).unwrap().max_attempts(), 1);
+    assert_eq!(IncidentView::of(story.journal.clone()).unwrap().max_attempts(), 1);
     let granted = crate::event::Amounts { attempts: 2, ..Default::default() };
     story.by(person("ada"), Event::Incident(IncidentEvent::Refilled { granted })).unwrap();
-    assert_eq!(Tale::of(&story.journal).unwrap().max_attempts(), 3);
+    assert_eq!(IncidentView::of(story.journal.clone()).unwrap().max_attempts(), 3);
 }
 
 #[test]
@@ -470,7 +477,8 @@ fn the_whole_story_tells_who_did_what_and_what_was_ignored() {
     story
         .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Pause }))
         .unwrap();
-    let whole = WholeStory::of(&Tale::of(&story.journal).unwrap(), &Scene::default());
+    let whole =
+        IncidentStory::of(&IncidentView::of(story.journal.clone()).unwrap(), &Scene::default());
     let told: Vec<_> = whole.timeline.iter().map(|at| format!("{} {}", at.by, at.text)).collect();
     let want = [
         "salve web failed (exit 1): it broke",
@@ -511,8 +519,8 @@ fn an_agent_that_salve_starts_is_told_what_failed_before() {
     story.finish(Effect::Verify, again);
     story.finish(Effect::RollBack(crate::event::Scope::Attempt), EffectReport::Done);
     await_agent(&mut story);
-    let tale = Tale::of(&story.journal).unwrap();
-    let told = earlier(&tale).map(|one| (one.attempt, one.what.to_string()));
+    let view = IncidentView::of(story.journal.clone()).unwrap();
+    let told = earlier(&view).map(|one| (one.attempt, one.what.to_string()));
     let idle = "nothing was changed, the server was only restarted";
     let want = [(1, "fixed the import"), (2, idle)].map(|(attempt, what)| (attempt, what.into()));
     assert_eq!(told.collect::<Vec<_>>(), want);
@@ -541,9 +549,9 @@ fn edits_without_a_word_are_an_agents_repair_too() {
         story.finish(Effect::Measure, EffectReport::Measured(size(files, files)));
         let well = EffectReport::Verified { proof: Proof::Proven, symptom: None };
         story.finish(Effect::Verify, well);
-        let tale = Tale::of(&story.journal).unwrap();
-        let (_, last) = tale.notices().next_back().unwrap();
+        let view = IncidentView::of(story.journal.clone()).unwrap();
+        let (_, last) = view.notices().next_back().unwrap();
         assert_eq!((last.phase.as_str(), last.message.as_str()), ("recovered", want));
-        assert_eq!(tale.work(1).unwrap().agent, Some(Scrubbed::literal("codex")));
+        assert_eq!(view.work(1).unwrap().agent, Some(Scrubbed::literal("codex")));
     }
 }

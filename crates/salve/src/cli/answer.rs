@@ -14,8 +14,9 @@ use anstyle::{AnsiColor, Style};
 use salve_core::event::{Actor, Amounts, Entry, PersonOrder, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Ignored, Incident, RepairPhase};
-use salve_core::repair::{self, Tale};
+use salve_core::repair::{self};
 use salve_core::scrub::{Scrubbed, Scrubber};
+use salve_core::view::IncidentView;
 use serde::Serialize;
 
 pub(super) use self::steer::{Steer, steer};
@@ -305,7 +306,7 @@ fn say(
     let scrubber = project::scrubber();
     let by = Actor::Person { name: speaker(by.name.as_deref(), &store, &scrubber) };
     let taken = people::speak(journal, id, &by, word).map_err(|error| refused(id, error))?;
-    told(&taken.entries, out)?;
+    told(taken.entries, out)?;
     let next = taken.incident;
     if next.owner().is_none_or(|owner| process::is_gone(owner, &scrubber)) {
         desert(&store, &next, out);
@@ -358,14 +359,14 @@ fn git_name(store: &Store) -> Option<String> {
 }
 
 /// Tells what was said and what follows.
-fn told(entries: &[Entry], out: &Output) -> Result<(), CliError> {
-    let Ok(tale) = Tale::of(entries) else { return Ok(()) };
-    let story = repair::Story::of(&tale, &repair::Scene::default());
+fn told(entries: Vec<Entry>, out: &Output) -> Result<(), CliError> {
+    let Ok(view) = IncidentView::of(entries) else { return Ok(()) };
+    let story = repair::IncidentStory::of(&view, &repair::Scene::default());
     let Some(last) = story.timeline.last() else { return Ok(()) };
-    let id = tale.id().short();
+    let id = view.id().short();
     if out.json() {
         let (by, said) = (last.by.clone(), last.text.clone());
-        let said = Said { version: 1, id, by, said, seq: last.seq, phase: tale.phase() };
+        let said = Said { version: 1, id, by, said, seq: last.seq, phase: view.phase() };
         out.fact(&said)?;
         return Ok(());
     }

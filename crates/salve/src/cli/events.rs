@@ -13,6 +13,7 @@ use salve_core::event::{Draft, Entry, Event, NoteEvent};
 use salve_core::id::IncidentId;
 
 use super::{CliError, Exit, Output, project};
+use crate::reading::{IncidentNotFound, find_incident};
 use crate::store::{Journal, Store, StoreError, Stream, to_line};
 use since::Since;
 
@@ -196,23 +197,21 @@ fn print(entries: &[Entry], out: &Output) -> Result<(), CliError> {
 
 /// Finds the one incident whose id begins with `prefix`, with or without `heal-` before it.
 pub(super) fn find(journal: &dyn Journal, prefix: &str) -> Result<IncidentId, CliError> {
-    let prefix = prefix.trim();
-    let prefix = prefix.strip_prefix("heal-").unwrap_or(prefix);
-    let digits = prefix.chars().filter(|c| *c != '-');
-    if prefix.is_empty() || !digits.clone().all(|c| c.is_ascii_hexdigit()) || digits.count() > 32 {
-        return Err(CliError::usage(format!("`{prefix}` is not an incident's id"))
-            .hint("ids are made of the digits 0-9 and a-f; `salve events` shows them"));
-    }
-    match journal.incidents_like(prefix)?.as_slice() {
-        [one] => Ok(*one),
-        [] => Err(CliError::failed(format!("no incident's id begins with `{prefix}`"))
-            .hint("`salve events` shows the incidents' ids")),
-        several => {
-            let ids: Vec<_> = several.iter().take(5).map(ToString::to_string).collect();
-            Err(CliError::usage(format!("several incidents' ids begin with `{prefix}`"))
-                .hint(format!("give more digits: {}", ids.join(", "))))
+    find_incident(journal, prefix).map_err(|error| {
+        let text = error.to_string();
+        match error {
+            IncidentNotFound::Store(error) => error.into(),
+            IncidentNotFound::Malformed(_) => CliError::usage(text)
+                .hint("ids are made of the digits 0-9 and a-f; `salve events` shows them"),
+            IncidentNotFound::Unknown(_) => {
+                CliError::failed(text).hint("`salve events` shows the incidents' ids")
+            }
+            IncidentNotFound::Ambiguous { ids, .. } => {
+                let ids: Vec<_> = ids.iter().take(5).map(ToString::to_string).collect();
+                CliError::usage(text).hint(format!("give more digits: {}", ids.join(", ")))
+            }
         }
-    }
+    })
 }
 
 fn known_kind(kind: &str) -> Result<String, String> {

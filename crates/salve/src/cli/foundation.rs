@@ -106,7 +106,7 @@ impl<'o> Foundation<'o> {
             store: &self.store,
             several: false,
             terms: EarningTerms::from(&config.settings.earned),
-            tales: HashMap::new(),
+            views: HashMap::new(),
             checked: HashMap::new(),
         }
     }

@@ -6,15 +6,16 @@ use anstyle::Style;
 use jiff::Timestamp;
 use salve_core::event::{Amounts, Proof, SubjectKind};
 use salve_core::id::{IncidentId, Signature};
-use salve_core::repair::{RepairStanding, RepairState, Scene, Tale};
+use salve_core::repair::RepairStanding;
 use salve_core::scrub::Scrubber;
+use salve_core::view::IncidentView;
 use serde::Serialize;
 
 use super::events::visible;
 use super::show::state;
 use super::status::ago;
 use super::{CliError, Exit, Output, project};
-use crate::process;
+use crate::reading::{incident_view, repair_state};
 use crate::store::{Store, Stream};
 
 /// How many incidents are shown unless told otherwise.
@@ -51,24 +52,13 @@ enum StandingFilter {
 
 impl StandingFilter {
     fn is(self, state: RepairStanding) -> bool {
-        let (over, healed) = match state {
-            RepairStanding::Healing
-            | RepairStanding::AwaitingAgent
-            | RepairStanding::NeedsHuman
-            | RepairStanding::Cooldown
-            | RepairStanding::Deserted => (false, false),
-            RepairStanding::Recovered => (true, true),
-            RepairStanding::Resolved
-            | RepairStanding::GivenUp
-            | RepairStanding::Unhealed
-            | RepairStanding::Aborted => (true, false),
-        };
+        let is_healed = state == RepairStanding::Recovered;
         match self {
-            StandingFilter::Open => !over,
-            StandingFilter::Over => over,
+            StandingFilter::Open => !state.is_over(),
+            StandingFilter::Over => state.is_over(),
             StandingFilter::NeedsYou => state == RepairStanding::NeedsHuman,
-            StandingFilter::Recovered => healed,
-            StandingFilter::Unhealed => over && !healed,
+            StandingFilter::Recovered => is_healed,
+            StandingFilter::Unhealed => state.is_over() && !is_healed,
         }
     }
 }
@@ -126,10 +116,8 @@ fn rows(store: &Store, args: &Args, scrubber: &Scrubber) -> Result<Vec<IncidentL
             break;
         }
         let Some(id) = opened.incident else { continue };
-        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
-        // An incident that a newer Salve opened is that Salve's to tell about.
-        let Ok(tale) = Tale::of(&entries) else { continue };
-        let row = row(&tale, scrubber);
+        let Some(view) = incident_view(journal, id)? else { continue };
+        let row = row(&view, scrubber);
         let is_of = |wanted: &str| wanted == kind(row.subject) || wanted == row.name;
         let is_wanted = args.subject.as_deref().is_none_or(is_of)
             && args.state.is_none_or(|wanted| wanted.is(row.state));
@@ -140,17 +128,14 @@ fn rows(store: &Store, args: &Args, scrubber: &Scrubber) -> Result<Vec<IncidentL
     Ok(rows)
 }
 
-fn row(tale: &Tale<'_>, scrubber: &Scrubber) -> IncidentListRow {
-    let incident = tale.incident();
-    let deserted = incident.owner().filter(|owner| process::is_gone(owner, scrubber));
-    let deserted = deserted.map(|_| tale.id());
-    let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
-    let repair = RepairState::of(tale, &scene);
+fn row(view: &IncidentView, scrubber: &Scrubber) -> IncidentListRow {
+    let incident = view.incident();
+    let repair = repair_state(view, scrubber);
     let Amounts { attempts, tokens, money_micros, .. } = incident.ledger().spent();
     IncidentListRow {
-        id: tale.id(),
-        subject: tale.subject().kind,
-        name: tale.subject().name.to_string(),
+        id: view.id(),
+        subject: view.subject().kind,
+        name: view.subject().name.to_string(),
         class: repair.class.to_string(),
         signature: repair.signature,
         key_line: repair.key_line,

@@ -7,13 +7,15 @@ use jiff::tz::TimeZone;
 use salve_core::event::SubjectKind;
 use salve_core::id::IncidentId;
 use salve_core::repair::{
-    AgentPart, Ask, Moment, RepairStanding, RepairState, Scene, Size, Story, Tale, incident_uri,
+    AgentPart, Ask, IncidentStory, RepairStanding, RepairState, Scene, Size, TimelineEntry,
+    incident_uri,
 };
+use salve_core::view::IncidentView;
 
 use super::events::{find, visible};
 use super::output::counted;
 use super::{CliError, Exit, Output, job, project};
-use crate::process;
+use crate::reading::deserted;
 use crate::store::{Store, Stream};
 use crate::workspace::{self, Name, Workspace};
 
@@ -44,14 +46,12 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         }
     };
     let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
-    let tale = Tale::of(&entries).map_err(|error| {
+    let view = IncidentView::of(entries).map_err(|error| {
         CliError::failed(format!("incident {} cannot be read", id.short())).because(error)
     })?;
-    let owner = tale.incident().owner();
-    let scrubber = project::scrubber();
-    let deserted = owner.filter(|owner| process::is_gone(owner, &scrubber)).map(|_| id);
+    let deserted = deserted(&view, &project::scrubber());
     let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
-    let story = Story::of(&tale, &scene);
+    let story = IncidentStory::of(&view, &scene);
     if out.json() {
         out.fact(&story)?;
     } else {
@@ -67,7 +67,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     })
 }
 
-fn print(to: &mut impl Write, story: &Story, zone: &TimeZone) -> io::Result<()> {
+fn print(to: &mut impl Write, story: &IncidentStory, zone: &TimeZone) -> io::Result<()> {
     let repair = &story.repair;
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let (word, colour) = state(repair.state);
@@ -122,7 +122,7 @@ pub(super) fn state(state: RepairStanding) -> (&'static str, AnsiColor) {
     }
 }
 
-fn print_moment(to: &mut impl Write, moment: &Moment, zone: &TimeZone) -> io::Result<()> {
+fn print_moment(to: &mut impl Write, moment: &TimelineEntry, zone: &TimeZone) -> io::Result<()> {
     let dim = Style::new().dimmed();
     let time = moment.at.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string();
     let (by, text) = (visible(&moment.by), visible(&moment.text));

@@ -17,8 +17,9 @@ use super::project::{locate, tell_mended};
 use super::ps::{self, ServerLine};
 use super::{CliError, Exit, Output};
 use crate::config::{self, Sources};
-use crate::heal::{control, earned, loops};
+use crate::heal::{control, earned};
 use crate::project::Project;
+use crate::reading::known_loops;
 use crate::store::{Counts, Store, Stream};
 
 /// How many incidents are looked at, newest first.
@@ -163,7 +164,7 @@ fn proposed(store: &Store, terms: EarningTerms) -> Result<Vec<String>, CliError>
 
 /// Returns the loops that are not over, each with how it stands.
 fn loops(store: &Store) -> Result<Vec<LoopLine>, CliError> {
-    let known = loops::known(store)?;
+    let known = known_loops(store.journal())?;
     let open = known.iter().filter_map(|one| {
         let iteration = one.iteration();
         let state = match one.standing() {

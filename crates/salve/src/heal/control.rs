@@ -18,8 +18,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use salve_core::control::{self, Below, Control, ControlWord, News, Said};
 use salve_core::event::{Actor, ConfigEvent, Draft, Entry, Event, IncidentEvent, PersonOrder};
-use salve_core::incident::{Incident, Phase};
-use salve_core::repair::{Tale, who};
+use salve_core::repair::who;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use self::record::ControlRecord;
@@ -30,6 +29,7 @@ use crate::atomic::{self, WriteError};
 use crate::files::{FileError, FileKind, read_text};
 use crate::process;
 use crate::project::Project;
+use crate::reading::{known_loops, open_incidents};
 use crate::store::{Store, StoreError, Stream};
 
 /// How often the file is looked at.
@@ -220,12 +220,12 @@ impl Watch {
             event: Event::Incident(IncidentEvent::Ordered { order }),
         };
         let mut drafts = vec![draft(None)];
-        for entries in open(store)? {
-            let Ok(incident) = Incident::replay(&entries) else { continue };
-            let draft = draft(Some(incident.id()));
-            drafts.extend(after_word(&incident, &draft).is_ok().then_some(draft));
+        for view in open_incidents(store.journal(), LOOKED_BACK)?.iter().rev() {
+            let draft = draft(Some(view.id()));
+            drafts.extend(after_word(view.incident(), &draft).is_ok().then_some(draft));
         }
-        drafts.extend(loops::known(store)?.iter().filter_map(|of| loops::ordered(of, order, by)));
+        let loops = known_loops(store.journal())?;
+        drafts.extend(loops.iter().filter_map(|of| loops::ordered(of, order, by)));
         store.journal().append_all(drafts)?;
         Ok(())
     }
@@ -242,11 +242,11 @@ impl Watch {
         if lines.is_empty() {
             return Ok(());
         }
-        let open = open(store)?;
-        let tales: Vec<_> = open.iter().filter_map(|entries| Tale::of(entries).ok()).collect();
+        let mut views = open_incidents(store.journal(), LOOKED_BACK)?;
+        views.reverse();
         let paused = pause(store)?.map(|by| who(&by));
-        let mut status = control::status(&tales, paused.as_deref());
-        status.extend(loops::known(store)?.iter().filter_map(control::status_of_loop));
+        let mut status = control::status(&views, paused.as_deref());
+        status.extend(known_loops(store.journal())?.iter().filter_map(control::status_of_loop));
         status.insert(0, format!("{:.0}", Timestamp::now()));
         let mut new = text.clone();
         // From the last one up, so that the lines above keep their numbers.
@@ -301,22 +301,6 @@ pub fn pause(store: &Store) -> Result<Option<Actor>, StoreError> {
 /// Returns the file's path.
 pub fn path(project: &Project) -> PathBuf {
     project.state_dir().join("CONTROL.md")
-}
-
-/// Returns the entries of each incident that is not over.
-fn open(store: &Store) -> Result<Vec<Vec<Entry>>, StoreError> {
-    let journal = store.journal();
-    let mut open = Vec::new();
-    for opened in journal.tail(&Stream::Incidents, LOOKED_BACK)? {
-        let Some(id) = opened.incident else { continue };
-        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
-        let is_open = Incident::replay(&entries)
-            .is_ok_and(|incident| !matches!(incident.phase(), Phase::Closed(_)));
-        if is_open {
-            open.push(entries);
-        }
-    }
-    Ok(open)
 }
 
 /// Returns whether an agent of ours worked at any moment of a time.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use salve_core::check::state::{HealingCounters, validate_state};
-use salve_core::repair::Tale;
+use salve_core::view::IncidentView;
 
 use super::records::RecordError;
 use crate::atomic;
@@ -57,9 +57,9 @@ impl Counters {
     }
 
     /// Takes in what happened in an incident.
-    pub(super) fn take_in(&mut self, tale: &Tale<'_>) -> Result<(), RecordError> {
+    pub(super) fn take_in(&mut self, view: &IncidentView) -> Result<(), RecordError> {
         let before = self.state.clone();
-        self.state.take_in(tale);
+        self.state.take_in(view);
         match self.state == before {
             true => Ok(()),
             false => self.save(),

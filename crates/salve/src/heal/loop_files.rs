@@ -7,14 +7,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use salve_core::event::Proposed;
-use salve_core::id::IncidentId;
-use salve_core::recovery::{Chronicle, Escalation, to_json};
+use salve_core::recovery::{Escalation, to_json};
+use salve_core::view::LoopView;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::atomic::{self, WriteError};
 use crate::files::{FileKind, make_directories, read_text};
-use crate::store::{Journal, Store, StoreError, Stream};
+use crate::reading::catch_up;
+use crate::store::{Store, StoreError};
 
 /// The status of a loop that waits for a person.
 const AWAITING: &str = "awaiting_human";
@@ -35,13 +36,13 @@ pub enum FilesError {
 pub struct LoopFiles {
     dir: PathBuf,
     root: PathBuf,
-    chronicle: Chronicle,
+    view: LoopView,
 }
 
 impl LoopFiles {
     /// Takes the files of the loop `loop_id` of the project at `root`, which are in `dir`.
     pub fn new(dir: PathBuf, root: &Path, loop_id: &str) -> Self {
-        Self { dir, root: root.to_path_buf(), chronicle: Chronicle::new(loop_id) }
+        Self { dir, root: root.to_path_buf(), view: LoopView::new(loop_id) }
     }
 
     /// Returns where the proposal is, or would be.
@@ -49,25 +50,25 @@ impl LoopFiles {
         self.dir.join("recovery.json")
     }
 
-    /// Returns all recoveries of the loop, as the journal has them now.
-    pub fn chronicle(&mut self, store: &Store) -> Result<&Chronicle, StoreError> {
-        catch_up(&mut self.chronicle, store.journal())?;
-        Ok(&self.chronicle)
+    /// Returns the loop as the journal has it now.
+    pub fn view(&mut self, store: &Store) -> Result<&LoopView, StoreError> {
+        catch_up(&mut self.view, store.journal())?;
+        Ok(&self.view)
     }
 
     /// Writes what the journal says into the files, where they say something else.
     pub fn refresh(&mut self, store: &Store) -> Result<(), FilesError> {
-        let before = self.chronicle.last_seq();
-        if self.chronicle(store)?.last_seq() == before {
+        let before = self.view.last_seq();
+        if self.view(store)?.last_seq() == before {
             return Ok(());
         }
         make_directories(&self.dir).map_err(|error| WriteError::new(&self.dir, error))?;
-        let chronicle = &self.chronicle;
-        add_lines(&self.dir.join("events.jsonl"), chronicle.lines(), &["seq", "event"])?;
-        add_lines(&self.dir.join("usage.jsonl"), &chronicle.usage(), &["incident", "type"])?;
+        let view = &self.view;
+        add_lines(&self.dir.join("events.jsonl"), view.log(), &["seq", "event"])?;
+        add_lines(&self.dir.join("usage.jsonl"), &view.usage(), &["incident", "type"])?;
         let root = self.root.to_string_lossy();
-        if let Some(course) = chronicle.escalated()
-            && let Some(escalation) = Escalation::of(course, chronicle.loop_id(), &root)
+        if let Some(recovery) = view.escalated()
+            && let Some(escalation) = Escalation::of(recovery, view.name(), &root)
         {
             write_if_new(&self.dir.join("escalation.json"), &pretty(&escalation))?;
         }
@@ -80,17 +81,17 @@ impl LoopFiles {
         let mut state = read_object(&path);
         let before = state.clone();
         let is_awaiting = state.get("status").and_then(Value::as_str) == Some(AWAITING);
-        match self.chronicle.awaiting() {
-            Some(course) => {
+        match self.view.awaiting() {
+            Some(recovery) => {
                 if !is_awaiting {
                     let status = state.get("status").cloned().unwrap_or_else(|| json!("running"));
                     state.insert("status_before".into(), status);
                 }
                 state.insert("status".into(), json!(AWAITING));
-                state.insert("loop_id".into(), json!(self.chronicle.loop_id()));
-                state.insert("iteration".into(), json!(course.iteration));
-                state.insert("incident".into(), json!(course.id()));
-                let since = course.pending().map(|asked| asked.at);
+                state.insert("loop_id".into(), json!(self.view.name()));
+                state.insert("iteration".into(), json!(recovery.iteration()));
+                state.insert("incident".into(), json!(recovery.id()));
+                let since = recovery.open_question().map(|asked| asked.at);
                 state.insert("since".into(), json!(since));
             }
             None if is_awaiting => {
@@ -112,30 +113,6 @@ impl LoopFiles {
         make_directories(&self.dir).map_err(|error| WriteError::new(&self.dir, error))?;
         Ok(atomic::write(&self.proposal(), pretty(&to_json(draft)))?)
     }
-}
-
-/// Takes in what the journal says about a loop's recoveries since the chronicle's last entry.
-///
-/// What matters stands in several streams, read one after the other; so only what was on record
-/// before the first reading counts, else an entry that is written meanwhile could be passed over.
-pub fn catch_up(chronicle: &mut Chronicle, journal: &dyn Journal) -> Result<(), StoreError> {
-    let (after, upto) = (chronicle.last_seq(), journal.last_seq()?);
-    let read = |stream: Stream| journal.read(after, &stream, usize::MAX);
-    let mut entries = read(Stream::Settings)?;
-    if let Ok(id) = chronicle.loop_id().parse() {
-        entries.extend(read(Stream::Loop(id))?);
-    }
-    let opened = read(Stream::Incidents)?;
-    let begun = opened.iter().filter(|entry| chronicle.is_begun_by(entry));
-    let mut incidents: BTreeSet<IncidentId> = begun.filter_map(|entry| entry.incident).collect();
-    incidents.extend(chronicle.courses().map(|course| course.id()));
-    for id in incidents {
-        entries.extend(read(Stream::Incident(id))?);
-    }
-    entries.retain(|entry| entry.seq <= upto);
-    entries.sort_by_key(|entry| entry.seq);
-    entries.iter().for_each(|entry| chronicle.take(entry));
-    Ok(())
 }
 
 fn pretty(value: &impl Serialize) -> String {

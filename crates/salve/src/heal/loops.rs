@@ -12,7 +12,6 @@ use salve_core::scrub::Scrubber;
 
 use super::recovery_file::ProposalStamp;
 use super::run::CommandRunEnd;
-use crate::store::{Store, StoreError, Stream};
 
 /// What a loop wants recovered.
 #[derive(Clone, Debug)]
@@ -53,16 +52,6 @@ pub struct Recovery {
     pub worked: Duration,
     /// The proposal that was looked at last; a later one is still to be taken up.
     pub seen: ProposalStamp,
-}
-
-/// Returns all loops of a project, in the order of their names.
-pub fn known(store: &Store) -> Result<Vec<Loop>, StoreError> {
-    let mut known = Vec::new();
-    for id in store.journal().loops()? {
-        let entries = store.journal().read(0, &Stream::Loop(id.clone()), usize::MAX)?;
-        known.extend(Loop::replay(&id, &entries).ok());
-    }
-    Ok(known)
 }
 
 /// Returns an order to a loop as an entry of the journal, if the loop takes it.

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use salve_core::event::{Actor, Amounts, Draft, Entry, Event, IncidentEvent, PersonOrder};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Ignored, Incident, NotOpened, RepairPhase};
-use salve_core::repair::{self, Tale};
+use salve_core::repair::{self};
 use salve_core::scrub::Scrubbed;
+use salve_core::view::IncidentView;
 
 use crate::store::{Appended, Journal, StoreError, Stream, StreamPosition};
 
@@ -89,11 +90,11 @@ pub fn speak(
 ) -> Result<TakenWord, PersonError> {
     for _ in 0..TRIES {
         let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
-        let tale = Tale::of(&entries).map_err(PersonError::Unreadable)?;
-        let event = Event::Incident(said(&tale, &mut word)?);
-        let after = tale.incident().last_seq();
+        let view = IncidentView::of(entries.clone()).map_err(PersonError::Unreadable)?;
+        let event = Event::Incident(said(&view, &mut word)?);
+        let after = view.incident().last_seq();
         let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: Some(id), event };
-        let incident = after_word(tale.incident(), &draft).map_err(PersonError::NotTaken)?;
+        let incident = after_word(view.incident(), &draft).map_err(PersonError::NotTaken)?;
         let position = StreamPosition { stream: Stream::Incident(id), after };
         if let Appended::Written(written) = journal.append_after(&position, vec![draft])? {
             return Ok(TakenWord { entries: [entries, written].concat(), incident });
@@ -110,7 +111,7 @@ pub fn after_word(incident: &Incident, draft: &Draft) -> Result<Incident, Ignore
 }
 
 /// Returns what a word is to an incident that stands like this; an answer is bound to its question.
-fn said(tale: &Tale<'_>, word: &mut PersonWord) -> Result<IncidentEvent, PersonError> {
+fn said(view: &IncidentView, word: &mut PersonWord) -> Result<IncidentEvent, PersonError> {
     let (answer, is_yes) = match word {
         PersonWord::Resolve(note) => return Ok(IncidentEvent::Resolved { note: note.clone() }),
         PersonWord::Order(order) => return Ok(IncidentEvent::Ordered { order: *order }),
@@ -118,7 +119,7 @@ fn said(tale: &Tale<'_>, word: &mut PersonWord) -> Result<IncidentEvent, PersonE
         PersonWord::Approve(answer) => (answer, true),
         PersonWord::Reject(answer) => (answer, false),
     };
-    let ask = repair::ask(tale).ok_or_else(|| PersonError::NothingAsked(tale.phase()))?;
+    let ask = repair::ask(view).ok_or_else(|| PersonError::NothingAsked(view.phase()))?;
     if answer.question.is_some_and(|wanted| wanted != ask.number) {
         return Err(PersonError::OtherQuestion { number: ask.number, why: ask.why });
     }

@@ -12,10 +12,11 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use salve_core::check::attempt::{Attempt, attempts, file_name};
 use salve_core::check::decisions::{Decision, decisions, last_told};
-use salve_core::event::{Entry, Event, IncidentEvent};
+use salve_core::event::{Event, IncidentEvent};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
-use salve_core::repair::{Tale, evidence_path};
+use salve_core::repair::evidence_path;
+use salve_core::view::IncidentView;
 
 use super::counters::Counters;
 use super::failure_log::FailureLog;
@@ -24,6 +25,7 @@ use super::subject::SubjectContext;
 use crate::atomic::{self, WriteError};
 use crate::files::{FileKind, make_directories, open_to_append, read_bytes, rename};
 use crate::project::Project;
+use crate::reading::incident_view;
 use crate::store::StoreError;
 
 /// The largest that the log of decisions grows before it is set aside.
@@ -119,15 +121,14 @@ impl Records {
         Ok(atomic::write(&root.join(evidence_path(log.kind, log.incident)), log.text())?)
     }
 
-    /// Keeps what an incident's entries tell; returns the decisions that are new.
-    fn keep(&mut self, entries: &[Entry]) -> Result<Vec<Decision>, RecordError> {
-        let Ok(tale) = Tale::of(entries) else { return Ok(Vec::new()) };
-        let new = self.keep_decisions(tale.id(), decisions(&tale))?;
+    /// Keeps what an incident tells; returns the decisions that are new.
+    fn keep(&mut self, view: &IncidentView) -> Result<Vec<Decision>, RecordError> {
+        let new = self.keep_decisions(view.id(), decisions(view))?;
         let dir = self.dir()?;
-        for attempt in attempts(&tale) {
+        for attempt in attempts(view) {
             self.keep_attempt(&dir, &attempt)?;
         }
-        self.counters()?.take_in(&tale)?;
+        self.counters()?.take_in(view)?;
         Ok(new)
     }
 
@@ -232,8 +233,10 @@ impl Records {
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
         let Some(id) = context.incident(at).map(Incident::id) else { return Ok(()) };
-        let entries = context.base.writer.entries(id)?;
-        let kept = self.keep(&entries);
+        let Some(view) = incident_view(context.base.writer.store.journal(), id)? else {
+            return Ok(());
+        };
+        let kept = self.keep(&view);
         let is_catastrophe =
             kept.as_ref().is_ok_and(|new| new.iter().any(|one| one.is_catastrophe));
         if let Some(complaint) = self.complaint_of(kept.map(drop)) {

@@ -4,25 +4,23 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::event::{
-    Actor, Draft, Entry, Event, IncidentEvent, Process, SessionEvent, SubjectKind,
-};
+use salve_core::event::{Actor, Draft, Event, IncidentEvent, Process, SessionEvent, SubjectKind};
 use salve_core::id::IncidentId;
-use salve_core::repair::{self, NoTask, Reported, Scene, Server, Story, Tale, Task};
+use salve_core::repair::{self, IncidentStory, NoTask, Reported, Scene, Server, Task};
 use salve_core::scrub::{Scrubbed, Scrubber};
+use salve_core::view::IncidentView;
 use serde::Serialize;
 
 use super::error::RepairToolsError;
 use crate::config::Sources;
-use crate::process;
 use crate::project::Project;
+use crate::reading::{
+    IncidentNotFound, deserted, find_incident, incident_view, recent_incidents, servers_under_care,
+};
 use crate::store::{Appended, Store, StoreError, StoreOnDemand, Stream, StreamPosition};
 
 /// How many incidents are looked at, newest first.
 const RECENT: usize = 50;
-
-/// How many entries about servers are looked at.
-const SERVER_ENTRIES: usize = 256;
 
 /// How often what changed meanwhile is looked at anew.
 const TRIES: usize = 8;
@@ -193,15 +191,15 @@ impl RepairTools<'_> {
     pub fn task(&mut self, client: &str, server: Option<&str>) -> Result<Task, RepairToolsError> {
         let by = Actor::Agent { name: self.agent_name(client) };
         for _ in 0..TRIES {
-            let Some(view) = self.look()? else { return Ok(Task::Nothing(never())) };
-            let tales = view.tales();
-            let task = repair::task(&tales, &view.scene(server));
+            let Some(moment) = self.look()? else { return Ok(Task::Nothing(never())) };
+            let views = &moment.repairs;
+            let task = repair::task(views, &moment.scene(server));
             let Task::Repair(found) = &task else { return Ok(task) };
-            let Some(tale) = tales.iter().find(|tale| tale.id() == found.repair_id) else {
+            let Some(view) = views.iter().find(|view| view.id() == found.repair_id) else {
                 return Ok(task);
             };
-            let Some(event) = tale.engage() else { return Ok(task) };
-            let (id, seq) = (tale.id(), tale.incident().last_seq());
+            let Some(event) = view.engage() else { return Ok(task) };
+            let (id, seq) = (view.id(), view.incident().last_seq());
             if self.append(&by, (id, seq), event)? {
                 return Ok(task);
             }
@@ -215,12 +213,9 @@ impl RepairTools<'_> {
         let message = report.message.as_deref().filter(|text| !text.trim().is_empty());
         let message = message.map(|text| self.scrub_message(text));
         for _ in 0..TRIES {
-            let entries = self.repair(&report.repair_id)?;
-            let Ok(tale) = Tale::of(&entries) else {
-                return Err(self.unknown(&report.repair_id));
-            };
+            let view = self.repair(&report.repair_id)?;
             let step = repair::mark(
-                &tale,
+                &view,
                 Reported {
                     phase: &report.phase,
                     attempt: report.attempt,
@@ -228,8 +223,8 @@ impl RepairTools<'_> {
                     message: message.clone(),
                 },
             )?;
-            let (repair_id, attempt) = (tale.id(), tale.attempt());
-            let at = (repair_id, tale.incident().last_seq());
+            let (repair_id, attempt) = (view.id(), view.attempt());
+            let at = (repair_id, view.incident().last_seq());
             if self.append(&by, at, step.event)? {
                 let (phase, next_step) = (step.phase, step.next_step);
                 return Ok(Marked { ok: true, phase, next_step, repair_id, attempt });
@@ -267,24 +262,22 @@ impl RepairTools<'_> {
         &mut self,
         server: Option<&str>,
     ) -> Result<repair::RepairStatus, RepairToolsError> {
-        let view = self.look()?.unwrap_or_default();
-        Ok(repair::status(&view.tales(), &view.scene(server)))
+        let moment = self.look()?.unwrap_or_default();
+        Ok(repair::status(&moment.repairs, &moment.scene(server)))
     }
 
     /// Returns the errors there are to see.
     pub fn errors(&mut self, server: Option<&str>) -> Result<repair::Errors, RepairToolsError> {
-        let view = self.look()?.unwrap_or_default();
-        Ok(repair::errors(&view.tales(), &view.scene(server)))
+        let moment = self.look()?.unwrap_or_default();
+        Ok(repair::errors(&moment.repairs, &moment.scene(server)))
     }
 
     /// Returns one incident's whole story.
-    pub fn story(&mut self, id: &str) -> Result<Story, RepairToolsError> {
-        let entries = self.repair(id)?;
-        let scrubber = self.place.scrubber.clone();
-        let Ok(tale) = Tale::of(&entries) else { return Err(self.unknown(id)) };
-        let deserted = deserted(&tale, &scrubber);
+    pub fn story(&mut self, id: &str) -> Result<IncidentStory, RepairToolsError> {
+        let view = self.repair(id)?;
+        let deserted = deserted(&view, &self.place.scrubber);
         let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
-        Ok(Story::of(&tale, &scene))
+        Ok(IncidentStory::of(&view, &scene))
     }
 
     /// Returns the latest incidents' ids, the newest first, with their subjects.
@@ -302,19 +295,20 @@ impl RepairTools<'_> {
         Ok(found.collect())
     }
 
-    /// Returns the entries of the repair whose id begins with `given`.
-    fn repair(&mut self, given: &str) -> Result<Vec<Entry>, RepairToolsError> {
-        let digits = given.trim().strip_prefix("heal-").unwrap_or(given.trim());
-        let count = digits.chars().filter(|c| *c != '-').count();
-        let hex = digits.chars().all(|c| c == '-' || c.is_ascii_hexdigit());
-        if !(4..=32).contains(&count) || !hex {
-            return Err(self.unknown(given));
-        }
+    /// Returns the repair whose id begins with `given`.
+    fn repair(&mut self, given: &str) -> Result<IncidentView, RepairToolsError> {
         let Some(store) = self.store()? else { return Err(self.unknown(given)) };
-        match store.journal().incidents_like(digits)?.as_slice() {
-            [one] => Ok(store.journal().read(0, &Stream::Incident(*one), usize::MAX)?),
-            [] => Err(self.unknown(given)),
-            _ => Err(RepairToolsError::Ambiguous(digits.to_owned())),
+        let found = find_incident(store.journal(), given);
+        let found = found.and_then(|id| Ok(incident_view(store.journal(), id)?));
+        match found {
+            Ok(Some(view)) => Ok(view),
+            Ok(None) | Err(IncidentNotFound::Unknown(_) | IncidentNotFound::Malformed(_)) => {
+                Err(self.unknown(given))
+            }
+            Err(IncidentNotFound::Ambiguous { given, .. }) => {
+                Err(RepairToolsError::Ambiguous(given))
+            }
+            Err(IncidentNotFound::Store(error)) => Err(error.into()),
         }
     }
 
@@ -333,36 +327,12 @@ impl RepairTools<'_> {
         let (scrubber, urls) = (self.place.scrubber.clone(), self.place.urls.clone());
         let Some(store) = self.store()? else { return Ok(None) };
         let journal = store.journal();
-        let mut view = JournalMoment::default();
-        for opened in journal.tail(&Stream::Incidents, RECENT)?.iter().rev() {
-            let (Event::Incident(IncidentEvent::Opened { subject, .. }), Some(id)) =
-                (&opened.event, opened.incident)
-            else {
-                continue;
-            };
-            if subject.kind != SubjectKind::Server {
-                continue;
-            }
-            let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
-            if let Ok(tale) = Tale::of(&entries) {
-                view.deserted.extend(deserted(&tale, &scrubber));
-            }
-            view.incidents.push(entries);
-        }
-        let told = journal.tail(&Stream::Servers, SERVER_ENTRIES)?;
-        view.servers = repair::servers(&told);
-        for server in &mut view.servers {
-            let set = || urls.get(&server.server).cloned();
-            server.url = server.url.take().or_else(set);
-        }
-        Ok(Some(view))
+        let mut repairs = recent_incidents(journal, RECENT)?;
+        repairs.retain(|view| view.subject().kind == SubjectKind::Server);
+        let deserted = repairs.iter().filter_map(|view| deserted(view, &scrubber)).collect();
+        let servers = servers_under_care(journal, &urls, &scrubber)?;
+        Ok(Some(JournalMoment { repairs, deserted, servers }))
     }
-}
-
-/// Returns the incident if the process that owns it is gone.
-fn deserted(tale: &Tale<'_>, scrubber: &Scrubber) -> Option<IncidentId> {
-    let owner = tale.incident().owner()?;
-    process::is_gone(owner, scrubber).then(|| tale.id())
 }
 
 fn never() -> NoTask {
@@ -375,17 +345,12 @@ fn never() -> NoTask {
 /// What the journal tells at one moment.
 #[derive(Debug, Default)]
 struct JournalMoment {
-    incidents: Vec<Vec<Entry>>,
+    repairs: Vec<IncidentView>,
     deserted: Vec<IncidentId>,
     servers: Vec<Server>,
 }
 
 impl JournalMoment {
-    fn tales(&self) -> Vec<Tale<'_>> {
-        // An incident that a newer Salve opened is that Salve's to tell about.
-        self.incidents.iter().filter_map(|entries| Tale::of(entries).ok()).collect()
-    }
-
     fn scene<'a>(&'a self, server: Option<&'a str>) -> Scene<'a> {
         Scene { servers: &self.servers, deserted: &self.deserted, server }
     }

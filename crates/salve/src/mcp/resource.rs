@@ -119,7 +119,7 @@ pub(super) fn read(
     uri: &str,
 ) -> Result<ResourceContents, ResourceError> {
     let missing = || ResourceError::Missing(uri.chars().take(120).collect());
-    let known = |result: Result<repair::Story, RepairToolsError>| match result {
+    let known = |result: Result<repair::IncidentStory, RepairToolsError>| match result {
         Err(RepairToolsError::Unknown { .. } | RepairToolsError::Ambiguous(_)) => Err(missing()),
         Err(error) => Err(error.into()),
         Ok(story) => Ok(story),

@@ -10,8 +10,8 @@ use salve_core::event::{
     Actor, Channel, Delivery, Draft, Entry, Event, NoteEvent, Notified, Process,
 };
 use salve_core::notify::{After, Message, NoticeMoment, TargetAnswer, after, banner, message_id};
-use salve_core::repair::{self, Tale};
 use salve_core::scrub::Scrubber;
+use salve_core::view::IncidentView;
 
 use super::http::{self, Letter, Sent};
 use super::{LONG, NoticePlan, name_of};
@@ -188,8 +188,8 @@ impl Deliveries {
         let Some(moment) = NoticeMoment::of(&entry.event) else { return };
         let Some(url) = self.plan.hook(moment) else { return };
         let all = self.incident_of(entry);
-        let told: Vec<Entry> = all.iter().filter(|one| one.seq <= entry.seq).cloned().collect();
-        let (now, then) = (Tale::of(&all).ok(), Tale::of(&told).ok());
+        let told = all.iter().filter(|one| one.seq <= entry.seq).cloned().collect::<Vec<_>>();
+        let (now, then) = (IncidentView::of(all).ok(), IncidentView::of(told).ok());
         if moment == NoticeMoment::Escalation && number(now.as_ref()) != number(then.as_ref()) {
             // Whoever was to be told has answered, or something else is asked by now.
             return self.note(entry.seq, dropped("it was answered meanwhile", &self.scrubber));
@@ -219,10 +219,10 @@ impl Deliveries {
     fn show(&self, entry: &Entry) {
         let Some(desktop) = self.plan.desktop.clone() else { return };
         let all = self.incident_of(entry);
-        let told: Vec<Entry> = all.into_iter().filter(|one| one.seq <= entry.seq).collect();
-        let Ok(tale) = Tale::of(&told) else { return };
-        let Some(banner) = banner(entry, &tale) else { return };
-        if self.was_shown(entry, &tale) {
+        let told = all.into_iter().filter(|one| one.seq <= entry.seq);
+        let Ok(view) = IncidentView::of(told) else { return };
+        let Some(banner) = banner(entry, &view) else { return };
+        if self.was_shown(entry, &view) {
             return;
         }
         self.write(entry.seq, Channel::Desktop, Delivery::Delivered);
@@ -233,7 +233,7 @@ impl Deliveries {
     }
 
     /// Returns whether the same was shown a while ago, about another incident of the same failure.
-    fn was_shown(&self, entry: &Entry, tale: &Tale<'_>) -> bool {
+    fn was_shown(&self, entry: &Entry, view: &IncidentView) -> bool {
         let since = Timestamp::now().checked_sub(SHOWN_FOR).unwrap_or(Timestamp::MIN);
         let journal = self.store.journal();
         let records = journal.read_since(since, &Stream::Notices).unwrap_or_default();
@@ -245,11 +245,10 @@ impl Deliveries {
         });
         let is_like = |number: u64| {
             let one = journal.entry(number).ok()??;
-            let all = self.incident_of(&one);
-            let other = Tale::of(&all).ok()?;
+            let other = IncidentView::of(self.incident_of(&one)).ok()?;
             let is_same = NoticeMoment::of(&one.event) == NoticeMoment::of(&entry.event)
-                && other.subject() == tale.subject()
-                && other.incident().symptom().signature == tale.incident().symptom().signature;
+                && other.subject() == view.subject()
+                && other.incident().symptom().signature == view.incident().symptom().signature;
             Some(is_same)
         };
         shown.filter_map(is_like).any(|is_same| is_same)
@@ -365,6 +364,6 @@ fn dropped(why: &str, scrubber: &Scrubber) -> Delivery {
 }
 
 /// Returns the number of the question that is open.
-fn number(tale: Option<&Tale<'_>>) -> Option<u32> {
-    tale.and_then(repair::ask).map(|ask| ask.number)
+fn number(view: Option<&IncidentView>) -> Option<u32> {
+    view.and_then(IncidentView::open_question).map(|asked| asked.number)
 }

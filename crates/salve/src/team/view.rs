@@ -2,16 +2,18 @@
 
 use jiff::Timestamp;
 use salve_core::class::Class;
-use salve_core::event::{Event, FixKind, IncidentEvent};
+use salve_core::event::FixKind;
 use salve_core::id::{IncidentId, IssueId};
 use salve_core::incident::RepairPhase;
-use salve_core::repair::{self, Tale, evidence_path, who};
+use salve_core::repair::{self, evidence_path, who};
 use salve_core::scrub::Scrubbed;
 use salve_core::team::{About, Issue, Team, TeamProposal};
+use salve_core::view::IncidentView;
 use serde::Serialize;
 
 use super::is_for_a_team;
-use crate::store::{Store, StoreError, Stream};
+use crate::reading::recent_incidents;
+use crate::store::{Store, StoreError};
 
 /// How many incidents back one looks.
 const RECENT: usize = 50;
@@ -103,37 +105,25 @@ pub struct OpenProposal {
 pub fn open(store: &Store) -> Result<OpenTeamWork, StoreError> {
     let team = super::read(store)?;
     let issues = team.open().map(|issue| OpenIssue::of(issue, &team)).collect();
-    let journal = store.journal();
-    let mut incidents = Vec::new();
-    for opened in journal.tail(&Stream::Incidents, RECENT)?.iter().rev() {
-        let (Event::Incident(IncidentEvent::Opened { .. }), Some(id)) =
-            (&opened.event, opened.incident)
-        else {
-            continue;
-        };
-        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
-        // An incident that a newer Salve opened is that Salve's to tell about.
-        let Ok(tale) = Tale::of(&entries) else { continue };
-        if is_for_a_team(tale.incident()) {
-            incidents.push(OpenIncident::of(&tale, &team));
-        }
-    }
+    let views = recent_incidents(store.journal(), RECENT)?;
+    let incidents = views.iter().filter(|view| is_for_a_team(view.incident()));
+    let incidents = incidents.map(|view| OpenIncident::of(view, &team)).collect();
     Ok(OpenTeamWork { version: 1, incidents, issues })
 }
 
 impl OpenIncident {
-    fn of(tale: &Tale<'_>, team: &Team) -> Self {
-        let (id, incident) = (tale.id(), tale.incident());
+    fn of(view: &IncidentView, team: &Team) -> Self {
+        let (id, incident) = (view.id(), view.incident());
         let symptom = incident.symptom();
         Self {
             incident_id: id,
-            check: tale.subject().name.clone(),
+            check: view.subject().name.clone(),
             class: symptom.class,
             key_line: symptom.key_line.clone(),
-            phase: tale.phase(),
-            attempt: tale.attempt(),
-            asks: repair::ask(tale).map(|ask| ask.why),
-            log_path: evidence_path(tale.subject().kind, id),
+            phase: view.phase(),
+            attempt: view.attempt(),
+            asks: repair::ask(view).map(|ask| ask.why),
+            log_path: evidence_path(view.subject().kind, id),
             proposals_wanted: is_wanted(team, About::Incident(id)),
             proposals: proposals(team, About::Incident(id)),
         }

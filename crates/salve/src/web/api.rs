@@ -7,7 +7,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use salve_core::event::{Actor, Amounts, Digest, PersonOrder, ServerOrder};
-use salve_core::id::IncidentId;
 use salve_core::scrub::{Scrubbed, Scrubber};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -20,6 +19,7 @@ use super::problem::HttpProblem;
 use super::project_handle::ProjectHandle;
 use super::views::{ProjectReader, ViewError};
 use super::{AppState, openapi, security};
+use crate::reading::IncidentNotFound;
 use crate::undo::{UndoDirection, UndoError, UndoRequest, undo_repair};
 use crate::workspace::{Again, RestoreError};
 
@@ -70,13 +70,16 @@ impl AppState {
 impl From<ViewError> for HttpProblem {
     fn from(error: ViewError) -> Self {
         match error {
-            ViewError::NoIncident(_) => {
+            ViewError::Incident(IncidentNotFound::Unknown(_) | IncidentNotFound::Malformed(_)) => {
                 HttpProblem::missing(error.to_string()).next("GET /api/incidents")
             }
-            ViewError::Ambiguous(_) => {
+            ViewError::Incident(IncidentNotFound::Ambiguous { .. }) => {
                 HttpProblem::conflict(error.to_string()).next("give more digits")
             }
-            ViewError::Store(_) | ViewError::Workspace(_) | ViewError::File(..) => {
+            ViewError::Incident(IncidentNotFound::Store(_))
+            | ViewError::Store(_)
+            | ViewError::Workspace(_)
+            | ViewError::File(..) => {
                 HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
             }
         }
@@ -325,16 +328,10 @@ async fn write_decision(
 ) -> Result<Response, HttpProblem> {
     let seq = handle.ask(move |reader| -> Result<u64, HttpProblem> {
         let decision = decision(reader.scrubber())?;
-        let id = incident_id(reader, &given)?;
+        let id = reader.incident_view(&given)?.id();
         Ok(decide(reader, id, &person, &decision)?)
     });
     written(&Decided { ok: true, seq: seq.await?? })
-}
-
-fn incident_id(reader: &mut ProjectReader, given: &str) -> Result<IncidentId, ViewError> {
-    let entries = reader.incident_entries(given)?;
-    let id = entries.first().and_then(|entry| entry.incident);
-    id.ok_or_else(|| ViewError::NoIncident(given.to_owned()))
 }
 
 async fn answer(
@@ -475,7 +472,7 @@ async fn undo(
     };
     let handle = state.project(query.project.as_deref())?;
     let restored = handle.ask(move |reader| -> Result<_, HttpProblem> {
-        let id = incident_id(reader, &id)?;
+        let id = reader.incident_view(&id)?.id();
         let scrubber = reader.scrubber().clone();
         let missing = || HttpProblem::missing("there is no journal");
         let store = reader.store().map_err(ViewError::from)?.ok_or_else(missing)?;

@@ -9,10 +9,12 @@ use salve_core::event::{
     Actor, Amounts, Digest, Draft, Event, IncidentEvent, PersonOrder, ServerEvent, ServerOrder,
 };
 use salve_core::id::IncidentId;
-use salve_core::repair::{self, Tale};
+use salve_core::repair::{self};
 use salve_core::scrub::Scrubbed;
+use salve_core::view::IncidentView;
 
 use super::views::{ProjectReader, ViewError};
+use crate::reading::IncidentNotFound;
 use crate::store::{Appended, StoreError, Stream, StreamPosition};
 use crate::subjects::server::cared_for;
 
@@ -82,14 +84,13 @@ pub(super) fn decide(
     decision: &Decision,
 ) -> Result<u64, DecideError> {
     for _ in 0..TRIES {
-        let entries = reader.incident_entries(&id.to_string())?;
-        let unknown = || ViewError::NoIncident(id.to_string());
-        let tale = Tale::of(&entries).map_err(|_| unknown())?;
-        let event = Event::Incident(event_of(&tale, decision)?);
+        let unknown = || ViewError::from(IncidentNotFound::Unknown(id.to_string()));
+        let view = reader.incident_view(&id.to_string())?;
+        let event = Event::Incident(event_of(&view, decision)?);
         let by = Actor::Person { name: person.clone() };
         let draft = Draft { at: Timestamp::now(), by, incident: Some(id), event };
-        let after = tale.incident().last_seq();
-        let mut next = tale.incident().clone();
+        let after = view.incident().last_seq();
+        let mut next = view.incident().clone();
         let tried = draft.clone().at_seq(after.saturating_add(1));
         next.step(&tried).map_err(|why| DecideError::Refused(why.to_string()))?;
         let position = StreamPosition { stream: Stream::Incident(id), after };
@@ -101,9 +102,9 @@ pub(super) fn decide(
     Err(DecideError::Restless)
 }
 
-fn event_of(tale: &Tale<'_>, decision: &Decision) -> Result<IncidentEvent, DecideError> {
+fn event_of(view: &IncidentView, decision: &Decision) -> Result<IncidentEvent, DecideError> {
     let check = |answered: &Answered| {
-        let ask = repair::ask(tale).ok_or(DecideError::AnotherQuestion)?;
+        let ask = repair::ask(view).ok_or(DecideError::AnotherQuestion)?;
         match ask.number == answered.question && ask.digest == answered.digest {
             true => Ok(()),
             false => Err(DecideError::AnotherQuestion),

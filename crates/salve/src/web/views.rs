@@ -1,24 +1,24 @@
 //! What pages and the API show, read from a project's journal and files.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use jiff::Timestamp;
-use salve_core::event::{Amounts, Entry, Event, IncidentEvent, Proof, SubjectKind};
+use salve_core::event::{Amounts, Entry, IncidentOutcome, Proof, SubjectKind};
 use salve_core::id::{IncidentId, Signature};
 use salve_core::incident::RepairPhase;
 use salve_core::overview::{IncidentIndex, IndexedIncident};
-use salve_core::repair::{
-    self, QuestionDetail, RemedyTried, RepairStanding, RepairState, Scene, Server, Story, Tale,
-};
+use salve_core::repair::{self, IncidentStory, QuestionDetail, RepairStanding, Scene, Server};
 use salve_core::scrub::Scrubber;
+use salve_core::view::{IncidentView, RemedyTried};
 use serde::Serialize;
 
 use super::project_handle::WatchedProject;
-use crate::process;
 use crate::project::Project;
+use crate::reading::{
+    IncidentNotFound, deserted, find_incident, incident_view, repair_state, servers_under_care,
+};
 use crate::store::{Store, StoreError, Stream};
 use crate::workspace::{self, Name, Workspace, WorkspaceError};
 
@@ -27,9 +27,6 @@ const BATCH: usize = 1000;
 
 /// How many open incidents are replayed for one page; more than that need `salve incidents`.
 const MOST_OPEN: usize = 100;
-
-/// How many entries about servers are looked at.
-const SERVER_ENTRIES: usize = 256;
 
 /// How many of an incident's rows one page shows at most.
 pub(super) const MOST_ROWS: usize = 200;
@@ -43,12 +40,9 @@ pub(super) enum ViewError {
     /// The store cannot be read.
     #[error("cannot read the journal: {0}")]
     Store(#[from] StoreError),
-    /// There is no such incident.
-    #[error("there is no incident `{0}`")]
-    NoIncident(String),
-    /// Several incidents begin with these digits.
-    #[error("several incidents begin with `{0}`")]
-    Ambiguous(String),
+    /// There is no such incident, or not only one.
+    #[error(transparent)]
+    Incident(#[from] IncidentNotFound),
     /// The snapshots cannot be read.
     #[error("cannot read the snapshots: {0}")]
     Workspace(#[from] WorkspaceError),
@@ -71,7 +65,7 @@ pub(super) struct ProjectReader {
 #[serde(rename_all = "camelCase")]
 pub(super) struct IncidentDetails {
     /// The whole story.
-    pub(super) story: Story,
+    pub(super) story: IncidentStory,
     /// The remedies, each with what the gate said and what came of it.
     pub(super) remedies: Vec<RemedyTried>,
     /// What a person is asked now.
@@ -245,51 +239,40 @@ impl ProjectReader {
         store.journal().read(after, &Stream::Project, limit)
     }
 
-    /// Returns the entries of the incident whose id begins with `given`.
-    pub(super) fn incident_entries(&mut self, given: &str) -> Result<Vec<Entry>, ViewError> {
-        let unknown = || ViewError::NoIncident(given.chars().take(60).collect());
-        let digits = given.strip_prefix("heal-").unwrap_or(given);
-        let count = digits.chars().filter(|c| *c != '-').count();
-        let is_hex = digits.chars().all(|c| c == '-' || c.is_ascii_hexdigit());
-        if !(4..=32).contains(&count) || !is_hex {
-            return Err(unknown());
-        }
-        let Some(store) = self.store()? else { return Err(unknown()) };
-        match store.journal().incidents_like(digits)?.as_slice() {
-            [one] => Ok(store.journal().read(0, &Stream::Incident(*one), usize::MAX)?),
-            [] => Err(unknown()),
-            _ => Err(ViewError::Ambiguous(digits.to_owned())),
-        }
+    /// Returns the incident whose id begins with `given`.
+    pub(super) fn incident_view(&mut self, given: &str) -> Result<IncidentView, ViewError> {
+        let unknown = || IncidentNotFound::Unknown(given.chars().take(60).collect());
+        let Some(store) = self.store()? else { return Err(unknown().into()) };
+        let id = find_incident(store.journal(), given)?;
+        Ok(incident_view(store.journal(), id)?.ok_or_else(unknown)?)
     }
 
     /// Returns everything about one incident.
     pub(super) fn incident(&mut self, given: &str) -> Result<IncidentDetails, ViewError> {
-        let entries = self.incident_entries(given)?;
-        // An incident that a newer Salve opened is that Salve's to tell about.
-        self.details(&entries).ok_or_else(|| ViewError::NoIncident(given.to_owned()))
+        let view = self.incident_view(given)?;
+        Ok(self.details(&view))
     }
 
-    fn details(&self, entries: &[Entry]) -> Option<IncidentDetails> {
-        let tale = Tale::of(entries).ok()?;
-        let deserted = deserted(&tale, self.scrubber());
+    fn details(&self, view: &IncidentView) -> IncidentDetails {
+        let deserted = deserted(view, self.scrubber());
         let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
-        Some(IncidentDetails {
-            story: Story::of(&tale, &scene),
-            remedies: repair::remedies_tried(&tale),
-            question: repair::question_detail(&tale),
-            last_seq: tale.incident().last_seq(),
-        })
+        IncidentDetails {
+            story: IncidentStory::of(view, &scene),
+            remedies: view.remedies().to_vec(),
+            question: repair::question_detail(view),
+            last_seq: view.incident().last_seq(),
+        }
     }
 
     /// Returns all incidents that are not over, the newest first.
     pub(super) fn open_incidents(&mut self) -> Result<Vec<IncidentDetails>, ViewError> {
         let ids: Vec<_> = self.index()?.open().take(MOST_OPEN).map(|row| row.id).collect();
         let Some(store) = self.store()? else { return Ok(Vec::new()) };
-        let mut all = Vec::new();
+        let mut views = Vec::new();
         for id in ids {
-            all.push(store.journal().read(0, &Stream::Incident(id), usize::MAX)?);
+            views.extend(incident_view(store.journal(), id)?);
         }
-        Ok(all.iter().filter_map(|entries| self.details(entries)).collect())
+        Ok(views.iter().map(|view| self.details(view)).collect())
     }
 
     /// Returns how many incidents wait for a person.
@@ -329,23 +312,16 @@ impl ProjectReader {
 
     /// Returns a row; an incident that is not over is replayed to tell how it stands.
     fn row(&mut self, row: &IndexedIncident) -> Result<IncidentRow, ViewError> {
-        let (state, proof) = match row.ending {
-            Some(ending) => state_of(ending.outcome),
+        let (state, proof) = match row.ending.map(|ending| ending.outcome) {
+            Some(IncidentOutcome::Recovered(proof)) => (RepairStanding::Recovered, Some(proof)),
+            Some(outcome) => (RepairStanding::of_outcome(outcome), None),
             None => {
-                let scrubber = self.scrubber().clone();
-                let entries = match self.store()? {
-                    Some(store) => {
-                        store.journal().read(0, &Stream::Incident(row.id), usize::MAX)?
-                    }
-                    None => Vec::new(),
+                let view = match self.store()? {
+                    Some(store) => incident_view(store.journal(), row.id)?,
+                    None => None,
                 };
-                let replayed = Tale::of(&entries).ok().map(|tale| {
-                    let deserted = deserted(&tale, &scrubber);
-                    let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
-                    let repair = RepairState::of(&tale, &scene);
-                    (repair.state, repair.proof)
-                });
-                replayed.unwrap_or((RepairStanding::Healing, None))
+                let now = view.map(|view| repair_state(&view, self.scrubber()));
+                now.map_or((RepairStanding::Healing, None), |now| (now.state, now.proof))
             }
         };
         Ok(IncidentRow {
@@ -367,20 +343,9 @@ impl ProjectReader {
 
     /// Returns the servers under care, each with where it answers.
     pub(super) fn servers(&mut self) -> Result<Vec<Server>, ViewError> {
-        let urls: BTreeMap<String, String> = self.watched.urls.clone();
-        let scrubber = self.scrubber().clone();
+        let (urls, scrubber) = (self.watched.urls.clone(), self.scrubber().clone());
         let Some(store) = self.store()? else { return Ok(Vec::new()) };
-        let mut servers = repair::servers(&store.journal().tail(&Stream::Servers, SERVER_ENTRIES)?);
-        for server in &mut servers {
-            let set = || urls.get(&server.server).cloned();
-            server.url = server.url.take().or_else(set);
-            // A salve that was killed could not say that its server is gone.
-            let is_gone = |process| process::is_gone(process, &scrubber);
-            if server.process.as_ref().is_some_and(is_gone) {
-                server.state = repair::ServerState::Stopped;
-                server.pid = None;
-            }
-        }
+        let mut servers = servers_under_care(store.journal(), &urls, &scrubber)?;
         servers.sort_by(|one, other| one.server.cmp(&other.server));
         Ok(servers)
     }
@@ -406,10 +371,9 @@ impl ProjectReader {
 
     fn notices_of(&mut self, id: IncidentId) -> Result<Vec<NoticeLine>, ViewError> {
         let Some(store) = self.store()? else { return Ok(Vec::new()) };
-        let entries = store.journal().read(0, &Stream::Incident(id), usize::MAX)?;
-        let Ok(tale) = Tale::of(&entries) else { return Ok(Vec::new()) };
-        let name = tale.subject().name.to_string();
-        let said = tale.notices().map(|(line, notice)| NoticeLine {
+        let Some(view) = incident_view(store.journal(), id)? else { return Ok(Vec::new()) };
+        let name = view.subject().name.to_string();
+        let said = view.notices().map(|(line, notice)| NoticeLine {
             seq: line.entry.seq,
             at: line.entry.at,
             incident: id,
@@ -446,15 +410,8 @@ impl ProjectReader {
 
     /// Returns the end of what a failure left behind, if it is still there.
     pub(super) fn evidence(&mut self, given: &str) -> Result<Option<TextTail>, ViewError> {
-        let entries = self.incident_entries(given)?;
-        let opened = entries.iter().find_map(|entry| match (&entry.event, entry.incident) {
-            (Event::Incident(IncidentEvent::Opened { subject, .. }), Some(id)) => {
-                Some((subject.kind, id))
-            }
-            _ => None,
-        });
-        let Some((kind, id)) = opened else { return Ok(None) };
-        let path = repair::evidence_path(kind, id);
+        let view = self.incident_view(given)?;
+        let path = repair::evidence_path(view.subject().kind, view.id());
         self.tail(&self.project().root().join(&path), path)
     }
 
@@ -498,7 +455,7 @@ impl IncidentQuery {
     fn may_fit(&self, row: &IndexedIncident) -> bool {
         let state_may_fit = match (self.state, row.ending) {
             (None, _) => true,
-            (Some(filter), Some(ending)) => filter.is(state_of(ending.outcome).0),
+            (Some(filter), Some(ending)) => filter.is(RepairStanding::of_outcome(ending.outcome)),
             (Some(StateFilter::Open | StateFilter::NeedsYou), None) => true,
             (Some(StateFilter::Recovered | StateFilter::NotHealed), None) => false,
         };
@@ -511,18 +468,7 @@ impl IncidentQuery {
 impl StateFilter {
     /// Tells whether a state is meant.
     fn is(self, state: RepairStanding) -> bool {
-        let (is_over, is_healed) = match state {
-            RepairStanding::Healing
-            | RepairStanding::AwaitingAgent
-            | RepairStanding::NeedsHuman
-            | RepairStanding::Cooldown
-            | RepairStanding::Deserted => (false, false),
-            RepairStanding::Recovered => (true, true),
-            RepairStanding::Resolved
-            | RepairStanding::GivenUp
-            | RepairStanding::Unhealed
-            | RepairStanding::Aborted => (true, false),
-        };
+        let (is_over, is_healed) = (state.is_over(), state == RepairStanding::Recovered);
         match self {
             StateFilter::Open => !is_over,
             StateFilter::NeedsYou => state == RepairStanding::NeedsHuman,
@@ -530,23 +476,6 @@ impl StateFilter {
             StateFilter::NotHealed => is_over && !is_healed,
         }
     }
-}
-
-fn state_of(outcome: salve_core::event::IncidentOutcome) -> (RepairStanding, Option<Proof>) {
-    use salve_core::event::IncidentOutcome;
-    match outcome {
-        IncidentOutcome::Recovered(proof) => (RepairStanding::Recovered, Some(proof)),
-        IncidentOutcome::Resolved => (RepairStanding::Resolved, None),
-        IncidentOutcome::GivenUp => (RepairStanding::GivenUp, None),
-        IncidentOutcome::Unhealed => (RepairStanding::Unhealed, None),
-        IncidentOutcome::Aborted => (RepairStanding::Aborted, None),
-    }
-}
-
-/// Returns the incident if the process that owns it is gone.
-fn deserted(tale: &Tale<'_>, scrubber: &Scrubber) -> Option<IncidentId> {
-    let owner = tale.incident().owner()?;
-    process::is_gone(owner, scrubber).then(|| tale.id())
 }
 
 /// Reads the end of a regular file, and tells whether its beginning was left out.

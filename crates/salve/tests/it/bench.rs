@@ -162,8 +162,8 @@ impl Bench {
     /// Returns what was said of each phase of an incident.
     pub(crate) fn told(&self, id: IncidentId) -> Vec<(&'static str, String)> {
         let entries = self.entries(id);
-        let tale = salve_core::repair::Tale::of(&entries).unwrap();
-        tale.notices().map(|(_, notice)| (notice.phase.as_str(), notice.message.clone())).collect()
+        let view = salve_core::view::IncidentView::of(entries).unwrap();
+        view.notices().map(|(_, notice)| (notice.phase.as_str(), notice.message.clone())).collect()
     }
 
     /// Returns the agents that were started.

@@ -57,7 +57,7 @@ fn verified(story: &mut TestIncident, proof: Proof, signature: u64) {
 }
 
 fn read(story: &TestIncident) -> Vec<Attempt> {
-    attempts(&Tale::of(&story.journal).unwrap())
+    attempts(&IncidentView::of(story.journal.clone()).unwrap())
 }
 
 #[test]

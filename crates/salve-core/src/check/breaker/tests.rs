@@ -97,10 +97,11 @@ fn file(path: &'static str) -> ChangedFile {
 
 #[track_caller]
 fn check(past: &[Vec<Entry>], want: usize) {
-    let tales: Vec<_> = past.iter().map(|entries| Tale::of(entries).unwrap()).collect();
+    let views: Vec<_> =
+        past.iter().map(|entries| IncidentView::of(entries.clone()).unwrap()).collect();
     let known = symptom(1, "tree").signature;
-    assert_eq!(unhealed(known, &tales), want);
-    assert_eq!(unhealed(Signature(99), &tales), 0, "another failure is another matter");
+    assert_eq!(unhealed(known, &views), want);
+    assert_eq!(unhealed(Signature(99), &views), 0, "another failure is another matter");
 }
 
 #[test]
@@ -127,10 +128,11 @@ fn a_server_that_failed_alike_is_no_check() {
 #[test]
 fn a_file_is_counted_by_the_heals_whose_change_stayed() {
     let past = [healed("a", Proof::Proven), healed("a", Proof::Proven), healed("b", Proof::Proven)];
-    let tales: Vec<_> = past.iter().map(|entries| Tale::of(entries).unwrap()).collect();
-    assert_eq!(churned(&tales, &[file("a"), file("b"), file("c")], 2), ["a"]);
-    assert_eq!(churned(&tales, &[file("a"), file("b")], 1), ["a", "b"]);
-    assert_eq!(churned(&tales, &[file("a")], 3), Vec::<String>::new());
+    let views: Vec<_> =
+        past.iter().map(|entries| IncidentView::of(entries.clone()).unwrap()).collect();
+    assert_eq!(churned(&views, &[file("a"), file("b"), file("c")], 2), ["a"]);
+    assert_eq!(churned(&views, &[file("a"), file("b")], 1), ["a", "b"]);
+    assert_eq!(churned(&views, &[file("a")], 3), Vec::<String>::new());
 }
 
 fn results(tool: CheckTool, failed: &[(&str, &str)], ran: Option<u32>) -> Results {

@@ -18,7 +18,7 @@ fn fail(story: &mut TestIncident, name: &'static str) {
 }
 
 fn texts(story: &TestIncident) -> Vec<String> {
-    let told = decisions(&Tale::of(&story.journal).unwrap());
+    let told = decisions(&IncidentView::of(story.journal.clone()).unwrap());
     told.into_iter().map(|one| one.text).collect()
 }
 

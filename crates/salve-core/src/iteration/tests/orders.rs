@@ -29,10 +29,10 @@ fn in_a_pause_nothing_begins_and_what_runs_comes_to_its_end() {
     let mut of = play(&at_work);
     ada_says(&mut of, PersonOrder::Pause);
     assert!(!of.is_called_off(), "the role goes on");
-    assert_eq!(state(&of, &Now::NoRecovery).status.as_str(), "running");
+    assert_eq!(state(&of, None).status.as_str(), "running");
     go(&mut of, &[ends("planner", RoleEnd::Done, Promise::None)]);
     assert_eq!(of.next(time(99)), LoopMove::Hold(text("ada")));
-    let told = state(&of, &Now::NoRecovery);
+    let told = state(&of, None);
     assert_eq!((told.status.as_str(), told.paused_by), ("awaiting_human", Some(text("ada"))));
     // Starting it again is no leave to go on.
     go(&mut of, &[started(terms())]);

@@ -12,6 +12,7 @@ use crate::cli::{CliError, Exit, Output, events, project};
 use crate::heal::people::{PersonWord, after_word};
 use crate::heal::{loops, unfinished};
 use crate::process;
+use crate::reading::known_loops;
 use crate::store::Journal;
 
 /// Which incident or loop is ordered, and by whom.
@@ -64,7 +65,7 @@ fn steer_loop(id: &LoopId, order: PersonOrder, by: &By, out: &Output) -> Result<
     let store = project::open_store(out)?;
     let scrubber = project::scrubber();
     let by = Actor::Person { name: speaker(by.name.as_deref(), &store, &scrubber) };
-    let known = loops::known(&store)?;
+    let known = known_loops(store.journal())?;
     let of = known.iter().find(|of| of.id() == id).ok_or_else(|| {
         CliError::failed(format!("there is no loop `{id}`")).hint("list them: salve loop status")
     })?;

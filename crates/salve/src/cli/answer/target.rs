@@ -2,13 +2,14 @@
 
 use salve_core::event::SubjectKind;
 use salve_core::id::IncidentId;
-use salve_core::incident::Phase;
-use salve_core::repair::{self, Tale};
+use salve_core::repair::{self};
+use salve_core::view::IncidentView;
 
 use super::AnswerKind;
 use crate::cli::CliError;
 use crate::cli::events::{find, visible};
-use crate::store::{Journal, Stream};
+use crate::reading::open_incidents;
+use crate::store::Journal;
 
 /// How many incidents back one looks for those that ask.
 const LOOKED_BACK: usize = 200;
@@ -50,24 +51,13 @@ impl IncidentTarget<'_> {
 
 /// Returns the incidents that are not over, the newest first.
 fn open(journal: &dyn Journal) -> Result<Vec<OpenToAnswers>, CliError> {
-    let mut found = Vec::new();
-    for opened in journal.tail(&Stream::Incidents, LOOKED_BACK)?.iter().rev() {
-        let Some(id) = opened.incident else { continue };
-        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
-        // An incident that a newer Salve opened is that Salve's to tell about.
-        let Ok(tale) = Tale::of(&entries) else { continue };
-        if matches!(tale.incident().phase(), Phase::Closed(_)) {
-            continue;
-        }
-        let (subject, name) = (tale.subject().kind, tale.subject().name.to_string());
-        found.push(OpenToAnswers {
-            id,
-            subject,
-            name,
-            asks: repair::ask(&tale).map(|ask| ask.why),
-        });
-    }
-    Ok(found)
+    let told = |view: IncidentView| OpenToAnswers {
+        id: view.id(),
+        subject: view.subject().kind,
+        name: view.subject().name.to_string(),
+        asks: repair::ask(&view).map(|ask| ask.why),
+    };
+    Ok(open_incidents(journal, LOOKED_BACK)?.into_iter().map(told).collect())
 }
 
 /// Returns every incident that asks, the newest first.

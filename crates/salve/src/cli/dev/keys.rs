@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 
 use salve_core::event::{Actor, SubjectKind};
 use salve_core::id::IncidentId;
-use salve_core::repair::{self, Tale};
+use salve_core::view::IncidentView;
 
 use super::super::terminal_reporter::{Grade, TerminalLine};
 use super::super::{CliError, answer};
@@ -17,7 +17,8 @@ use crate::heal::inbox::InboxMessage;
 use crate::heal::people::{self, PersonAnswer, PersonWord};
 use crate::process::Outlet;
 use crate::project::Project;
-use crate::store::{Store, Stream};
+use crate::reading::open_incidents;
+use crate::store::Store;
 
 /// What the keys do.
 const HELP: &str = "a approve · r reject · l last crash · p pause healing, or go on · Ctrl-C end";
@@ -117,14 +118,9 @@ impl Keys {
 
 /// Returns the server's incident that asks something, the latest of several.
 fn asking(store: &Store) -> Result<Option<IncidentId>, CliError> {
-    let journal = store.journal();
-    let opened = journal.tail(&Stream::Incidents, LOOKED_BACK)?;
-    for id in opened.iter().rev().filter_map(|entry| entry.incident) {
-        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
-        let Ok(tale) = Tale::of(&entries) else { continue };
-        if tale.subject().kind == SubjectKind::Server && repair::ask(&tale).is_some() {
-            return Ok(Some(id));
-        }
-    }
-    Ok(None)
+    let asks = |view: &IncidentView| {
+        view.subject().kind == SubjectKind::Server && view.open_question().is_some()
+    };
+    let open = open_incidents(store.journal(), LOOKED_BACK)?;
+    Ok(open.iter().find(|view| asks(view)).map(IncidentView::id))
 }

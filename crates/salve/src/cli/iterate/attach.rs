@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{Event, LoopEvent, LoopId, SubjectKind};
 use salve_core::scrub::Scrubbed;
+use salve_core::view::IncidentView;
 use signal_hook::consts::SIGINT;
 
 use super::plan::recovery_terms;
@@ -147,8 +148,9 @@ impl<'s> Attached<'s> {
         let name = writer.scrubber.scrub(id.as_str());
         manifests::changed(writer, root, &name, since)?;
         let mut files = LoopFiles::new(dir.clone(), root, id.as_str());
-        let over = files.chronicle(writer.store)?.courses().filter(|one| one.closed.is_some());
-        let last = over.map(|course| course.opened).max();
+        let recoveries = files.view(writer.store)?.recoveries().iter();
+        let over = recoveries.filter(|one| one.closed_at().is_some());
+        let last = over.map(IncidentView::opened_at).max();
         // What was there before counts while it is fresh, and only once.
         let fresh = now.saturating_sub(FRESH).unwrap_or(now);
         // A time to come says nothing: the clock was set back since.
@@ -272,7 +274,7 @@ fn iteration(dir: &Path, files: &mut LoopFiles, store: &Store) -> Result<u32, Cl
     let text = read_text(&dir.join("state.json"), FileKind::Settings);
     let state = text.ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
     let said = state.and_then(|state| u32::try_from(state["iteration"].as_u64()?).ok());
-    let counted = files.chronicle(store)?.courses().count();
+    let counted = files.view(store)?.recoveries().len();
     let counted = u32::try_from(counted).unwrap_or(u32::MAX).saturating_add(1);
     Ok(said.filter(|said| *said > 0).unwrap_or(counted))
 }

@@ -22,8 +22,9 @@ use crate::heal::inbox::{InboxMessage, NewsQueue};
 use crate::heal::{IncidentWriter, Presence, RunBase, control, loops};
 use crate::notify;
 use crate::project::Project;
+use crate::reading::{known_loop, known_loops};
 use crate::store::Store;
-use crate::subjects::iteration::{Folder, LoopDriver, LoopEnding, LoopError, LoopPlan, recall};
+use crate::subjects::iteration::{Folder, LoopDriver, LoopEnding, LoopError, LoopPlan};
 
 /// The longest task that is taken.
 const LONGEST_TASK: u64 = 256 << 10;
@@ -159,7 +160,7 @@ fn start(
     let draft = Draft { by, ..writer.draft(None, event) };
     let entry = store.journal().append(draft)?;
     let recalled = || -> Result<Loop, CliError> {
-        recall(store, &id)?
+        known_loop(store.journal(), &id)?
             .ok_or_else(|| CliError::failed("the journal does not have the loop that was started"))
     };
     let of = recalled()?;
@@ -178,10 +179,10 @@ fn start(
 /// Returns which loop is meant, and how it stands.
 fn which(args: &Args, store: &Store) -> Result<(LoopId, Option<Loop>), CliError> {
     if let Some(id) = &args.id {
-        return Ok((id.clone(), recall(store, id)?));
+        return Ok((id.clone(), known_loop(store.journal(), id)?));
     }
     let has_task = args.task.is_some() || args.task_file.is_some();
-    let known = loops::known(store)?;
+    let known = known_loops(store.journal())?;
     let open: Vec<&Loop> =
         known.iter().filter(|of| !matches!(of.standing(), StepsStanding::Ended(_))).collect();
     match (open.as_slice(), has_task) {

@@ -1,14 +1,15 @@
 //! `salve loop stats`: how a loop's recoveries came out.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use salve_core::event::{Event, IncidentEvent, SubjectKind};
-use salve_core::recovery::{Chronicle, RecoveryStatistics};
+use salve_core::recovery::RecoveryStatistics;
+use salve_core::view::LoopView;
 
 use crate::cli::project::open_store;
 use crate::cli::{CliError, Exit, Output};
-use crate::heal::loop_files;
+use crate::reading::loop_view;
 use crate::store::{Store, Stream};
 
 /// Arguments of `salve loop stats`.
@@ -21,15 +22,11 @@ pub(in crate::cli) struct Args {
 /// Shows the figures.
 pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     let store = open_store(out)?;
-    let chronicles = match &args.id {
-        Some(id) => {
-            let mut one = BTreeMap::from([(id.clone(), Chronicle::new(id))]);
-            fill(&store, &mut one)?;
-            one
-        }
+    let views = match &args.id {
+        Some(id) => vec![loop_view(store.journal(), id)?],
         None => all(&store)?,
     };
-    let stats: Vec<RecoveryStatistics> = chronicles.values().map(Chronicle::stats).collect();
+    let stats: Vec<RecoveryStatistics> = views.iter().map(LoopView::stats).collect();
     let known: Vec<&RecoveryStatistics> = stats.iter().filter(|one| one.recoveries > 0).collect();
     if let (Some(id), true) = (&args.id, known.is_empty()) {
         return Err(CliError::failed(format!("loop `{id}` has no recoveries"))
@@ -48,29 +45,28 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
 }
 
 /// Returns every loop that has had something to recover.
-fn all(store: &Store) -> Result<BTreeMap<String, Chronicle>, CliError> {
+fn all(store: &Store) -> Result<Vec<LoopView>, CliError> {
     let openings = store.journal().read(0, &Stream::Incidents, usize::MAX)?;
-    let names = openings.into_iter().filter_map(|entry| match entry.event {
-        Event::Incident(IncidentEvent::Opened { subject, .. })
-            if subject.kind == SubjectKind::Iteration =>
-        {
-            Some(subject.name.into_string())
+    let names: BTreeSet<String> = openings
+        .into_iter()
+        .filter_map(|entry| match entry.event {
+            Event::Incident(IncidentEvent::Opened { subject, .. })
+                if subject.kind == SubjectKind::Iteration =>
+            {
+                Some(subject.name.into_string())
+            }
+            _ => None,
+        })
+        .collect();
+    let mut views = Vec::new();
+    for name in names {
+        let view = loop_view(store.journal(), &name)?;
+        // What is no loop of roles has a check's incident.
+        if view.recoveries().iter().any(|recovery| recovery.iteration() > 0) {
+            views.push(view);
         }
-        _ => None,
-    });
-    let mut loops: BTreeMap<String, Chronicle> =
-        names.map(|name| (name.clone(), Chronicle::new(&name))).collect();
-    fill(store, &mut loops)?;
-    // What is no loop of roles has a check's incident.
-    loops.retain(|_, chronicle| chronicle.courses().any(|course| course.iteration > 0));
-    Ok(loops)
-}
-
-fn fill(store: &Store, loops: &mut BTreeMap<String, Chronicle>) -> Result<(), CliError> {
-    for chronicle in loops.values_mut() {
-        loop_files::catch_up(chronicle, store.journal())?;
     }
-    Ok(())
+    Ok(views)
 }
 
 fn tell(stats: &RecoveryStatistics, out: &Output) -> Result<(), CliError> {

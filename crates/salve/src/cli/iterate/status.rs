@@ -5,16 +5,16 @@ use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{Event, LoopEvent, LoopId, Process, TestsVerdict};
-use salve_core::iteration::{Loop, LoopStateFile, Now, Status, StepsStanding, state};
-use salve_core::recovery::{Asked, Chronicle, Course};
+use salve_core::iteration::{Loop, LoopStateFile, Status, StepsStanding};
 use salve_core::scrub::Scrubber;
+use salve_core::view::{AskedQuestion, IncidentView};
 use serde::Serialize;
 
 use super::super::events::visible;
 use super::super::project::{locate, scrubber};
 use super::super::{CliError, Exit, Output};
-use crate::heal::{loop_files, loops};
 use crate::process;
+use crate::reading::{known_loops, loop_view};
 use crate::store::{Store, StoreError, Stream};
 
 /// Arguments of `salve loop status`.
@@ -64,7 +64,7 @@ struct OpenLoopQuestion {
 }
 
 impl OpenLoopQuestion {
-    fn of(asked: &Asked) -> Self {
+    fn of(asked: &AskedQuestion) -> Self {
         let command = asked.command.as_ref().map(ToString::to_string);
         Self { since: asked.at, reason: asked.reason.to_string(), command }
     }
@@ -96,7 +96,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
 fn reports(store: &Store) -> Result<Vec<LoopStatusReport>, StoreError> {
     let scrubber = scrubber();
     let mut reports = BTreeMap::new();
-    for of in loops::known(store)? {
+    for of in known_loops(store.journal())? {
         reports.insert(of.id().clone(), of_own(store, &of, &scrubber)?);
     }
     for (id, by) in attached(store)? {
@@ -108,17 +108,9 @@ fn reports(store: &Store) -> Result<Vec<LoopStatusReport>, StoreError> {
     Ok(reports.into_values().collect())
 }
 
-/// Reads what happened in a loop's recoveries.
-fn chronicle(store: &Store, id: &LoopId) -> Result<Chronicle, StoreError> {
-    let mut chronicle = Chronicle::new(id.as_str());
-    loop_files::catch_up(&mut chronicle, store.journal())?;
-    Ok(chronicle)
-}
-
 fn of_own(store: &Store, of: &Loop, scrubber: &Scrubber) -> Result<LoopStatusReport, StoreError> {
-    let chronicle = chronicle(store, of.id())?;
-    let asks = chronicle.awaiting();
-    let now = asks.map_or(Now::NoRecovery, |course| Now::Asking(course.id()));
+    let view = loop_view(store.journal(), of.id().as_str())?;
+    let asks = view.awaiting();
     let is_gone = of.driver().is_none_or(|driver| process::is_gone(driver, scrubber));
     let runner = match (of.standing(), is_gone) {
         (StepsStanding::Running | StepsStanding::Parked { .. }, true) => Runner::Gone,
@@ -140,8 +132,8 @@ fn of_own(store: &Store, of: &Loop, scrubber: &Scrubber) -> Result<LoopStatusRep
         version: 1,
         loop_id: id.clone(),
         runner,
-        state: Some(state(of, &now)),
-        question: asks.and_then(Course::pending).map(OpenLoopQuestion::of),
+        state: view.state(),
+        question: asks.and_then(IncidentView::open_question).map(OpenLoopQuestion::of),
         next,
     })
 }
@@ -153,8 +145,8 @@ fn of_other(
     by: Option<&Process>,
     scrubber: &Scrubber,
 ) -> Result<Option<LoopStatusReport>, StoreError> {
-    let chronicle = chronicle(store, &id)?;
-    let asks = chronicle.awaiting();
+    let view = loop_view(store.journal(), id.as_str())?;
+    let asks = view.awaiting();
     let runner = match by {
         Some(process) if !process::is_gone(process, scrubber) => Runner::Alive,
         Some(_) => Runner::Gone,
@@ -163,7 +155,7 @@ fn of_other(
     if runner != Runner::Alive && asks.is_none() {
         return Ok(None);
     }
-    let question = asks.and_then(Course::pending).map(OpenLoopQuestion::of);
+    let question = asks.and_then(IncidentView::open_question).map(OpenLoopQuestion::of);
     let next = answers(asks, &id);
     Ok(Some(LoopStatusReport { version: 1, loop_id: id, runner, state: None, question, next }))
 }
@@ -185,7 +177,7 @@ fn attached(store: &Store) -> Result<BTreeMap<LoopId, Option<Process>>, StoreErr
     Ok(attached)
 }
 
-fn answers(asks: Option<&Course>, id: &LoopId) -> Vec<String> {
+fn answers(asks: Option<&IncidentView>, id: &LoopId) -> Vec<String> {
     let words = match asks {
         Some(_) => ["approve", "reject", "resolve"].as_slice(),
         None => &[],

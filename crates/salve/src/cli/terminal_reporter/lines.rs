@@ -7,7 +7,8 @@ use salve_core::event::{
     SubjectKind, Undo,
 };
 use salve_core::incident::RepairPhase;
-use salve_core::repair::{self, Notice, Tale, evidence_path};
+use salve_core::repair::{self, Notice, evidence_path};
+use salve_core::view::IncidentView;
 
 /// How grave a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,21 +51,21 @@ impl TerminalLine {
     }
 }
 
-/// Returns what to say about the entry that a tale heard last; `checked` is what verification saw.
-pub(in crate::cli) fn lines(tale: &Tale<'_>, checked: Option<&str>) -> Vec<TerminalLine> {
-    let Some(last) = tale.lines().last() else { return Vec::new() };
+/// Returns what to say about the entry that a view heard last; `checked` is what verification saw.
+pub(in crate::cli) fn lines(view: &IncidentView, checked: Option<&str>) -> Vec<TerminalLine> {
+    let Some(last) = view.lines().last() else { return Vec::new() };
     let mut lines: Vec<TerminalLine> = Vec::new();
-    lines.extend(of_event(tale, &last.entry.event));
-    lines.extend(last.notices.iter().filter_map(|notice| of_phase(tale, notice, checked)));
+    lines.extend(of_event(view, &last.entry.event));
+    lines.extend(last.notices.iter().filter_map(|notice| of_phase(view, notice, checked)));
     lines
 }
 
 /// Returns what to say about what is found out and done between the phases.
-fn of_event(tale: &Tale<'_>, event: &Event) -> Option<TerminalLine> {
+fn of_event(view: &IncidentView, event: &Event) -> Option<TerminalLine> {
     let news = |verb, text| Some(TerminalLine::new(Grade::News, verb, text));
     match event {
         // The same words twice tell nothing new.
-        Event::Incident(IncidentEvent::Diagnosed { .. }) if was_diagnosed(tale, event) => None,
+        Event::Incident(IncidentEvent::Diagnosed { .. }) if was_diagnosed(view, event) => None,
         Event::Incident(IncidentEvent::Diagnosed { rule, findings, .. }) => {
             let found = findings.iter().map(|finding| format!(" · {}", finding.what));
             news("diagnosed", format!("{rule}{}", found.collect::<String>()))
@@ -75,7 +76,7 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<TerminalLine> {
         Event::Incident(IncidentEvent::Judged { judgement, .. })
             if judgement.verdict == RemedyVerdict::Ask =>
         {
-            asks(tale)
+            asks(view)
         }
         Event::Incident(IncidentEvent::Judged { remedy, judgement })
             if judgement.verdict == RemedyVerdict::Deny =>
@@ -83,27 +84,27 @@ fn of_event(tale: &Tale<'_>, event: &Event) -> Option<TerminalLine> {
             news("denied", format!("`{}`: {}", remedy.text, judgement.reason))
         }
         Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. }) => {
-            repairing(tale)
+            repairing(view)
         }
         Event::Incident(IncidentEvent::Finished {
             report: EffectReport::Failed { reason, .. },
             ..
         }) => news("failed", reason.to_string()),
-        Event::Incident(IncidentEvent::Ordered { order }) => ordered(tale, *order),
+        Event::Incident(IncidentEvent::Ordered { order }) => ordered(view, *order),
         _ => None,
     }
 }
 
 /// Returns what an incident asks, if it does.
-pub(in crate::cli) fn asks(tale: &Tale<'_>) -> Option<TerminalLine> {
-    let why = repair::ask(tale)?.why;
-    Some(TerminalLine::new(Grade::Grave, "needs you", plea(tale, &why)))
+pub(in crate::cli) fn asks(view: &IncidentView) -> Option<TerminalLine> {
+    let why = repair::ask(view)?.why;
+    Some(TerminalLine::new(Grade::Grave, "needs you", plea(view, &why)))
 }
 
 /// Returns what to say about an order that holds healing or lets it go on.
-fn ordered(tale: &Tale<'_>, order: PersonOrder) -> Option<TerminalLine> {
-    let by = tale.lines().last().map(|line| repair::who(&line.entry.by))?;
-    let id = tale.id().short();
+fn ordered(view: &IncidentView, order: PersonOrder) -> Option<TerminalLine> {
+    let by = view.lines().last().map(|line| repair::who(&line.entry.by))?;
+    let id = view.id().short();
     let go_on = "write RESUME to .salve/CONTROL.md";
     match order {
         PersonOrder::Pause => {
@@ -117,20 +118,20 @@ fn ordered(tale: &Tale<'_>, order: PersonOrder) -> Option<TerminalLine> {
 }
 
 /// Returns whether the last diagnosis before this one said the same.
-fn was_diagnosed(tale: &Tale<'_>, event: &Event) -> bool {
-    let mut earlier = tale.lines().iter().rev().skip(1).map(|line| &line.entry.event);
+fn was_diagnosed(view: &IncidentView, event: &Event) -> bool {
+    let mut earlier = view.lines().iter().rev().skip(1).map(|line| &line.entry.event);
     earlier
         .find(|event| matches!(event, Event::Incident(IncidentEvent::Diagnosed { .. })))
         .is_some_and(|one| one == event)
 }
 
 /// Returns what is being done, where it is more than running the server again.
-fn repairing(tale: &Tale<'_>) -> Option<TerminalLine> {
-    let trial = tale.incident().trial()?;
+fn repairing(view: &IncidentView) -> Option<TerminalLine> {
+    let trial = view.incident().trial()?;
     if matches!(trial.remedy.kind, RemedyKind::Retry | RemedyKind::Agent) {
         return None;
     }
-    let judged = tale.lines().iter().rev().find_map(|line| match &line.entry.event {
+    let judged = view.lines().iter().rev().find_map(|line| match &line.entry.event {
         Event::Incident(IncidentEvent::Judged { judgement, .. }) => Some(judgement),
         _ => None,
     });
@@ -139,44 +140,44 @@ fn repairing(tale: &Tale<'_>) -> Option<TerminalLine> {
 }
 
 /// Returns what to say about a phase; some are only for programs.
-fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<TerminalLine> {
+fn of_phase(view: &IncidentView, notice: &Notice, checked: Option<&str>) -> Option<TerminalLine> {
     use RepairPhase as P;
-    let id = format!("heal-{}", tale.id().short());
+    let id = format!("heal-{}", view.id().short());
     let message = &notice.message;
-    let key = tale.incident().symptom().key_line.as_str();
+    let key = view.incident().symptom().key_line.as_str();
     let news = |verb, text: String| Some(TerminalLine::new(Grade::News, verb, text));
     match notice.phase {
         P::CrashDetected | P::LegacyCrashDetected => {
             let key = if message.contains(key) { String::new() } else { format!(" · {key}") };
-            news(fallen(tale), format!("{message}{key}  {id}"))
+            news(fallen(view), format!("{message}{key}  {id}"))
         }
-        P::RepairStarted if !is_server(tale) => None,
+        P::RepairStarted if !is_server(view) => None,
         P::RepairStarted => {
-            news("repair", format!("{message}, {}", evidence_path(tale.subject().kind, tale.id())))
+            news("repair", format!("{message}, {}", evidence_path(view.subject().kind, view.id())))
         }
         P::Waiting => news("waiting", message.clone()),
         // Nobody else is waited for: an agent is started.
-        P::AwaitingAgent if !is_server(tale) => None,
+        P::AwaitingAgent if !is_server(view) => None,
         P::AwaitingAgent
         | P::AgentStarted
         | P::AgentReadingLog
         | P::AgentApplyingFix
         | P::AgentWroteFiles => news("agent", message.clone()),
-        P::ReadyToRestart if !is_server(tale) => None,
+        P::ReadyToRestart if !is_server(view) => None,
         P::ReadyToRestart => news("settling", message.clone()),
-        P::Restarting if is_server(tale) => news("restart", message.clone()),
+        P::Restarting if is_server(view) => news("restart", message.clone()),
         P::Restarting => news("checking", message.clone()),
-        P::Failed if is_server(tale) => news("failed", message.clone()),
+        P::Failed if is_server(view) => news("failed", message.clone()),
         P::Failed => news("red", message.clone()),
-        P::Recovered => Some(healed(tale, message, checked)),
+        P::Recovered => Some(healed(view, message, checked)),
         P::Exhausted => {
-            let next = match notice_follows(tale) {
+            let next = match notice_follows(view) {
                 true => String::new(),
                 false => {
-                    let found = tale.incident().findings().iter();
+                    let found = view.incident().findings().iter();
                     let found = found.map(|one| format!("\n{}\n{}", one.what, one.next));
                     let (found, log) =
-                        (found.collect::<String>(), evidence_path(tale.subject().kind, tale.id()));
+                        (found.collect::<String>(), evidence_path(view.subject().kind, view.id()));
                     format!(" {key}{found}\nsee {log} · salve show {id}")
                 }
             };
@@ -184,9 +185,9 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<T
         }
         P::Cooldown => Some(TerminalLine::new(Grade::Grave, "cooldown", message.clone())),
         P::FailedRequiresHuman => {
-            Some(TerminalLine::new(Grade::Grave, "needs you", plea(tale, message)))
+            Some(TerminalLine::new(Grade::Grave, "needs you", plea(view, message)))
         }
-        P::Aborted if tale.ended_by_itself() => {
+        P::Aborted if view.ended_by_itself() => {
             news("ended", format!("{message}\nsalve show {id}"))
         }
         P::Aborted => {
@@ -199,11 +200,11 @@ fn of_phase(tale: &Tale<'_>, notice: &Notice, checked: Option<&str>) -> Option<T
 }
 
 /// Returns what to say of a repair that was proven to have helped.
-fn healed(tale: &Tale<'_>, message: &str, checked: Option<&str>) -> TerminalLine {
-    let id = format!("heal-{}", tale.id().short());
-    let took = seconds(tale.incident().clock().duration_since(tale.opened_at()));
+fn healed(view: &IncidentView, message: &str, checked: Option<&str>) -> TerminalLine {
+    let id = format!("heal-{}", view.id().short());
+    let took = seconds(view.incident().clock().duration_since(view.opened_at()));
     let checked = checked.map(|checked| format!(" · {checked}")).unwrap_or_default();
-    let undo = tale.incident().trial().map(|trial| trial.remedy.undo);
+    let undo = view.incident().trial().map(|trial| trial.remedy.undo);
     let id = match undo {
         Some(Undo::Snapshot) => format!("undo: salve undo {id}"),
         Some(Undo::Nothing) | None => id,
@@ -212,13 +213,13 @@ fn healed(tale: &Tale<'_>, message: &str, checked: Option<&str>) -> TerminalLine
 }
 
 /// Returns whether it is a server that is spoken of.
-fn is_server(tale: &Tale<'_>) -> bool {
-    tale.subject().kind == SubjectKind::Server
+fn is_server(view: &IncidentView) -> bool {
+    view.subject().kind == SubjectKind::Server
 }
 
 /// Returns the verb for the beginning of an incident.
-fn fallen(tale: &Tale<'_>) -> &'static str {
-    match tale.subject().kind {
+fn fallen(view: &IncidentView) -> &'static str {
+    match view.subject().kind {
         SubjectKind::Server => "crashed",
         SubjectKind::Check | SubjectKind::Iteration => "red",
         SubjectKind::Tool | SubjectKind::Step => "failed",
@@ -226,24 +227,24 @@ fn fallen(tale: &Tale<'_>) -> &'static str {
 }
 
 /// Returns whether the last entry brought about more than one phase.
-fn notice_follows(tale: &Tale<'_>) -> bool {
-    tale.lines().last().is_some_and(|line| line.notices.len() > 1)
+fn notice_follows(view: &IncidentView) -> bool {
+    view.lines().last().is_some_and(|line| line.notices.len() > 1)
 }
 
 /// Returns what a person is told when Salve cannot go on, and what to paste next.
-fn plea(tale: &Tale<'_>, message: &str) -> String {
-    let id = format!("heal-{}", tale.id().short());
-    let findings = tale.incident().findings();
+fn plea(view: &IncidentView, message: &str) -> String {
+    let id = format!("heal-{}", view.id().short());
+    let findings = view.incident().findings();
     let found = findings.iter().flat_map(|finding| [finding.what.as_str(), finding.next.as_str()]);
     let mut lines = vec![message];
-    for line in [tale.incident().symptom().key_line.as_str()].into_iter().chain(found) {
+    for line in [view.incident().symptom().key_line.as_str()].into_iter().chain(found) {
         if !lines.iter().any(|said| said.contains(line)) {
             lines.push(line);
         }
     }
-    let answers = match repair::ask(tale).and_then(|ask| Some((ask.yes?, ask.no))) {
+    let answers = match repair::ask(view).and_then(|ask| Some((ask.yes?, ask.no))) {
         Some((yes, no)) => format!("salve approve {id}  {yes}\nsalve reject {id}   {no}"),
-        None => format!("see {}", evidence_path(tale.subject().kind, tale.id())),
+        None => format!("see {}", evidence_path(view.subject().kind, view.id())),
     };
     format!("{}\n{answers}\nsalve show {id}", lines.join("\n"))
 }

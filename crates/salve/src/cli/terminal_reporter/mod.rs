@@ -2,7 +2,6 @@
 
 mod lines;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -13,7 +12,8 @@ use salve_core::event::{Entry, Event, IncidentEvent, IncidentOutcome, Proof, Rul
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase, RepairPhase};
 use salve_core::playbook::PlaybookFinding;
-use salve_core::repair::{self, Tale};
+use salve_core::repair::{self};
+use salve_core::view::IncidentView;
 use serde::Serialize;
 
 use self::lines::lines;
@@ -34,7 +34,7 @@ pub(in crate::cli) struct TerminalReporter<'a> {
     /// How commands earn their approval.
     pub(in crate::cli) terms: EarningTerms,
     /// The incidents that are not over.
-    pub(in crate::cli) tales: HashMap<IncidentId, Tale<'static>>,
+    pub(in crate::cli) views: HashMap<IncidentId, IncidentView>,
     /// What the last verification of each server saw.
     pub(in crate::cli) checked: HashMap<String, String>,
 }
@@ -68,42 +68,37 @@ impl TerminalReporter<'_> {
         self.outlet.say(&line.show(coloured));
     }
 
-    /// Takes an entry into its incident's tale.
-    fn hear(&mut self, id: IncidentId, entry: &Entry) -> Option<&Tale<'static>> {
-        if let Some(tale) = self.tales.get_mut(&id) {
-            tale.hear(Cow::Owned(entry.clone()));
+    /// Takes an entry into its incident's view.
+    fn hear(&mut self, id: IncidentId, entry: &Entry) -> Option<&IncidentView> {
+        if let Some(view) = self.views.get_mut(&id) {
+            view.hear(entry.clone());
         } else {
-            let tale = match &entry.event {
+            let view = match &entry.event {
                 Event::Incident(IncidentEvent::Opened { .. }) => {
-                    Tale::begin(Cow::Owned(entry.clone())).ok()?
+                    IncidentView::begin(entry.clone()).ok()?
                 }
                 // An earlier run of Salve opened it.
                 _ => self.recall(id, entry)?,
             };
-            self.tales.insert(id, tale);
+            self.views.insert(id, view);
         }
-        self.tales.get(&id)
+        self.views.get(&id)
     }
 
     /// Tells an incident from the journal, up to an entry.
-    fn recall(&self, id: IncidentId, last: &Entry) -> Option<Tale<'static>> {
+    fn recall(&self, id: IncidentId, last: &Entry) -> Option<IncidentView> {
         let entries = self.store.journal().read(0, &Stream::Incident(id), usize::MAX).ok()?;
-        let mut entries = entries.into_iter().take_while(|entry| entry.seq <= last.seq);
-        let mut tale = Tale::begin(Cow::Owned(entries.next()?)).ok()?;
-        for entry in entries {
-            tale.hear(Cow::Owned(entry));
-        }
-        Some(tale)
+        IncidentView::of(entries.into_iter().take_while(|entry| entry.seq <= last.seq)).ok()
     }
 
     /// Says what an entry of an incident brought about.
     fn heard(&mut self, server: &str, incident: &Incident, entry: &Entry) {
         let checked = self.checked.get(server).cloned();
-        let Some(tale) = self.hear(incident.id(), entry) else { return };
-        let said = lines(tale, checked.as_deref());
+        let Some(view) = self.hear(incident.id(), entry) else { return };
+        let said = lines(view, checked.as_deref());
         if self.out.json() {
-            if let Some(tale) = self.tales.get(&incident.id()) {
-                self.facts(server, tale);
+            if let Some(view) = self.views.get(&incident.id()) {
+                self.facts(server, view);
             }
         } else {
             for line in &said {
@@ -117,7 +112,7 @@ impl TerminalReporter<'_> {
             self.propose(server, incident);
         }
         if matches!(incident.phase(), Phase::Closed(_)) {
-            self.tales.remove(&incident.id());
+            self.views.remove(&incident.id());
         }
     }
 
@@ -141,37 +136,37 @@ impl TerminalReporter<'_> {
     }
 
     /// Prints what an incident still asks.
-    fn asks(&self, check: &str, tale: &Tale<'_>) {
-        let (Some(last), Some(ask)) = (tale.lines().last(), repair::ask(tale)) else { return };
+    fn asks(&self, check: &str, view: &IncidentView) {
+        let (Some(last), Some(ask)) = (view.lines().last(), repair::ask(view)) else { return };
         let fact = IncidentReportLine {
             version: 1,
             at: last.entry.at,
             server: check,
-            repair_id: tale.id().to_string(),
+            repair_id: view.id().to_string(),
             phase: RepairPhase::FailedRequiresHuman,
             attempt: last.attempt,
             message: &ask.why,
-            findings: tale.incident().findings(),
+            findings: view.incident().findings(),
         };
         // Whoever read it has gone.
         let _ = self.out.fact(&fact);
     }
 
-    /// Prints the phases that the last entry of a tale brought about.
-    fn facts(&self, server: &str, tale: &Tale<'_>) {
-        let Some(last) = tale.lines().last() else { return };
+    /// Prints the phases that the last entry of a view brought about.
+    fn facts(&self, server: &str, view: &IncidentView) {
+        let Some(last) = view.lines().last() else { return };
         for notice in &last.notices {
             let fact = IncidentReportLine {
                 version: 1,
                 at: last.entry.at,
                 server,
-                repair_id: tale.id().to_string(),
+                repair_id: view.id().to_string(),
                 phase: notice.phase,
                 attempt: last.attempt,
                 message: &notice.message,
                 findings: match notice.phase {
                     RepairPhase::FailedRequiresHuman | RepairPhase::Exhausted => {
-                        tale.incident().findings()
+                        view.incident().findings()
                     }
                     _ => &[],
                 },
@@ -225,11 +220,11 @@ impl Reporter for TerminalReporter<'_> {
                 }
             }
             Remark::Asks { incident } => {
-                let Some(tale) = self.tales.get(incident) else { return };
+                let Some(view) = self.views.get(incident) else { return };
                 if self.out.json() {
-                    return self.asks(subject, tale);
+                    return self.asks(subject, view);
                 }
-                let Some(line) = lines::asks(tale) else { return };
+                let Some(line) = lines::asks(view) else { return };
                 line
             }
             Remark::Note(text) => TerminalLine::new(Grade::News, "note", text.to_string()),

@@ -15,8 +15,8 @@ use salve_core::event::{
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident, Phase};
-use salve_core::repair::{Tale, Work};
 use salve_core::scrub::Scrubbed;
+use salve_core::view::{AgentWork, IncidentView};
 
 use super::breakers;
 use super::brief;
@@ -196,8 +196,9 @@ impl AgentRunner<'_, '_> {
             return Ok(false);
         }
         let entries = self.base.writer.entries(incident.id())?;
-        let is_left = |work: &Work| work.overdue && work.mark.is_none() && work.agent.is_none();
-        Ok(Tale::of(&entries).is_ok_and(|tale| tale.works().iter().any(is_left)))
+        let is_left =
+            |work: &AgentWork| work.overdue && work.mark.is_none() && work.agent.is_none();
+        Ok(IncidentView::of(entries).is_ok_and(|view| view.works().iter().any(is_left)))
     }
 
     fn launch(&mut self, effect: DueEffect, manner: AgentManner) -> Result<AgentStep, StoreError> {

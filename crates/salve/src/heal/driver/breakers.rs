@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::check::{Results, breaker};
-use salve_core::event::{Breaker, ChangedFile, Entry, Event, IncidentEvent, RemedyKind, Symptom};
+use salve_core::event::{Breaker, ChangedFile, Event, IncidentEvent, RemedyKind, Symptom};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
-use salve_core::repair::Tale;
+use salve_core::view::IncidentView;
 
 use super::case::Case;
 use crate::heal::control;
@@ -25,7 +25,7 @@ pub(super) fn halt_if_systemic(base: &mut RunBase<'_>, case: &mut Case) -> Resul
     let Some(incident) = case.incident() else { return Ok(()) };
     let (id, signature) = (incident.id(), incident.symptom().signature);
     let past = past(base, id, |symptom| symptom.signature == signature)?;
-    let count = breaker::unhealed(signature, &tales(&past)) + 1;
+    let count = breaker::unhealed(signature, &past) + 1;
     if count >= base.terms.breakers.same_error as usize {
         let text = format!("the same failure was not healed in {count} incidents by now");
         base.note(case.name(), &text);
@@ -43,7 +43,7 @@ pub(super) fn stop_if_churned(
     let Some(id) = case.incident().map(Incident::id) else { return Ok(()) };
     let past = past(base, id, |_| true)?;
     let limit = base.terms.breakers.file_changes;
-    let churned = breaker::churned(&tales(&past), files, limit);
+    let churned = breaker::churned(&past, files, limit);
     if !churned.is_empty() {
         let text = format!("more than {limit} heals changed {}", churned.join(", "));
         base.note(case.name(), &text);
@@ -106,12 +106,12 @@ fn trip(base: &mut RunBase<'_>, case: &mut Case, breaker: Breaker) -> Result<(),
     case.catch_up(base)
 }
 
-/// Returns the entries of earlier incidents whose first failure is wanted, oldest first.
+/// Returns the earlier incidents whose first failure is wanted, oldest first.
 fn past(
     base: &RunBase<'_>,
     present: IncidentId,
     is_wanted: impl Fn(&Symptom) -> bool,
-) -> Result<Vec<Vec<Entry>>, StoreError> {
+) -> Result<Vec<IncidentView>, StoreError> {
     let since = ago(base.writer.now(), base.terms.kept);
     let opened = base.writer.store.journal().read_since(since, &Stream::Incidents)?;
     let mut past = Vec::new();
@@ -122,15 +122,11 @@ fn past(
             continue;
         };
         if id != present && is_wanted(symptom) {
-            past.push(base.writer.entries(id)?);
+            // An incident that a newer Salve opened is that Salve's to tell about.
+            past.extend(IncidentView::of(base.writer.entries(id)?).ok());
         }
     }
     Ok(past)
-}
-
-fn tales(past: &[Vec<Entry>]) -> Vec<Tale<'_>> {
-    // An incident that a newer Salve opened is that Salve's to tell about.
-    past.iter().filter_map(|entries| Tale::of(entries).ok()).collect()
 }
 
 fn ago(now: Timestamp, time: Duration) -> Timestamp {

@@ -4,8 +4,9 @@ use salve_core::check::CheckBrief;
 use salve_core::event::{Event, IncidentEvent, Scope};
 use salve_core::incident::{Incident, Phase};
 use salve_core::memory::RememberedKind;
-use salve_core::repair::{Tale, earlier, evidence_path, who};
+use salve_core::repair::{earlier, evidence_path, who};
 use salve_core::scrub::{Scrubbed, Scrubber};
+use salve_core::view::IncidentView;
 
 use super::case::Case;
 use super::context::ContextReader;
@@ -28,7 +29,7 @@ pub(super) fn of(
 ) -> Result<Option<CheckBrief>, StoreError> {
     let (Some(incident), Some(seen)) = (case.incident(), case.seen()) else { return Ok(None) };
     let entries = base.writer.entries(incident.id())?;
-    let Ok(tale) = Tale::of(&entries) else { return Ok(None) };
+    let Ok(view) = IncidentView::of(entries) else { return Ok(None) };
     let known = base.remedies.recall(base.writer.store, seen.symptom.signature)?;
     let taught = known.remedies.iter().filter(|one| one.remedy.kind == RememberedKind::Instruction);
     let (tier, policy) = (incident.tier(), incident.policy());
@@ -43,8 +44,8 @@ pub(super) fn of(
         command: subjects.command(at),
         evidence: evidence_path(incident.subject().kind, incident.id()),
         key_line: seen.symptom.key_line.clone(),
-        attempt: tale.attempt(),
-        max_attempts: tale.max_attempts(),
+        attempt: view.attempt(),
+        max_attempts: view.max_attempts(),
         limits: (policy.max_files, policy.max_lines),
         tier,
         strategy: terms.strategy.clone(),
@@ -59,7 +60,7 @@ pub(super) fn of(
         related: reader.related(&results),
         diff: recent(base, case),
         in_vain: known.failed.iter().map(|one| one.remedy.text.clone()).collect(),
-        earlier: earlier(&tale).collect(),
+        earlier: earlier(&view).collect(),
         history: history(base, incident)?,
         notes: reader.notes(),
         room: usize::try_from(terms.context_kb).unwrap_or(usize::MAX).saturating_mul(1 << 10),

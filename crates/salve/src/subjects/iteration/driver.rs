@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::event::{Entry, Event, LoopEnd, LoopEvent, LoopId, LoopTurn, RecoveryEnd};
-use salve_core::incident::{Incident, Phase};
-use salve_core::iteration::{Loop, LoopMove, Now, StepsStanding};
+use salve_core::event::{Entry, Event, LoopEnd, LoopEvent, LoopTurn, RecoveryEnd};
+use salve_core::iteration::{Loop, LoopMove, StepsStanding};
 use salve_core::scrub::Scrubbed;
 
 use super::recovery::{RecoverySubject, RecoveryTests};
@@ -15,23 +14,17 @@ use super::trial::LINES;
 use super::{LoopDriver, LoopEnding, LoopError, LoopNews};
 use crate::heal::inbox::InboxMessage;
 use crate::heal::loop_files::{FilesError, LoopFiles};
-use crate::heal::loops::{self, Recovered, Recovery, Sought};
+use crate::heal::loops::{Recovered, Recovery, Sought};
 use crate::heal::run::CommandRunEnd;
 use crate::heal::{Presence, millis};
 use crate::process::{Capture, Outlet, OutputStyle};
-use crate::store::{Store, StoreError, Stream};
+use crate::store::{StoreError, Stream};
 
 /// How long to wait at most before the clock is looked at again; it may have been set.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// How long a pause in the midst of a loop is waited out where nobody is there.
 const PAUSE: Duration = Duration::from_secs(5 * 60);
-
-/// Returns a loop as the journal has it, if it was ever started.
-pub fn recall(store: &Store, id: &LoopId) -> Result<Option<Loop>, StoreError> {
-    let entries = store.journal().read(0, &Stream::Loop(id.clone()), usize::MAX)?;
-    Ok(Loop::replay(id, &entries).ok())
-}
 
 /// A loop under way, and what this run of Salve knows of it besides the journal.
 pub(super) struct LoopRun<'d, 'a> {
@@ -167,19 +160,15 @@ impl LoopRun<'_, '_> {
 
     /// Writes how the loop stands, and what happened, to its files.
     pub(super) fn tell(&mut self) -> Result<(), LoopError> {
-        let writer = &self.driver.base.writer;
-        let now = match self.of.is_recovering() {
-            true => {
-                let subject = loops::subject(self.of.id().as_str(), &writer.scrubber);
-                now(writer.unfinished(&subject)?.last())
-            }
-            false => Now::NoRecovery,
-        };
-        self.files.refresh(writer.store).map_err(|error| match error {
+        let store = self.driver.base.writer.store;
+        self.files.refresh(store).map_err(|error| match error {
             FilesError::Store(error) => LoopError::from(error),
             FilesError::Write(error) => error.into(),
         })?;
-        Ok(self.driver.folder.tell(&self.of, &now)?)
+        match self.files.view(store)?.state() {
+            Some(state) => Ok(self.driver.folder.tell(&state)?),
+            None => Ok(()),
+        }
     }
 
     /// Takes in what came while nothing was waited for.
@@ -332,14 +321,5 @@ impl LoopRun<'_, '_> {
             | InboxMessage::Diagnosed { .. }
             | InboxMessage::Pause(_) => None,
         }
-    }
-}
-
-/// Returns how a recovery stands, as the files tell it.
-fn now(incident: Option<&Incident>) -> Now {
-    match incident.map(|incident| (incident.id(), incident.phase())) {
-        Some((id, Phase::Asking { .. })) => Now::Asking(id),
-        Some((id, _)) => Now::Recovering(id),
-        None => Now::NoRecovery,
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use salve_core::event::{LoopId, TestsSeen};
-use salve_core::iteration::{Loop, Now, RoleFile, state};
+use salve_core::iteration::{Loop, LoopStateFile, RoleFile};
 use salve_core::scrub::Scrubbed;
 use serde::Serialize;
 
@@ -88,8 +88,8 @@ impl Folder {
     }
 
     /// Writes how the loop stands.
-    pub(super) fn tell(&self, of: &Loop, now: &Now) -> Result<(), WriteError> {
-        let text = serde_json::to_string_pretty(&state(of, now)).unwrap_or_default();
+    pub(super) fn tell(&self, state: &LoopStateFile) -> Result<(), WriteError> {
+        let text = serde_json::to_string_pretty(state).unwrap_or_default();
         atomic::write(&self.dir.join("state.json"), text + "\n")
     }
 

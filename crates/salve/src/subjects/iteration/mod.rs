@@ -21,7 +21,6 @@ use salve_core::event::{Entry, LoopEnd};
 use salve_core::iteration::Loop;
 use salve_core::scrub::Scrubbed;
 
-pub use driver::recall;
 pub use files::Folder;
 pub use plan::{LoopPlan, RolePlan, TestsPlan};
 pub use recovery::{RecoverySubject, RecoveryTerms, RecoveryTests};

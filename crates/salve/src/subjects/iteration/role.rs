@@ -132,8 +132,8 @@ impl LoopRun<'_, '_> {
             Some(PromiseRefusal::Red | PromiseRefusal::NotExecuted) | None => Vec::new(),
         };
         let writer = &self.driver.base.writer;
-        let chronicle = self.files.chronicle(writer.store)?;
-        let answers = chronicle.answers(self.of.iteration()).filter(|answer| answer.is_news());
+        let view = self.files.view(writer.store)?;
+        let answers = view.answers(self.of.iteration()).filter(|answer| answer.is_news());
         notes.extend(answers.map(|answer| writer.scrubber.scrub(&answer.to_string())));
         Ok(notes)
     }

@@ -1,7 +1,8 @@
 //! The whole story of one incident.
 
 use maud::{Markup, html};
-use salve_core::repair::{AgentPart, Moment, RemedyTried, RepairStanding, Size};
+use salve_core::repair::{AgentPart, RepairStanding, Size, TimelineEntry};
+use salve_core::view::RemedyTried;
 
 use super::needs_you::question_card;
 use super::parts::{
@@ -96,7 +97,7 @@ fn remedy_item(remedy: &RemedyTried) -> Markup {
     html! {
         li {
             p { span.dim { "attempt " (remedy.attempt) " · " (kind_word(remedy.kind)) " · " (origin_word(remedy.origin)) } }
-            pre.command { (visible(&remedy.text)) }
+            pre.command { (visible(remedy.text.as_str())) }
             p { (gate_word(remedy)) }
             p {
                 (result_word(&remedy.result))
@@ -188,7 +189,7 @@ fn evidence_section(evidence: &TextTail, key_line: &str) -> Markup {
     }
 }
 
-fn moment_item(moment: &Moment) -> Markup {
+fn moment_item(moment: &TimelineEntry) -> Markup {
     html! {
         li class=[moment.ignored.as_ref().map(|_| "ignored")] {
             time datetime=(moment.at.to_string()) { (clock(moment.at)) }

@@ -35,7 +35,7 @@ pub(super) fn question_card(details: &IncidentDetails, question: &QuestionDetail
             }
             p.why { (visible(&ask.why)) }
             @if let Some(remedy) = &question.remedy {
-                pre.command aria-label="the exact command" { (visible(&remedy.text)) }
+                pre.command aria-label="the exact command" { (visible(remedy.text.as_str())) }
                 p { (gate_word(remedy)) }
                 p.dim { (origin_word(remedy.origin)) }
             }

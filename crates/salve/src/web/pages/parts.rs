@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use salve_core::event::{Amounts, Proof, RemedyKind, RemedyOrigin, RemedyVerdict, SubjectKind};
-use salve_core::repair::{RemedyResult, RemedyTried, RepairStanding};
+use salve_core::repair::RepairStanding;
+use salve_core::view::{RemedyResult, RemedyTried};
 
 use crate::web::views::{IncidentDetails, IncidentRow};
 use crate::web::visible::visible;
@@ -175,7 +176,7 @@ pub(super) fn gate_word(remedy: &RemedyTried) -> Markup {
     };
     html! {
         span class={ "badge " (class) } { "gate: " (word) } " "
-        span.dim { (visible(&remedy.reason)) " (rule " code { (visible(&remedy.rule)) } ")" }
+        span.dim { (visible(remedy.reason.as_str())) " (rule " code { (visible(remedy.rule.as_str())) } ")" }
     }
 }
 

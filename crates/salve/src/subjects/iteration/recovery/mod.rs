@@ -195,7 +195,7 @@ impl<'r> RecoverySubject<'r> {
     /// Where the project is attended, this waits for as long as a person takes; an earlier run's
     /// question goes on being asked.
     pub fn run(mut self, base: &mut RunBase<'_>) -> Result<Recovery, StoreError> {
-        if let Some(clock) = self.sought.files.chronicle(base.writer.store)?.clock() {
+        if let Some(clock) = self.sought.files.view(base.writer.store)?.clock() {
             // Where the clock was set back since, cooldowns would last longer by as much.
             base.writer.go_on_from(clock);
         }
@@ -568,9 +568,8 @@ impl<'r> RecoverySubject<'r> {
         let path = self.sought.files.proposal();
         let (stamp, found) = recovery_file::read(&path, self.proposal.turn);
         self.proposal.stamp = stamp;
-        let chronicle = self.sought.files.chronicle(context.base.writer.store)?;
-        let course = chronicle.courses().find(|course| course.id() == id);
-        let kept = course.and_then(|course| course.proposal.as_ref());
+        let view = self.sought.files.view(context.base.writer.store)?;
+        let kept = view.recovery(id).and_then(|recovery| recovery.proposals().next_back());
         match found {
             FoundProposal::Proposal(proposal) => {
                 let now = recovery::proposed(&proposal, &context.base.writer.scrubber);

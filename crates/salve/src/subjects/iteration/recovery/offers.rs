@@ -40,7 +40,7 @@ impl RecoverySubject<'_> {
             return Ok(Vec::new());
         }
         let (store, now, since) = (base.writer.store, base.writer.now(), self.sought.since);
-        let autos = self.sought.files.chronicle(store)?.autos(since, Some(incident.id()));
+        let autos = self.sought.files.view(store)?.unattended_runs(since, Some(incident.id()));
         let state = GateCounters {
             auto_recoveries_this_run: autos.count,
             // A fallback is part of its own recovery, for which nothing has to cool down.

@@ -1,5 +1,7 @@
 //! What a loop's files say, from stories of recoveries.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -51,22 +53,22 @@ fn proposes(command: &'static str) -> Event {
     })
 }
 
-/// Returns the chronicle of the loop that the story is of.
-fn told(story: &TestIncident) -> Chronicle {
-    let mut chronicle = Chronicle::new(LOOP);
+/// Returns the view of the loop that the story is of.
+fn told(story: &TestIncident) -> LoopView {
+    let mut view = LoopView::new(LOOP);
     for entry in &story.journal {
         let mut entry = entry.clone();
         if let Event::Incident(IncidentEvent::Opened { subject: of, .. }) = &mut entry.event {
             *of = subject(SubjectKind::Iteration, Repeat::Safe);
             of.name = Scrubbed::literal(LOOP);
         }
-        chronicle.take(&entry);
+        view.hear(&entry);
     }
-    chronicle
+    view
 }
 
 /// Returns the lines without what every line has.
-fn lines(chronicle: &Chronicle) -> Vec<Value> {
+fn lines(view: &LoopView) -> Vec<Value> {
     let line = |line: &LogLine| {
         let mut value = serde_json::to_value(line).unwrap();
         let map = value.as_object_mut().unwrap();
@@ -76,12 +78,12 @@ fn lines(chronicle: &Chronicle) -> Vec<Value> {
         assert!(map.remove("seq").is_some());
         value
     };
-    chronicle.lines().iter().map(line).collect()
+    view.log().iter().map(line).collect()
 }
 
-fn escalation(chronicle: &Chronicle) -> Value {
-    let course = chronicle.escalated().unwrap();
-    serde_json::to_value(Escalation::of(course, LOOP, "/srv/my shop").unwrap()).unwrap()
+fn escalation(view: &LoopView) -> Value {
+    let recovery = view.escalated().unwrap();
+    serde_json::to_value(Escalation::of(recovery, LOOP, "/srv/my shop").unwrap()).unwrap()
 }
 
 fn done() -> EffectReport {
@@ -108,18 +110,18 @@ fn an_auto_recovery_is_logged_in_the_formats_own_words() {
             .salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report: done() }))
             .unwrap();
     }
-    let chronicle = told(&story);
+    let view = told(&story);
     let want = [
         json!({"event": "recovery_proposed", "category": "dependency", "command": "bun install", "confidence": "high"}),
         json!({"event": "recovery_approved", "source": "auto", "command": "bun install"}),
         json!({"event": "recovery_executed", "command": "bun install", "exit_code": 0, "duration_ms": 4_523}),
     ];
-    assert_eq!(lines(&chronicle), want);
-    assert!(chronicle.awaiting().is_none() && chronicle.escalated().is_none());
-    let usage = serde_json::to_value(chronicle.usage()).unwrap();
+    assert_eq!(lines(&view), want);
+    assert!(view.awaiting().is_none() && view.escalated().is_none());
+    let usage = serde_json::to_value(view.usage()).unwrap();
     assert_eq!(usage[0]["outcome"], "recovered");
     assert_eq!((&usage[0]["auto_recoveries"], &usage[0]["unattended"]), (&json!(1), &json!(true)));
-    let stats = chronicle.stats();
+    let stats = view.stats();
     assert_eq!((stats.proposals, stats.auto_recoveries, stats.auto_recovered), (1, 1, 1));
     assert_eq!((stats.auto_success_rate, stats.escalations), (Some(1.0), 0));
     assert_eq!(stats.categories, BTreeMap::from([(Category::Dependency, 1)]));
@@ -134,13 +136,13 @@ fn a_failed_recovery_escalates_and_both_are_logged() {
     story.finish_apply(failed);
     story.finish(Effect::RollBack(Scope::Attempt), done());
     story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap();
-    let chronicle = told(&story);
-    let lines = lines(&chronicle);
+    let view = told(&story);
+    let lines = lines(&view);
     assert_eq!(lines[2]["event"], "recovery_failed");
     assert_eq!((&lines[2]["exit_code"], &lines[2]["error"]), (&json!(1), &json!("no network")));
     let want = json!({"event": "recovery_escalated", "reason": "no network", "awaiting": "human"});
     assert_eq!(lines[3], want);
-    let escalation = escalation(&chronicle);
+    let escalation = escalation(&view);
     assert_eq!(escalation["type"], "recovery_failed");
     assert_eq!(escalation["status"], "pending");
 }
@@ -186,13 +188,13 @@ fn an_escalation_has_every_field_and_follows_the_answer() {
         let mut story = story.clone();
         story.now = 61_000;
         story.by(person("ada"), answer).unwrap();
-        let chronicle = told(&story);
-        assert_eq!(escalation(&chronicle)["status"], status);
-        assert!(chronicle.awaiting().is_none(), "{status}");
-        assert_eq!(chronicle.stats().median_time_to_resolution_ms, Some(60_000));
+        let view = told(&story);
+        assert_eq!(escalation(&view)["status"], status);
+        assert!(view.awaiting().is_none(), "{status}");
+        assert_eq!(view.stats().median_time_to_resolution_ms, Some(60_000));
         if status == "resolved" {
             let last = json!({"event": "recovery_resolved", "by": "human", "method": "manual", "note": "by hand"});
-            assert_eq!(lines(&chronicle).last(), Some(&last));
+            assert_eq!(lines(&view).last(), Some(&last));
         }
     }
     story.salve(proposes("bun install")).unwrap();
@@ -222,9 +224,9 @@ fn what_people_answer_is_told_to_this_iteration_and_the_next() {
     ] {
         let mut story = story.clone();
         story.by(person("ada"), answer).unwrap();
-        let chronicle = told(&story);
+        let view = told(&story);
         let told = |iteration: u32| -> Vec<String> {
-            let news = chronicle.answers(iteration).filter(|answer| answer.is_news());
+            let news = view.answers(iteration).filter(|answer| answer.is_news());
             news.map(ToString::to_string).collect()
         };
         let want: Vec<String> = want.into_iter().map(str::to_owned).collect();
@@ -276,38 +278,38 @@ fn limits_count_what_ran_unattended_since_the_run_began() {
     story.judge(RemedyKind::Command, "bun install", RemedyVerdict::Allow);
     story.finish(Effect::Snapshot, done());
     story.finish_apply(EffectReport::failed(text("no")));
-    let chronicle = told(&story);
+    let view = told(&story);
     let id = story.incident.id();
-    let ran = Autos { count: 1, last: Some(crate::incident::testing::time(5_000)) };
-    assert_eq!(chronicle.autos(0, None), ran);
+    let ran = UnattendedRuns { count: 1, last: Some(crate::incident::testing::time(5_000)) };
+    assert_eq!(view.unattended_runs(0, None), ran);
     // Its own fallback need not wait for the cooldown, but counts.
-    assert_eq!(chronicle.autos(0, Some(id)), Autos { count: 1, last: None });
-    assert_eq!(chronicle.autos(chronicle.last_seq(), None), Autos::default());
+    assert_eq!(view.unattended_runs(0, Some(id)), UnattendedRuns { count: 1, last: None });
+    assert_eq!(view.unattended_runs(view.last_seq(), None), UnattendedRuns::default());
 }
 
 #[test]
 fn other_loops_and_other_subjects_are_left_out() {
     let mut story = proposed("bun install");
     story.judge(RemedyKind::Command, "bun install", RemedyVerdict::Ask);
-    let mut other = Chronicle::new("other");
-    story.journal.iter().for_each(|entry| other.take(entry));
-    assert_eq!((other.lines().len(), other.courses().count()), (0, 0));
+    let mut other = LoopView::new("other");
+    story.journal.iter().for_each(|entry| other.hear(entry));
+    assert_eq!((other.log().len(), other.recoveries().len()), (0, 0));
     let refused = Event::Recovery(RecoveryEvent::Refused {
         name: text(LOOP),
         iteration: 6,
         reason: text("a FIFO"),
     });
-    let mut chronicle = told(&story);
+    let mut view = told(&story);
     let entry = crate::event::Draft {
         at: Timestamp::UNIX_EPOCH,
         by: person("ada"),
         incident: None,
         event: refused,
     };
-    let seq = chronicle.last_seq() + 1;
-    chronicle.take(&entry.clone().at_seq(seq));
-    other.take(&entry.at_seq(seq));
-    assert_eq!(chronicle.lines().last().unwrap().event, "recovery_refused");
-    assert!(other.lines().is_empty());
-    assert_eq!(chronicle.courses().next().unwrap().outcome(), None::<IncidentOutcome>);
+    let seq = view.last_seq() + 1;
+    view.hear(&entry.clone().at_seq(seq));
+    other.hear(&entry.at_seq(seq));
+    assert_eq!(view.log().last().unwrap().event, "recovery_refused");
+    assert!(other.log().is_empty());
+    assert_eq!(view.recoveries()[0].outcome(), None::<IncidentOutcome>);
 }
