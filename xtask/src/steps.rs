@@ -152,37 +152,6 @@ pub(crate) fn root() -> PathBuf {
 mod tests {
     use super::*;
 
-    /// Returns the text of every Rust file below `dir`.
-    fn sources(dir: &Path) -> String {
-        let mut all = String::new();
-        for entry in dir.read_dir().unwrap().map(Result::unwrap) {
-            let path = entry.path();
-            if path.is_dir() {
-                all.push_str(&sources(&path));
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                all.push_str(&std::fs::read_to_string(&path).unwrap());
-            }
-        }
-        all
-    }
-
-    #[test]
-    fn every_test_that_the_architecture_names_exists() {
-        let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-        let (_, invariants) = page.split_once("| invariant | held by |").unwrap();
-        let code = sources(&root().join("crates"));
-        let mut named = 0;
-        for row in invariants.lines().filter_map(|row| row.rsplit_once(" | ")) {
-            let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            let names = row.1.split('`').skip(1).step_by(2);
-            for name in names.filter(|name| name.contains('_') && name.chars().all(word)) {
-                assert!(code.contains(&format!("fn {name}(")), "{name} holds: {}", row.0);
-                named += 1;
-            }
-        }
-        assert!(named > 30, "only {named} tests are named");
-    }
-
     #[test]
     fn every_target_of_the_fuzzer_is_declared() {
         let manifest = std::fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
