@@ -86,10 +86,12 @@ pub struct Project {
 }
 
 /// Where Salve's own files are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Files {
     /// In `.salve` below a project's root.
     Project,
+    /// In `.salve` below the root of the project that this one is a copy of.
+    CopyOf(PathBuf),
     /// In the user's own directory, which is the root itself.
     User,
 }
@@ -132,15 +134,29 @@ impl Project {
         }
     }
 
+    /// Takes `dir` as a copy of this project, whose journal and memory stay where they are.
+    pub fn copy_at(&self, dir: &Path) -> Result<Self, ProjectError> {
+        let files = Files::CopyOf(self.home().to_path_buf());
+        Ok(Self { files, ..Self::at(dir)? })
+    }
+
     /// Returns the root directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
+    /// Returns the root of the project that Salve's own files belong to: for a copy, the original's.
+    pub fn home(&self) -> &Path {
+        match &self.files {
+            Files::CopyOf(original) => original,
+            Files::Project | Files::User => &self.root,
+        }
+    }
+
     /// Returns the directory of Salve's own files, which may not exist yet.
     pub fn state_dir(&self) -> PathBuf {
         match self.files {
-            Files::Project => self.root.join(STATE_DIR),
+            Files::Project | Files::CopyOf(_) => self.home().join(STATE_DIR),
             Files::User => self.root.clone(),
         }
     }
@@ -148,7 +164,7 @@ impl Project {
     /// Returns the database's path.
     pub fn database(&self) -> PathBuf {
         let name = match self.files {
-            Files::Project => "salve.db",
+            Files::Project | Files::CopyOf(_) => "salve.db",
             Files::User => "memory.db",
         };
         self.state_dir().join(name)
@@ -178,11 +194,11 @@ impl Project {
                 source: WriteError::new(&dir, source),
             };
             let made = match self.files {
-                Files::Project => fs::create_dir(&dir),
+                Files::Project | Files::CopyOf(_) => fs::create_dir(&dir),
                 Files::User => fs::create_dir_all(&dir),
             };
             match made {
-                Ok(()) => atomic::sync_dir(&self.root).map_err(make)?,
+                Ok(()) => atomic::sync_dir(self.home()).map_err(make)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(make(error)),
             }

@@ -349,6 +349,16 @@ pub enum JobTurn {
         /// What came of it.
         end: ResetEnd,
     },
+    /// A remedy was applied to what made the last attempt fail: the step is worth another one.
+    Remedied {
+        /// The remedy, in words.
+        remedy: Scrubbed,
+    },
+    /// What the last attempt failed of may be remedied, and a person is asked whether it is.
+    Asked {
+        /// What is asked.
+        reason: Scrubbed,
+    },
     /// A person gave an order.
     Ordered {
         /// The order.

@@ -293,13 +293,15 @@ impl Incident {
         if let Some(trial) = &mut self.trial {
             trial.reach = TrialReach::Applied;
             match trial.remedy.kind {
-                RemedyKind::SoftReset => amounts.resets = 1,
                 RemedyKind::HardReset => {
                     amounts.resets = 1;
                     self.history.forgive();
                 }
-                RemedyKind::Retry | RemedyKind::Command | RemedyKind::Patch | RemedyKind::Agent => {
-                }
+                RemedyKind::Retry
+                | RemedyKind::Command
+                | RemedyKind::Patch
+                | RemedyKind::Agent
+                | RemedyKind::SoftReset => {}
             }
         }
         self.ledger.count(amounts);

@@ -72,8 +72,12 @@ impl Incident {
     pub(super) fn has_resets_for(&self, kind: RemedyKind) -> bool {
         let left = || self.ledger.left(Resource::Resets) != Some(0);
         match kind {
-            RemedyKind::SoftReset | RemedyKind::HardReset => left(),
-            RemedyKind::Retry | RemedyKind::Command | RemedyKind::Patch | RemedyKind::Agent => true,
+            RemedyKind::HardReset => left(),
+            RemedyKind::Retry
+            | RemedyKind::Command
+            | RemedyKind::Patch
+            | RemedyKind::Agent
+            | RemedyKind::SoftReset => true,
         }
     }
 

@@ -77,13 +77,16 @@ impl Job {
 
     fn went_on(&mut self, what: &JobTurn) -> EntryTaken {
         self.steps.admits(match what {
-            JobTurn::StepBegan { .. } | JobTurn::ResetBegan { .. } => Beginning::Yes,
+            JobTurn::StepBegan { .. } | JobTurn::ResetBegan { .. } | JobTurn::Remedied { .. } => {
+                Beginning::Yes
+            }
             JobTurn::Started { .. }
             | JobTurn::Resumed {}
             | JobTurn::Warned { .. }
             | JobTurn::Charged { .. }
             | JobTurn::StepEnded { .. }
             | JobTurn::ResetEnded { .. }
+            | JobTurn::Asked { .. }
             | JobTurn::Ordered { .. }
             | JobTurn::Honored { .. }
             | JobTurn::Stopped {}
@@ -102,6 +105,8 @@ impl Job {
                 None => Err(NotTaken::Unexpected),
             },
             JobTurn::ResetEnded { step, end } => self.reset_ended(*step, end),
+            JobTurn::Remedied { .. } => self.remedied(),
+            JobTurn::Asked { reason } => self.asked(reason),
             JobTurn::Honored { order } => self.honored(*order),
             JobTurn::Stopped {} => {
                 self.steps.stopped();
@@ -214,6 +219,31 @@ impl Job {
             let why = LoopEnd::Failed { reason: reason.clone() };
             self.ending = Some(JobEnding { why, retryable: false });
         }
+        Ok(())
+    }
+
+    /// Takes in that what made the last attempt fail was remedied: it may be tried again, even where
+    /// trying it again could not have helped.
+    fn remedied(&mut self) -> EntryTaken {
+        let is_ordered = self.pending.is_some_and(|p| p.cause != ResetCause::Controller);
+        if self.failures.is_empty() || self.steps.is_at_work() || is_ordered {
+            return Err(NotTaken::Unexpected);
+        }
+        self.ending = None;
+        if self.pending.take().is_some() {
+            // The reset that was due is not done.
+            self.resets = self.resets.saturating_sub(1);
+        }
+        self.strategy = HealStrategy::SoftReset;
+        Ok(())
+    }
+
+    fn asked(&mut self, reason: &Scrubbed) -> EntryTaken {
+        if self.failures.is_empty() || self.steps.is_at_work() {
+            return Err(NotTaken::Unexpected);
+        }
+        self.ending = None;
+        self.steps.wait_for_person(reason.clone());
         Ok(())
     }
 

@@ -120,6 +120,8 @@ impl MetricsFold {
             | JobTurn::Charged { .. }
             | JobTurn::ResetBegan { .. }
             | JobTurn::ResetEnded { .. }
+            | JobTurn::Remedied { .. }
+            | JobTurn::Asked { .. }
             | JobTurn::Ordered { .. }
             | JobTurn::Honored { .. }
             | JobTurn::Stopped {} => Vec::new(),

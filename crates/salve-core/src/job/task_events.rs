@@ -79,6 +79,15 @@ pub fn task_events(of: &Job, entry: &Entry) -> Vec<TaskEvent> {
         }
         JobTurn::ResetBegan { .. } => Vec::new(),
         JobTurn::ResetEnded { step, end } => reset_ended(of, *step, end, &new),
+        JobTurn::Remedied { remedy } => {
+            vec![
+                new("task.self_heal.remedied")
+                    .with("remedy", remedy.head(LONGEST_SUMMARY).as_str()),
+            ]
+        }
+        JobTurn::Asked { reason } => {
+            vec![new("task.step.needs_person").with("reason", reason.as_str())]
+        }
         JobTurn::Ordered { order } => match order {
             JobOrder::Pause | JobOrder::Resume | JobOrder::Cancel => {
                 vec![new("task.control.requested").with("action", order.as_str())]

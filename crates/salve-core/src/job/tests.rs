@@ -517,3 +517,39 @@ fn the_figures_of_the_spec_are_folded_from_the_entries() {
     );
     insta::assert_snapshot!(prometheus_text("p", &entries));
 }
+
+/// **Invariant:** A step that cannot pass by itself is tried again only once something was put right.
+#[test]
+fn a_remedy_lets_a_step_be_tried_that_could_not_pass() {
+    let mut of = fresh(2);
+    let remedied = || JobTurn::Remedied { remedy: text("npm ci") };
+    assert_eq!(take(&mut of, remedied()), Err(NotTaken::Unexpected), "nothing failed");
+    assert_eq!(fails(&mut of, FailureClass::DeterministicContract, 1, "a"), HealStrategy::None);
+    assert!(matches!(of.next(time(9_000)), JobMove::End(_)));
+    go(&mut of, &[remedied()]);
+    let attempt = JobMove::Attempt { step: 0, attempt: 2, strategy: HealStrategy::SoftReset };
+    assert_eq!(of.next(time(9_000)), attempt);
+    done(&mut of);
+    assert_eq!(of.checkpoints().len(), 1);
+}
+
+#[test]
+fn a_remedy_instead_of_a_reset_costs_no_reset() {
+    let mut of = fresh(1);
+    fails(&mut of, FailureClass::TransientRuntime, 1, "a");
+    assert_eq!(fails(&mut of, FailureClass::TransientRuntime, 1, "a"), HealStrategy::HardReset);
+    assert_eq!(of.resets(), 1);
+    go(&mut of, &[JobTurn::Remedied { remedy: text("npm ci") }]);
+    assert_eq!((of.resets(), of.pending()), (0, None));
+}
+
+#[test]
+fn a_question_about_a_remedy_waits_for_a_person() {
+    let mut of = fresh(1);
+    fails(&mut of, FailureClass::DeterministicContract, 1, "a");
+    go(&mut of, &[JobTurn::Asked { reason: text("may `npm i x` run?") }]);
+    assert_eq!(of.next(time(9_000)), JobMove::Person(text("may `npm i x` run?")));
+    let again = take(&mut of, JobTurn::Resumed {});
+    assert_eq!(again, Ok(()));
+    assert!(matches!(of.next(time(9_000)), JobMove::Attempt { .. }));
+}

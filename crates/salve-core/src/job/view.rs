@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::{FailedAttempt, Job, JobEnding, RecoveryRequest};
-use crate::event::{Amounts, Checkpoint, JobTerms, Process, Resource};
+use super::{FailedAttempt, Job, JobEnding, PendingReset, RecoveryRequest};
+use crate::event::{Amounts, Checkpoint, HealStrategy, JobTerms, Process, Resource};
 use crate::id::JobId;
 use crate::scrub::Scrubbed;
 use crate::steps::StepsStanding;
@@ -53,6 +53,16 @@ impl Job {
     /// Returns how often the controller has set the workspace back.
     pub fn resets(&self) -> u32 {
         self.resets
+    }
+
+    /// Returns the reset that has to be done before the next attempt, if one has.
+    pub fn pending(&self) -> Option<PendingReset> {
+        self.pending
+    }
+
+    /// Returns what is done about the last failed attempt.
+    pub fn strategy(&self) -> HealStrategy {
+        self.strategy
     }
 
     /// Returns how it ended or is to end, if that is settled.

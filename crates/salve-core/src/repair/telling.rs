@@ -127,6 +127,8 @@ fn of_job(turn: &JobTurn) -> String {
         JobTurn::ResetEnded { step, .. } => {
             format!("the way back to before step {} is over", step + 1)
         }
+        JobTurn::Remedied { remedy } => format!("was helped by: {remedy}"),
+        JobTurn::Asked { reason } => format!("waits for a person: {reason}"),
         JobTurn::Ordered { .. } => "was given an order".to_owned(),
         JobTurn::Honored { .. } => "did as it was ordered".to_owned(),
         JobTurn::Stopped {} => "stopped; it goes on when it is resumed".to_owned(),

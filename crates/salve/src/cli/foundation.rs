@@ -24,7 +24,7 @@ use crate::dirs;
 use crate::heal::inbox::{Inbox, InboxMessage};
 use crate::heal::remedies::Remedies;
 use crate::heal::right::{RunLock, RunRight};
-use crate::heal::{IncidentWriter, RepairTerms, RunBase, control};
+use crate::heal::{IncidentWriter, RepairTerms, Reporter, RunBase, control};
 use crate::notify::{NoticePlan, Notifier};
 use crate::process::{Outlet, Supervisor, strays};
 use crate::project::Project;
@@ -43,6 +43,8 @@ pub(super) enum Purpose {
     Checks,
     /// The recovery of a loop's tests, in which no agent takes part.
     Recoveries,
+    /// Steps of a job, which their own agents do again.
+    Steps,
 }
 
 /// What outlives a run.
@@ -116,7 +118,7 @@ impl<'o> Foundation<'o> {
         &'a self,
         config: &'a Config,
         purpose: Purpose,
-        voice: &'a mut TerminalReporter<'a>,
+        reporter: &'a mut dyn Reporter,
     ) -> Result<RunBase<'a>, CliError> {
         let place = (&self.project, &self.store);
         let agents = match purpose {
@@ -124,7 +126,7 @@ impl<'o> Foundation<'o> {
             Purpose::Servers | Purpose::Checks => {
                 agents::all(place, config, &self.scrubber, self.out)?
             }
-            Purpose::Recoveries => None,
+            Purpose::Recoveries | Purpose::Steps => None,
         };
         let has_agent = agents.is_some();
         Ok(RunBase {
@@ -136,7 +138,7 @@ impl<'o> Foundation<'o> {
             terms: repair_terms(config, purpose, has_agent, &self.scrubber),
             agents,
             inbox: Inbox::default(),
-            reporter: voice,
+            reporter,
             presence: presence(),
             by: Some(speaker(&self.scrubber)).filter(|by| matches!(by, Actor::Person { .. })),
             spent: Default::default(),
@@ -185,11 +187,11 @@ pub(super) fn repair_terms(
         (&config.settings.heal, &config.settings.agent, &config.settings.repair);
     let by_agent = match purpose {
         Purpose::Servers => agent.repair,
-        Purpose::Checks | Purpose::Recoveries => has_agent,
+        Purpose::Checks | Purpose::Recoveries | Purpose::Steps => has_agent,
     };
     let days = match purpose {
         Purpose::Servers => config.settings.server.crash_log_days,
-        Purpose::Checks | Purpose::Recoveries => heal.attempt_days,
+        Purpose::Checks | Purpose::Recoveries | Purpose::Steps => heal.attempt_days,
     };
     RepairTerms {
         person: scrubber.scrub(&user_name()),

@@ -102,6 +102,8 @@ impl Remedies<'_> {
                 (offer.candidate.remedy.text.as_str(), DEFAULT_TIMEOUT_SECONDS)
             }
             RemedyWay::Again
+            | RemedyWay::SoftReset
+            | RemedyWay::HardReset
             | RemedyWay::Patch(_)
             | RemedyWay::Agent
             | RemedyWay::Instruction(_) => return false,

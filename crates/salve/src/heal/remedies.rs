@@ -46,6 +46,10 @@ pub struct Cure {
 pub enum RemedyWay {
     /// It only runs the subject again.
     Again,
+    /// It runs a step again in the same workspace.
+    SoftReset,
+    /// It sets the workspace of a step back to its checkpoints.
+    HardReset,
     /// A command that memory knows.
     Known {
         /// The command, as the gate approved it.
@@ -72,7 +76,11 @@ impl RemedyWay {
         match self {
             RemedyWay::Known { .. } | RemedyWay::Patch(_) => true,
             RemedyWay::Playbook(action) => action.is_lasting(),
-            RemedyWay::Again | RemedyWay::Agent | RemedyWay::Instruction(_) => false,
+            RemedyWay::Again
+            | RemedyWay::SoftReset
+            | RemedyWay::HardReset
+            | RemedyWay::Agent
+            | RemedyWay::Instruction(_) => false,
         }
     }
 }
@@ -315,6 +323,8 @@ impl<'a> Remedies<'a> {
             None if remedy.kind == RemedyKind::Command => vec![remedy.text.to_string()],
             Some(
                 RemedyWay::Again
+                | RemedyWay::SoftReset
+                | RemedyWay::HardReset
                 | RemedyWay::Patch(_)
                 | RemedyWay::Agent
                 | RemedyWay::Instruction(_),
@@ -385,6 +395,20 @@ pub fn resort(what: RemedyWay, again: &'static str) -> Offer {
             "agent.repair",
             "an agent may repair this project",
             Undo::Snapshot,
+        ),
+        RemedyWay::SoftReset => (
+            RemedyKind::SoftReset,
+            "run the step again in its workspace",
+            "job.step_max_attempts",
+            "the step has attempts left",
+            Undo::Nothing,
+        ),
+        RemedyWay::HardReset => (
+            RemedyKind::HardReset,
+            "set the workspace back to its checkpoints and run the step again",
+            "job.job_self_heal_max_resets",
+            "the job has resets left",
+            Undo::Nothing,
         ),
         RemedyWay::Again
         | RemedyWay::Known { .. }

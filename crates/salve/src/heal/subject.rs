@@ -163,6 +163,11 @@ pub trait Subjects {
         EffectReport::Done
     }
 
+    /// Sets a subject back to the last state in which it was known to be well.
+    fn set_back(&mut self, _: usize, _: &mut SubjectContext<'_, '_>) -> EffectReport {
+        EffectReport::failed(Scrubbed::literal("there is nothing to set it back to"))
+    }
+
     /// Takes in that somebody wants what runs for an incident to end.
     fn called_off(&mut self, _: usize) {}
 

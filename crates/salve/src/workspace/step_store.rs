@@ -175,12 +175,15 @@ impl StepStore {
             }
         };
         self.git.read(&["update-ref", "refs/salve/start", &first])?;
-        if let (Some(user), Some(commit)) = (user, base.or(head)) {
-            // The user's own clean-up must not take away what the workspace borrows.
-            let name = self.store.parent().and_then(Path::file_name).unwrap_or_default();
-            let name = format!("refs/salve/jobs/{}", name.to_string_lossy());
-            user.read(&["update-ref", &name, &commit])?;
-            fs::write(self.store.join("salve-head"), &commit)
+        if let Some(user) = user {
+            let commit = base.or(head);
+            if let Some(commit) = &commit {
+                // The user's own clean-up must not take away what the workspace borrows.
+                let name = self.store.parent().and_then(Path::file_name).unwrap_or_default();
+                let name = format!("refs/salve/jobs/{}", name.to_string_lossy());
+                user.read(&["update-ref", &name, commit])?;
+            }
+            fs::write(self.store.join("salve-head"), commit.unwrap_or_default())
                 .map_err(WorkspaceError::io(&self.store))?;
         }
         // Nothing of the files when the job began is in the workspace yet.
@@ -332,7 +335,8 @@ impl StepStore {
         }
     }
 
-    /// Makes the repository that the steps see: the user's history, and settings of its own.
+    /// Makes the repository that the steps see: the user's history, and settings of its own. Even
+    /// without a commit there is one, or git would find the user's own above the workspace.
     fn make_repository(&self) -> Result<(), WorkspaceError> {
         let Ok(head) = fs::read_to_string(self.store.join("salve-head")) else { return Ok(()) };
         let dot_git = self.workspace.join(".git");
@@ -350,6 +354,9 @@ impl StepStore {
         let objects = self.store.join("objects").into_os_string().into_vec();
         let line = [objects, b"\n".into()].concat();
         fs::write(info.join("alternates"), line).map_err(WorkspaceError::io(&info))?;
+        if head.is_empty() {
+            return Ok(());
+        }
         fs::write(dot_git.join("HEAD"), format!("{head}\n"))
             .map_err(WorkspaceError::io(&dot_git))?;
         made.read(&["read-tree", "HEAD"]).map(drop)

@@ -278,7 +278,7 @@ fn whoever_is_killed_leaves_a_job_that_is_gone_on_with_and_no_done_step_runs_aga
 }
 
 /// Kills a run of Salve, keeper and worker, as suddenly as it can be.
-fn kill(works: &Works, child: &mut Child) {
+pub(crate) fn kill(works: &Works, child: &mut Child) {
     let lock = fs::read_to_string(works.run().1.join("run.lock")).unwrap_or_default();
     let lock: Value = serde_json::from_str(&lock).unwrap_or_default();
     let worker = lock["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());

@@ -29,6 +29,7 @@ mod heal_team;
 mod incident;
 mod init;
 mod jobs;
+mod jobs_heal;
 mod journal;
 mod keys;
 mod killed;

@@ -4,14 +4,17 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use salve_core::event::{
-    AttemptEnd, Entry, Event, HealStrategy, JobEvent, JobTurn, LoopEnd, ResetEnd,
+    AttemptEnd, Entry, Event, HealStrategy, IncidentEvent, JobEvent, JobTurn, LoopEnd, RemedyKind,
+    RemedyVerdict, ResetEnd,
 };
+use salve_core::incident::Incident;
 use salve_core::job::{Job, cause_word, task_events};
 use salve_core::repair::who;
 use salve_core::scrub::Scrubbed;
 
 use super::super::Output;
 use super::super::terminal_reporter::{Grade, TerminalLine};
+use crate::heal::{Remark, Reporter};
 use crate::process::Outlet;
 use crate::subjects::job::JobFace;
 use crate::telemetry::Telemetry;
@@ -70,6 +73,42 @@ impl JobFace for JobTeller<'_> {
     }
 }
 
+/// Tells what happens to the incidents of a job's steps, as far as the job's own lines do not.
+pub(super) struct StepReporter<'a> {
+    pub(super) out: &'a Output,
+    pub(super) outlet: Arc<Outlet>,
+}
+
+impl StepReporter<'_> {
+    fn say(&self, line: &TerminalLine) {
+        if self.out.json() || (self.out.global().quiet && line.grade == Grade::News) {
+            return;
+        }
+        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        self.outlet.say(&line.show(coloured));
+    }
+}
+
+impl Reporter for StepReporter<'_> {
+    fn entry(&mut self, _: &str, _: &Incident, entry: &Entry) {
+        let Event::Incident(IncidentEvent::Judged { remedy, judgement }) = &entry.event else {
+            return;
+        };
+        // Resets are told by the attempts that follow them.
+        let is_told = matches!(remedy.kind, RemedyKind::SoftReset | RemedyKind::HardReset);
+        if !is_told && judgement.verdict == RemedyVerdict::Allow {
+            let text = format!("{}\n{}", remedy.text, judgement.reason);
+            self.say(&TerminalLine::new(Grade::News, "trying", text));
+        }
+    }
+
+    fn remark(&mut self, _: &str, remark: &Remark) {
+        if let Remark::Note(text) = remark {
+            self.say(&TerminalLine::new(Grade::News, "note", text.to_string()));
+        }
+    }
+}
+
 /// Returns what to say about something that happened to a job.
 fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<TerminalLine> {
     let step = |step: u32| {
@@ -104,6 +143,11 @@ fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<TerminalLine> {
             let text = format!("{reason}\nthe workspace and all files of the job were kept");
             vec![TerminalLine::new(Grade::Grave, "replay", text)]
         }
+        JobTurn::Asked { reason } => {
+            let text = format!("{reason}\nthen go on with: salve resume {}", of.id().short());
+            vec![TerminalLine::new(Grade::Grave, "needs you", text)]
+        }
+        JobTurn::Remedied { remedy } => news("remedied", remedy.to_string()),
         JobTurn::Ordered { order } => news("ordered", format!("{} by {by}", order.as_str())),
         JobTurn::Ended { why, retryable } => vec![ended(of, why, *retryable)],
         JobTurn::Stopped {} => {

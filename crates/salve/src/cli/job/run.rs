@@ -4,7 +4,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use salve_core::event::{Actor, Draft, JobEvent, JobTurn, LoopEnd};
@@ -16,24 +15,25 @@ use uuid::Uuid;
 
 use super::super::dev::agents::{for_role, live, mcp};
 use super::super::dev::locate;
-use super::super::foundation::Foundation;
+use super::super::foundation::{Foundation, Purpose};
 use super::super::heal::use_agent;
-use super::super::listen::{Heard, listen};
-use super::super::project::{kept, presence, speaker};
+use super::super::project::{kept, speaker};
 use super::super::{CliError, Exit, Output};
-use super::lines::JobTeller;
+use super::lines::{JobTeller, StepReporter};
 use super::{find, wanted};
 use crate::agent::Mcp;
 use crate::config::{CommandLine, Config, RoleEntry};
 use crate::files::{FileKind, Links, read_text, read_text_where};
 use crate::heal::IncidentWriter;
 use crate::heal::agents::AgentPlan;
+use crate::heal::inbox::{InboxMessage, NewsQueue};
+use crate::heal::records::Records;
 use crate::heal::right::{RunLock, RunRight};
-use crate::process::{Supervisor, strays};
+use crate::process::strays;
 use crate::project::Project;
 use crate::store::{Store, Stream};
 use crate::subjects::job::{
-    JobDriver, JobError, JobFile, JobFolder, JobInput, JobOutcome, JobSpec, StepLimits,
+    JobDriver, JobError, JobFile, JobFolder, JobOutcome, JobParts, JobSpec, StepLimits,
 };
 use crate::telemetry::Telemetry;
 use crate::workspace::{StartFrom, StepStore};
@@ -250,23 +250,26 @@ fn drive(
     let foundation = Foundation::lay(project.clone(), &config, out)?;
     let (store, scrubber, run) = (&foundation.store, &foundation.scrubber, foundation.run);
     let by = starter(scrubber)?;
-    let writer = IncidentWriter::new(store, scrubber.clone());
-    let care = Supervisor::start(run)
-        .map_err(|error| CliError::failed("cannot care for processes").because(error))?;
-    let ReadyJob { of, spec, folder, workspace, right } = ready(&JobGround {
+    let outlet = foundation.outlet.clone();
+    let mut reporter = StepReporter { out, outlet: outlet.clone() };
+    let mut base = foundation.base(&config, Purpose::Steps, &mut reporter)?;
+    let ground = JobGround {
         project: &project,
         store,
         config: &config,
         scrubber,
-        writer: &writer,
+        writer: &base.writer,
         by,
         run,
+    };
+    let ReadyJob { of, spec, folder, workspace, right } = ready(&ground)?;
+    base.project = project.copy_at(&workspace.dir())?;
+    base.remedies.root = base.project.root().to_path_buf();
+    let sender = base.inbox.sender();
+    foundation.listen(&base.inbox, &[], move |signal| {
+        // Nobody is left to tell when the job is over.
+        let _ = sender.send(InboxMessage::Stop(signal));
     })?;
-    let (post, inbox) = mpsc::channel();
-    let to = post.clone();
-    listen(&project, store, move |heard| to.send(heard.into()).is_ok(), &[])?;
-    let live = live((&project, store), scrubber, out)?;
-    let outlet = foundation.outlet.clone();
     let known = store.journal().read(0, &Stream::Jobs, usize::MAX)?;
     let telemetry = Telemetry::after(&config.settings.telemetry, &known);
     let mut teller = JobTeller { out, outlet: outlet.clone(), telemetry };
@@ -274,21 +277,19 @@ fn drive(
     let mcp = mcp(&project)?;
     let planner =
         |runtime: Option<&str>, model: Option<&str>| plan_agent(&config, &mcp, runtime, model);
-    let mut driver = JobDriver {
+    let parts = JobParts {
         project: project.clone(),
         folder,
         workspace,
         spec,
-        writer,
-        care,
-        rules: config.fingerprint_rules(),
-        live,
+        live: live((&project, store), scrubber, out)?,
         planner: &planner,
         outlet,
-        inbox: (post, inbox),
+        news: NewsQueue::new(base.inbox.sender()),
+        records: Records::new(&project, base.terms.kept),
         face: &mut teller,
-        presence: presence(),
     };
+    let mut driver = JobDriver { base, parts };
     let outcome = driver.run(of)?;
     if !matches!(outcome, JobOutcome::Stopped(_)) {
         // Otherwise something may still be ending.
@@ -333,15 +334,6 @@ fn exit_of(outcome: &JobOutcome) -> ExitCode {
         JobOutcome::NeedsPerson(_) => Exit::NeedsPerson.into(),
         JobOutcome::Stopped(SIGINT) => Exit::Interrupted.into(),
         JobOutcome::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
-    }
-}
-
-impl From<Heard> for JobInput {
-    fn from(heard: Heard) -> Self {
-        match heard {
-            Heard::Journal(_) => JobInput::News,
-            Heard::Stop(signal) | Heard::Signal(signal) => JobInput::Stop(signal),
-        }
     }
 }
 

@@ -87,9 +87,11 @@ impl EffectRunner<'_, '_> {
                 self.aside(move || patches::apply(&project, &patch, &scrubber))
             }
             // These are no effects of a thread of its own.
-            RemedyWay::Again | RemedyWay::Agent | RemedyWay::Instruction(_) => {
-                self.aside(|| EffectReport::Done)
-            }
+            RemedyWay::Again
+            | RemedyWay::SoftReset
+            | RemedyWay::HardReset
+            | RemedyWay::Agent
+            | RemedyWay::Instruction(_) => self.aside(|| EffectReport::Done),
         }
     }
 

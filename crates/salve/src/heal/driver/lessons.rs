@@ -49,7 +49,7 @@ fn learn(
     let lesson = Lesson { fingerprint: &seen.fingerprint, kind, text, digest, proof };
     // Across projects only what healed is worth knowing; what failed may be this one's doing.
     let user = (proof == Proof::Proven).then(|| base.remedies.user_to_tell()).flatten();
-    base.writer.learn(incident.id(), &lesson, base.project.root(), user.as_ref())?;
+    base.writer.learn(incident.id(), &lesson, base.project.home(), user.as_ref())?;
     write_files(base, case.name());
     Ok(())
 }

@@ -97,7 +97,7 @@ fn recall(base: &RunBase<'_>, case: &mut Case) -> Result<(), StoreError> {
 /// Finds out what a failure of an earlier run was.
 fn recalled(base: &RunBase<'_>, incident: &Incident, symptom: &Symptom) -> Evidence {
     let id: IncidentId = incident.id();
-    let path = base.project.root().join(evidence_path(incident.subject().kind, id));
+    let path = base.project.home().join(evidence_path(incident.subject().kind, id));
     let kept = read_text(&path, FileKind::Document);
     let output = kept.as_deref().map(failure_log::evidence).unwrap_or_default();
     let (rules, scrubber) = (base.rules, &base.writer.scrubber);

@@ -545,7 +545,14 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             // none, one is started.
             Some(RemedyWay::Agent) => case.work.agents.instruct(None),
             Some(RemedyWay::Instruction(words)) => case.work.agents.instruct(Some(words)),
-            Some(RemedyWay::Again) => return self.finish(at, effect, EffectReport::Done),
+            Some(RemedyWay::Again | RemedyWay::SoftReset) => {
+                return self.finish(at, effect, EffectReport::Done);
+            }
+            Some(RemedyWay::HardReset) => {
+                let (subjects, mut context) = self.split();
+                let report = subjects.set_back(at, &mut context);
+                return self.finish(at, effect, report);
+            }
             Some(
                 what @ (RemedyWay::Known { .. } | RemedyWay::Playbook(_) | RemedyWay::Patch(_)),
             ) => {

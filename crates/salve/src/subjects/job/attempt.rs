@@ -16,15 +16,15 @@ use salve_core::job::{
 use salve_core::scrub::Scrubbed;
 
 use super::command::{self, StepCommandRun};
-use super::driver::JobCourse;
+use super::course::{JobCourse, now_of};
 use super::files::StepRecord;
 use super::spec::{StepSpec, StepWork};
-use super::{JobError, JobInput, digest};
+use super::{JobError, JobNews, digest};
 use crate::agent::{AgentBounds, AgentEvent, EditReach, End, Ending, Task};
 use crate::heal::agents::words;
 use crate::heal::cause::Evidence;
-use crate::heal::millis;
 use crate::heal::running_agent::{NotStarted, release, start_agent};
+use crate::heal::{RunBase, millis};
 use crate::process::{Capture, OutputStyle};
 use crate::workspace::StepDiff;
 
@@ -54,69 +54,137 @@ pub(super) enum StepWorked {
     Not(AttemptEnd),
 }
 
+/// An attempt that is due.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DueAttempt {
+    /// The step's number, from 0.
+    pub(super) step: usize,
+    /// Which attempt at it this is, from 1.
+    pub(super) attempt: u32,
+    /// What was done about the attempt before.
+    pub(super) strategy: HealStrategy,
+}
+
+/// What came of an attempt.
+pub(super) enum AttemptResult {
+    /// The step is done, and the journal knows.
+    Done {
+        /// What the attempt cost.
+        spent: Amounts,
+    },
+    /// It did not begin, was stopped, or waits; the journal knows.
+    NotDone,
+    /// It failed; the journal is told along with the step's incident.
+    Failed(Box<FailedTry>),
+}
+
+/// A failed attempt of which the journal does not know yet.
+pub(super) struct FailedTry {
+    /// What it left behind.
+    pub(super) evidence: Evidence,
+    /// What is written about it.
+    pub(super) ended: JobTurn,
+    /// What it cost.
+    pub(super) spent: Amounts,
+}
+
+/// How an attempt ended, and what a failure left behind.
+struct JudgedAttempt {
+    end: AttemptEnd,
+    evidence: Option<Evidence>,
+}
+
+impl From<AttemptEnd> for JudgedAttempt {
+    fn from(end: AttemptEnd) -> Self {
+        Self { end, evidence: None }
+    }
+}
+
+/// The agent that a step names.
+#[derive(Clone, Copy)]
+struct NamedAgent<'n> {
+    runtime: Option<&'n str>,
+    model: Option<&'n str>,
+}
+
+/// How an attempt failed, as far as that is known without its output.
+struct AttemptFailure {
+    timer: Option<StepTimer>,
+    exit: Option<Exit>,
+    kind: Option<AttemptOutcome>,
+}
+
 /// What an attempt left in the workspace.
 struct WorkspaceLeft {
     tree: String,
     diff: StepDiff,
 }
 
+/// Writes what is known of an attempt's end into its record.
+fn tell_end(record: &mut AttemptRecord, end: &AttemptEnd) {
+    match end {
+        AttemptEnd::Done { checkpoint } => {
+            "succeeded".clone_into(&mut record.outcome);
+            record.diff_hash = Some(checkpoint.patch);
+        }
+        AttemptEnd::Failed { failure, strategy } => record.fail(&FailedAttempt {
+            attempt: record.attempt,
+            failure: StepFailure::clone(failure),
+            strategy: *strategy,
+        }),
+        AttemptEnd::Away { reason, .. } => {
+            "parked".clone_into(&mut record.outcome);
+            record.summary = Some(reason.clone());
+        }
+        AttemptEnd::Unable { reason } => {
+            "needs_person".clone_into(&mut record.outcome);
+            record.summary = Some(reason.clone());
+        }
+        AttemptEnd::Stopped => "stopped".clone_into(&mut record.outcome),
+    }
+}
+
 impl JobCourse<'_, '_> {
     /// Tries a step.
     pub(super) fn attempt(
         &mut self,
-        step: usize,
-        attempt: u32,
-        strategy: HealStrategy,
-    ) -> Result<(), JobError> {
-        let Some(spec) = self.driver.spec.steps.get(step).cloned() else { return Ok(()) };
+        base: &mut RunBase<'_>,
+        due: DueAttempt,
+    ) -> Result<AttemptResult, JobError> {
+        let DueAttempt { step, attempt, strategy } = due;
+        let Some(spec) = self.parts.spec.steps.get(step).cloned() else {
+            return Ok(AttemptResult::NotDone);
+        };
         let number = u32::try_from(step).unwrap_or(u32::MAX);
-        let mut record = AttemptRecord::begun(&self.of, attempt, self.now());
+        let mut record = AttemptRecord::begun(&self.of, attempt, now_of(base));
         let prompt = self.prompt(&spec);
-        self.say(JobTurn::StepBegan { step: number, attempt, strategy })?;
-        self.driver.folder.keep_attempt(&record)?;
-        self.driver.folder.tell(&self.of)?;
+        self.say(base, JobTurn::StepBegan { step: number, attempt, strategy })?;
+        self.parts.folder.keep_attempt(&record)?;
+        self.parts.folder.tell(&self.of)?;
         if !self.of.is_at_work() {
             // Somebody ordered otherwise.
-            return Ok(());
+            return Ok(AttemptResult::NotDone);
         }
         self.begun = true;
         let (worked, spent) = match &spec.work {
-            StepWork::Command(line) => self.run_command(&spec, line.argv())?,
+            StepWork::Command(line) => self.run_command(base, &spec, line.argv())?,
             StepWork::Agent { runtime, model, .. } => {
-                self.run_agent(&spec, &prompt, (runtime.as_deref(), model.as_deref()))?
+                let agent = NamedAgent { runtime: runtime.as_deref(), model: model.as_deref() };
+                self.run_agent(base, &spec, &prompt, agent)?
             }
         };
-        let end = self.judge(&spec, (step, attempt), worked)?;
-        record.finished_at = Some(self.now());
+        let JudgedAttempt { end, evidence } = self.judge(base, &spec, due, worked)?;
+        record.finished_at = Some(now_of(base));
         record.spent = spent;
-        self.tell_end(&mut record, &end);
-        self.say(JobTurn::StepEnded { step: number, attempt, end, spent })?;
-        self.driver.folder.keep_attempt(&record)?;
-        Ok(())
-    }
-
-    /// Writes what is known of an attempt's end into its record.
-    fn tell_end(&self, record: &mut AttemptRecord, end: &AttemptEnd) {
-        match end {
-            AttemptEnd::Done { checkpoint } => {
-                "succeeded".clone_into(&mut record.outcome);
-                record.diff_hash = Some(checkpoint.patch);
-            }
-            AttemptEnd::Failed { failure, strategy } => record.fail(&FailedAttempt {
-                attempt: record.attempt,
-                failure: StepFailure::clone(failure),
-                strategy: *strategy,
-            }),
-            AttemptEnd::Away { reason, .. } => {
-                "parked".clone_into(&mut record.outcome);
-                record.summary = Some(reason.clone());
-            }
-            AttemptEnd::Unable { reason } => {
-                "needs_person".clone_into(&mut record.outcome);
-                record.summary = Some(reason.clone());
-            }
-            AttemptEnd::Stopped => "stopped".clone_into(&mut record.outcome),
+        tell_end(&mut record, &end);
+        self.parts.folder.keep_attempt(&record)?;
+        let is_done = matches!(end, AttemptEnd::Done { .. });
+        let ended = JobTurn::StepEnded { step: number, attempt, end, spent };
+        if let Some(evidence) = evidence {
+            return Ok(AttemptResult::Failed(Box::new(FailedTry { evidence, ended, spent })));
         }
+        self.say(base, ended)?;
+        Ok(if is_done { AttemptResult::Done { spent } } else { AttemptResult::NotDone })
     }
 
     fn prompt(&self, spec: &StepSpec) -> String {
@@ -130,6 +198,7 @@ impl JobCourse<'_, '_> {
     /// Runs a command and waits for its end.
     pub(super) fn command(
         &mut self,
+        base: &mut RunBase<'_>,
         argv: Vec<std::ffi::OsString>,
         spec: &StepSpec,
     ) -> Result<command::CommandEnded, JobError> {
@@ -138,24 +207,24 @@ impl JobCourse<'_, '_> {
         let env = [("SALVE_JOB", id), ("SALVE_STEP", spec.id.clone())];
         let run = StepCommandRun {
             argv,
-            dir: self.driver.workspace.dir(),
+            dir: self.parts.workspace.dir(),
             env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
             wall: spec.wall,
             idle: spec.idle,
         };
         let capture =
-            Capture::new(Arc::clone(&self.driver.outlet), OutputStyle::Plain).with_lines(LINES);
-        let post = self.driver.inbox.0.clone();
-        let stopper = command::start(&self.driver.care, run, Arc::new(capture), post);
+            Capture::new(Arc::clone(&self.parts.outlet), OutputStyle::Plain).with_lines(LINES);
+        let news = self.parts.news.sender();
+        let stopper = command::start(&base.care, run, Arc::new(capture), news);
         loop {
-            match self.hear() {
-                JobInput::Ended(ended) => {
-                    let output = self.driver.writer.scrubber.scrub(&ended.output);
+            match self.hear(base) {
+                JobNews::Ended(ended) => {
+                    let output = base.writer.scrubber.scrub(&ended.output);
                     let attempt = u32::try_from(self.of.failures().len() + 1).unwrap_or(u32::MAX);
-                    self.driver.folder.keep_output(step, attempt, &output)?;
+                    self.parts.folder.keep_output(step, attempt, &output)?;
                     return Ok(*ended);
                 }
-                other => self.take(other)?,
+                other => self.take(base, other)?,
             }
             if self.is_called_off() {
                 stopper.stop();
@@ -165,10 +234,11 @@ impl JobCourse<'_, '_> {
 
     fn run_command(
         &mut self,
+        base: &mut RunBase<'_>,
         spec: &StepSpec,
         argv: Vec<std::ffi::OsString>,
     ) -> Result<(StepWorked, Amounts), JobError> {
-        let ended = self.command(argv, spec)?;
+        let ended = self.command(base, argv, spec)?;
         let spent = Amounts { wall_ms: millis(ended.took), ..Amounts::default() };
         let worked = if ended.stopped || self.is_called_off() {
             StepWorked::Not(AttemptEnd::Stopped)
@@ -183,13 +253,14 @@ impl JobCourse<'_, '_> {
     /// Has an agent work and waits for its end.
     fn run_agent(
         &mut self,
+        base: &mut RunBase<'_>,
         spec: &StepSpec,
         prompt: &str,
-        (runtime, model): (Option<&str>, Option<&str>),
+        agent: NamedAgent<'_>,
     ) -> Result<(StepWorked, Amounts), JobError> {
-        let plan = match (self.driver.planner)(runtime, model) {
+        let plan = match (self.parts.planner)(agent.runtime, agent.model) {
             Ok(plan) => plan,
-            Err(text) => return Ok((self.unable(&text), Amounts::default())),
+            Err(text) => return Ok((unable(base, &text), Amounts::default())),
         };
         let id = self.of.id().short();
         let env = [("SALVE_JOB", id), ("SALVE_STEP", spec.id.clone())];
@@ -198,7 +269,7 @@ impl JobCourse<'_, '_> {
         let task = Task {
             agent: plan.name.clone(),
             prompt: prompt.to_owned(),
-            dir: self.driver.workspace.dir(),
+            dir: self.parts.workspace.dir(),
             mcp: plan.mcp.clone(),
             model: plan.model.clone(),
             env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
@@ -211,47 +282,40 @@ impl JobCourse<'_, '_> {
                 money_micros: left(Resource::MoneyMicros),
             },
         };
-        let driver = &mut *self.driver;
-        let post = driver.inbox.0.clone();
+        let news = self.parts.news.sender();
         let on = Box::new(move |event| {
             // Nobody is left to tell when the run of Salve is over.
-            let _ = post.send(JobInput::Agent(event));
+            let _ = news.send(JobNews::Agent(event));
         });
-        let now = driver.writer.now();
-        let held = (&mut driver.live, &driver.project);
-        let call = (&plan.profile, &task, now);
-        let mut hired = match start_agent(held, &driver.care, call, &driver.writer.scrubber, on)? {
+        let held = (&mut self.parts.live, &self.parts.project);
+        let call = (&plan.profile, &task, base.writer.now());
+        let mut hired = match start_agent(held, &base.care, call, &base.writer.scrubber, on)? {
             Ok(hired) => hired,
-            Err(NotStarted { text, .. }) => return Ok((self.unable(&text), Amounts::default())),
+            Err(NotStarted { text, .. }) => return Ok((unable(base, &text), Amounts::default())),
         };
         let ending = loop {
-            match self.hear() {
-                JobInput::Agent(AgentEvent::Ended(ending)) => break ending,
-                JobInput::Agent(AgentEvent::Spent(spent)) => {
-                    self.say(JobTurn::Charged { spent })?
+            match self.hear(base) {
+                JobNews::Agent(AgentEvent::Ended(ending)) => break ending,
+                JobNews::Agent(AgentEvent::Spent(spent)) => {
+                    self.say(base, JobTurn::Charged { spent })?
                 }
-                other => self.take(other)?,
+                other => self.take(base, other)?,
             }
             if self.is_called_off() {
                 hired.stop();
             }
         };
-        let left = release(&mut self.driver.live, hired.guard, self.driver.writer.now())?;
+        let left = release(&mut self.parts.live, hired.guard, base.writer.now())?;
         for text in hired.mend_repository(None).into_iter().chain(left) {
-            self.note(&text);
+            self.note(base, &text);
         }
         let spent = Amounts { wall_ms: millis(ending.took), ..ending.spent };
-        Ok((self.worked(&plan.name, &ending), spent))
-    }
-
-    fn unable(&self, text: &str) -> StepWorked {
-        let reason = self.driver.writer.scrubber.scrub(text);
-        StepWorked::Not(AttemptEnd::Unable { reason })
+        Ok((self.worked(base, &plan.name, &ending), spent))
     }
 
     /// Says what an agent's end means for its step.
-    fn worked(&self, name: &str, ending: &Ending) -> StepWorked {
-        let scrubber = &self.driver.writer.scrubber;
+    fn worked(&self, base: &RunBase<'_>, name: &str, ending: &Ending) -> StepWorked {
+        let scrubber = &base.writer.scrubber;
         let reason = || scrubber.scrub(&words(&scrubber.scrub(name), ending));
         let output = ending.text.as_str().to_owned();
         let failed = |outcome| {
@@ -263,7 +327,7 @@ impl JobCourse<'_, '_> {
             _ if self.is_called_off() => StepWorked::Not(AttemptEnd::Stopped),
             End::Finished | End::NoResult => StepWorked::Claimed,
             End::Failed(Trouble::RateLimit | Trouble::Overloaded) => {
-                let until = until(ending.text.as_str(), self.now(), PARK, self.of.parks());
+                let until = until(ending.text.as_str(), now_of(base), PARK, self.of.parks());
                 StepWorked::Not(AttemptEnd::Away { until, reason: reason() })
             }
             End::Failed(Trouble::Auth | Trouble::Billing) => {
@@ -278,39 +342,40 @@ impl JobCourse<'_, '_> {
     /// Verifies what was claimed, and says how the attempt ended.
     fn judge(
         &mut self,
+        base: &mut RunBase<'_>,
         spec: &StepSpec,
-        (step, attempt): (usize, u32),
+        due: DueAttempt,
         worked: StepWorked,
-    ) -> Result<AttemptEnd, JobError> {
-        let is_agent = matches!(spec.work, StepWork::Agent { .. });
+    ) -> Result<JudgedAttempt, JobError> {
         match worked {
-            StepWorked::Not(end) => Ok(end),
+            StepWorked::Not(end) => Ok(end.into()),
             StepWorked::Failed { outcome, exit, output } => {
-                let left = self.left(step)?;
-                self.failed(&output, (outcome, Some(exit)), &left, None)
+                let left = self.left(due.step)?;
+                let how = AttemptFailure { timer: outcome, exit: Some(exit), kind: None };
+                Ok(self.failed(base, &output, how, &left))
             }
             StepWorked::Claimed => {
-                let left = self.left(step)?;
-                let unverified = self.verify(spec, &left.diff)?;
+                let left = self.left(due.step)?;
+                let unverified = self.verify(base, spec, &left.diff)?;
                 if self.is_called_off() {
-                    return Ok(AttemptEnd::Stopped);
+                    return Ok(AttemptEnd::Stopped.into());
                 }
-                match unverified {
-                    Some(unmet) => {
-                        // What the verification itself left is not the step's.
-                        self.driver.workspace.check_out_if_changed(&left.tree)?;
-                        let kind = is_agent.then_some(AttemptOutcome::Unverified);
-                        self.failed(&unmet.output, (unmet.timer, unmet.exit), &left, kind)
-                    }
-                    None => self.done(spec, (step, attempt), &left),
-                }
+                let Some(unmet) = unverified else {
+                    return Ok(self.done(spec, due, &left)?.into());
+                };
+                // What the verification itself left is not the step's.
+                self.parts.workspace.check_out_if_changed(&left.tree)?;
+                let is_agent = matches!(spec.work, StepWork::Agent { .. });
+                let kind = is_agent.then_some(AttemptOutcome::Unverified);
+                let how = AttemptFailure { timer: unmet.timer, exit: unmet.exit, kind };
+                Ok(self.failed(base, &unmet.output, how, &left))
             }
         }
     }
 
     /// Looks at what the attempt left in the workspace.
     fn left(&self, step: usize) -> Result<WorkspaceLeft, JobError> {
-        let store = &self.driver.workspace;
+        let store = &self.parts.workspace;
         let (before, tree) = (store.tree_before(step)?, store.tree()?);
         let diff = store.diff(&before, &tree)?;
         Ok(WorkspaceLeft { tree, diff })
@@ -320,36 +385,37 @@ impl JobCourse<'_, '_> {
     fn done(
         &mut self,
         spec: &StepSpec,
-        (step, attempt): (usize, u32),
+        due: DueAttempt,
         left: &WorkspaceLeft,
     ) -> Result<AttemptEnd, JobError> {
-        let driver = &self.driver;
-        driver.workspace.check_out_if_changed(&left.tree)?;
+        let parts = &self.parts;
+        let step = due.step;
+        parts.workspace.check_out_if_changed(&left.tree)?;
         let record = StepRecord {
             version: 1,
             step_id: spec.id.clone(),
             step_index: step,
-            attempt,
+            attempt: due.attempt,
             diff_hash: digest(&left.diff.patch).to_string(),
             changed_files: left.diff.files.clone(),
             finished_at: Timestamp::now(),
         };
-        let checkpoint = driver.folder.keep_checkpoint(&record, &left.diff, &left.tree)?;
-        driver.workspace.keep(step, &left.tree, &format!("step {step}: {}", spec.id))?;
+        let checkpoint = parts.folder.keep_checkpoint(&record, &left.diff, &left.tree)?;
+        parts.workspace.keep(step, &left.tree, &format!("step {step}: {}", spec.id))?;
         Ok(AttemptEnd::Done { checkpoint })
     }
 
     /// Says how an attempt failed, and what the controller does about it.
     fn failed(
-        &mut self,
+        &self,
+        base: &RunBase<'_>,
         output: &str,
-        (timer, exit): (Option<StepTimer>, Option<Exit>),
+        how: AttemptFailure,
         left: &WorkspaceLeft,
-        kind: Option<AttemptOutcome>,
-    ) -> Result<AttemptEnd, JobError> {
-        let driver = &self.driver;
-        let scrubber = &driver.writer.scrubber;
-        let evidence = Evidence::of(output, exit.as_ref(), driver.rules, scrubber);
+    ) -> JudgedAttempt {
+        let AttemptFailure { timer, exit, kind } = how;
+        let scrubber = &base.writer.scrubber;
+        let mut evidence = Evidence::of(output, exit.as_ref(), base.rules, scrubber);
         let outcome = match (kind, timer) {
             (_, Some(timer)) => AttemptOutcome::TimedOut(timer),
             (Some(kind), None) => kind,
@@ -361,19 +427,27 @@ impl JobCourse<'_, '_> {
             (None, "") => Scrubbed::literal("it failed without a word"),
             (None, _) => evidence.symptom.key_line.clone(),
         };
+        evidence.symptom.key_line = summary.clone();
+        evidence.symptom.tree = Some(digest(left.tree.as_bytes()));
         let changed = left.diff.files.iter().take(MOST_FILES);
         let mut failure = StepFailure {
-            class: class_of(outcome, evidence.output.as_str(), &driver.spec.rules),
+            class: class_of(outcome, evidence.output.as_str(), &self.parts.spec.rules),
             signature: evidence.symptom.signature,
             summary,
             exit,
             timer,
-            tree: Some(digest(left.tree.as_bytes())),
+            tree: evidence.symptom.tree,
             diff: Some(digest(&left.diff.patch)),
             changed: changed.map(|file| scrubber.scrub(&file.path)).collect(),
         };
         let (class, strategy) = self.of.decide(&failure);
         failure.class = class;
-        Ok(AttemptEnd::Failed { failure: Box::new(failure), strategy })
+        let end = AttemptEnd::Failed { failure: Box::new(failure), strategy };
+        JudgedAttempt { end, evidence: Some(evidence) }
     }
+}
+
+/// Returns that a step cannot be worked on before a person did something.
+fn unable(base: &RunBase<'_>, text: &str) -> StepWorked {
+    StepWorked::Not(AttemptEnd::Unable { reason: base.writer.scrubber.scrub(text) })
 }

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use salve_core::event::{Exit, StepTimer};
 
-use super::JobInput;
+use super::JobNews;
 use crate::agent::Vitals;
 use crate::heal::files::with_causes;
+use crate::heal::inbox::NewsSender;
 use crate::heal::spawn_thread;
 use crate::process::{Capture, Spec, Supervisor, Terminal};
 
@@ -67,7 +68,7 @@ pub(super) fn start(
     care: &Supervisor,
     run: StepCommandRun,
     output: Arc<Capture>,
-    inbox: Sender<JobInput>,
+    inbox: NewsSender<JobNews>,
 ) -> CommandStopper {
     let (tell, news) = mpsc::channel();
     let stopper = CommandStopper(tell.clone());
@@ -75,7 +76,7 @@ pub(super) fn start(
     spawn_thread("step", move || {
         let ended = follow(&care, &run, &output, (tell, &news), &inbox);
         // Nobody is left to tell when the run of Salve is over.
-        let _ = inbox.send(JobInput::Ended(Box::new(ended)));
+        let _ = inbox.send(JobNews::Ended(Box::new(ended)));
     });
     stopper
 }
@@ -85,7 +86,7 @@ fn follow(
     run: &StepCommandRun,
     output: &Arc<Capture>,
     (tell, news): (Sender<CommandNews>, &Receiver<CommandNews>),
-    inbox: &Sender<JobInput>,
+    inbox: &NewsSender<JobNews>,
 ) -> CommandEnded {
     let begun = Instant::now();
     let spec = Spec {
@@ -154,7 +155,7 @@ impl StepTimers {
     }
 
     /// Returns the timer that has run out, if one has; says once when one is about to.
-    fn ring(&mut self, written: u64, inbox: &Sender<JobInput>) -> Option<StepTimer> {
+    fn ring(&mut self, written: u64, inbox: &NewsSender<JobNews>) -> Option<StepTimer> {
         let now = Instant::now();
         if written != self.written {
             self.written = written;
@@ -169,7 +170,7 @@ impl StepTimers {
             }
             let is_near = spent >= limit - limit / 4;
             if is_near && !self.warned[at] {
-                let _ = inbox.send(JobInput::Warned(timer, limit.saturating_sub(spent)));
+                let _ = inbox.send(JobNews::Warned(timer, limit.saturating_sub(spent)));
             }
             self.warned[at] = is_near;
         }

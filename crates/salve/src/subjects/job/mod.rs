@@ -5,21 +5,24 @@
 //! command, an agent) runs on a thread of its own and answers by the inbox. Everything that happened
 //! is in the journal before the next thing begins, so whoever is killed leaves a job that the next
 //! run goes on with.
+//!
+//! A step that failed is a subject of incidents (`step_subject`): the driver of all incidents chooses
+//! among what memory and the playbook know and the two resets, and a further attempt at the step
+//! verifies what was chosen.
 
 mod attempt;
 mod command;
-mod driver;
+mod course;
 mod files;
 mod reset;
 mod spec;
+mod step_subject;
 mod verify;
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use salve_core::event::{Digest, Entry, JobEvent, LoopEnd, StepTimer};
-use salve_core::fingerprint::FingerprintRules;
 use salve_core::id::JobId;
 use salve_core::job::Job;
 use salve_core::scrub::Scrubbed;
@@ -33,16 +36,18 @@ pub use spec::{
 
 use crate::agent::AgentEvent;
 use crate::config::LiveSettings;
+use crate::heal::RunBase;
 use crate::heal::agents::AgentPlan;
-use crate::heal::{IncidentWriter, Presence};
-use crate::process::{Outlet, Supervisor};
+use crate::heal::inbox::NewsQueue;
+use crate::heal::records::Records;
+use crate::process::Outlet;
 use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
 use crate::workspace::{StepStore, WorkspaceError};
 
-/// Something that reached a job's driver.
+/// Something that reached a job.
 #[derive(Debug)]
-pub enum JobInput {
+pub enum JobNews {
     /// A step's command came to its end.
     Ended(Box<command::CommandEnded>),
     /// A timer of the attempt at work will run out after so long.
@@ -50,7 +55,9 @@ pub enum JobInput {
     /// The agent of the step at work did something.
     Agent(AgentEvent),
     /// Something was written to the journal.
-    News,
+    Journal,
+    /// Something that a person should know.
+    Note(String),
     /// The user wants it to end, by this signal.
     Stop(i32),
 }
@@ -94,8 +101,16 @@ pub enum JobError {
 pub type AgentPlanner<'a> = dyn Fn(Option<&str>, Option<&str>) -> Result<AgentPlan, String> + 'a;
 
 /// Drives one run of a job.
-pub struct JobDriver<'a> {
-    /// The project.
+pub struct JobDriver<'b, 'p> {
+    /// What the run stands on; its project is the job's workspace, a copy of the user's.
+    pub base: RunBase<'b>,
+    /// What belongs to the job alone.
+    pub parts: JobParts<'p>,
+}
+
+/// What belongs to one run of a job alone.
+pub struct JobParts<'a> {
+    /// The user's project.
     pub project: Project,
     /// The job's directory.
     pub folder: JobFolder,
@@ -103,24 +118,18 @@ pub struct JobDriver<'a> {
     pub workspace: StepStore,
     /// What its steps do.
     pub spec: JobSpec,
-    /// Where the job meets the journal.
-    pub writer: IncidentWriter<'a>,
-    /// What starts and ends processes.
-    pub care: Supervisor,
-    /// What recognises failures.
-    pub rules: &'a FingerprintRules,
     /// The settings, which are held while an agent works.
     pub live: LiveSettings<'a>,
     /// What makes the plan of a step's agent.
     pub planner: &'a AgentPlanner<'a>,
     /// Where the output of commands goes.
     pub outlet: Arc<Outlet>,
-    /// Where everything arrives, and how to get there.
-    pub inbox: (Sender<JobInput>, Receiver<JobInput>),
+    /// What commands and agents tell.
+    pub news: NewsQueue<JobNews>,
+    /// Where the evidence of failures is kept.
+    pub records: Records,
     /// Who is shown what happens.
     pub face: &'a mut dyn JobFace,
-    /// Whether somebody is there.
-    pub presence: Presence,
 }
 
 /// Returns all runs of jobs of a project, oldest first.

@@ -3,8 +3,9 @@
 use salve_core::event::{Exit, StepTimer};
 
 use super::JobError;
-use super::driver::JobCourse;
+use super::course::JobCourse;
 use super::spec::StepSpec;
+use crate::heal::RunBase;
 use crate::workspace::StepDiff;
 
 /// What a step that claims to be done does not fulfil.
@@ -18,12 +19,13 @@ impl JobCourse<'_, '_> {
     /// Returns what a step does not fulfil, if anything.
     pub(super) fn verify(
         &mut self,
+        base: &mut RunBase<'_>,
         spec: &StepSpec,
         diff: &StepDiff,
     ) -> Result<Option<UnmetVerification>, JobError> {
         let unmet =
             |output: String| Ok(Some(UnmetVerification { output, exit: None, timer: None }));
-        let dir = self.driver.workspace.dir();
+        let dir = self.parts.workspace.dir();
         for file in &spec.verify.files {
             if dir.join(file).symlink_metadata().is_err() {
                 return unmet(format!("verification failed: {file} is missing"));
@@ -40,7 +42,7 @@ impl JobCourse<'_, '_> {
             return unmet(text);
         }
         let Some(line) = spec.verify.command.as_ref() else { return Ok(None) };
-        let ended = self.command(line.argv(), spec)?;
+        let ended = self.command(base, line.argv(), spec)?;
         if ended.exit == Exit::Code(0) && !ended.stopped {
             return Ok(None);
         }
