@@ -21,6 +21,7 @@ pub mod near;
 pub mod notify;
 pub mod overview;
 pub mod playbook;
+pub mod prevention;
 pub mod recovery;
 pub mod repair;
 pub mod scrub;

@@ -117,6 +117,8 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("memory.user", Bearing::None),
     ("notify.desktop", Bearing::None),
     ("playbook.auto", Bearing::Earlier(&["none", "safe"])),
+    ("prevention.block", Bearing::None),
+    ("prevention.enabled", Bearing::None),
     ("proxy.finish_ms", Bearing::None),
     ("proxy.hang_timeout_ms", Bearing::None),
     ("proxy.hold_ms", Bearing::None),

@@ -17,6 +17,10 @@ pub const STRONGEST: Confidence = Confidence::percent(95);
 /// A pattern not seen for this long is dropped, whatever its confidence.
 pub const EXPIRY: SignedDuration = SignedDuration::from_hours(90 * 24);
 
+/// Below this a pattern is hardly believed.
+const LOW: Confidence = Confidence::percent(30);
+/// From here on it is nearly sure.
+const HIGH: Confidence = Confidence::percent(60);
 const FLOOR: Confidence = Confidence::percent(30);
 const FALSE_POSITIVE: Confidence = Confidence::percent(5);
 const FADING: Confidence = Confidence::percent(5);
@@ -58,6 +62,38 @@ pub enum Level {
     Active,
     /// It warns most strongly.
     Strongest,
+}
+
+/// Where a pattern stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PatternStage {
+    /// Seen once.
+    New,
+    /// Hardly believed.
+    Low,
+    /// Believed a little.
+    Medium,
+    /// Nearly sure.
+    High,
+    /// Sure enough to warn.
+    Active,
+    /// Not seen for so long that it is dropped.
+    Expired,
+}
+
+impl PatternStage {
+    /// Returns its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Active => "active",
+            Self::Expired => "expired",
+        }
+    }
 }
 
 /// How a call that was warned about came out.
@@ -115,6 +151,19 @@ impl UsageRecord {
             sure if sure >= STRONGEST => Level::Strongest,
             sure if sure >= ACTIVE => Level::Active,
             _ => Level::Quiet,
+        }
+    }
+
+    /// Returns where the pattern stands, as of `now`.
+    pub fn stage(&self, now: Timestamp) -> PatternStage {
+        let sure = self.confidence(now);
+        match () {
+            () if self.is_expired(now) => PatternStage::Expired,
+            () if sure >= ACTIVE => PatternStage::Active,
+            () if sure < LOW => PatternStage::Low,
+            () if self.observations <= 1 => PatternStage::New,
+            () if sure < HIGH => PatternStage::Medium,
+            () => PatternStage::High,
         }
     }
 

@@ -69,14 +69,14 @@ struct Whose {
 }
 
 /// What every part of the command needs.
-struct MemoryCommandContext<'a> {
-    out: &'a Output,
+pub(super) struct MemoryCommandContext<'a> {
+    pub(super) out: &'a Output,
     scrubber: Scrubber,
     config: Config,
 }
 
 impl<'a> MemoryCommandContext<'a> {
-    fn new(out: &'a Output) -> Result<Self, CliError> {
+    pub(super) fn new(out: &'a Output) -> Result<Self, CliError> {
         let config = config::load(out)?;
         let scrubber = config
             .settings
@@ -111,7 +111,7 @@ impl<'a> MemoryCommandContext<'a> {
     }
 
     /// Opens the project's memory if there is a project and it has one.
-    fn project_store(&self) -> Result<Option<Store>, CliError> {
+    pub(super) fn project_store(&self) -> Result<Option<Store>, CliError> {
         match Project::locate(self.out.global().project.as_deref()) {
             Ok(project) => self.store_of(&project),
             Err(ProjectError::NotFound { .. }) => Ok(None),
@@ -148,7 +148,7 @@ impl<'a> MemoryCommandContext<'a> {
         Ok(store)
     }
 
-    fn learned<'s>(&'s self, store: &'s Store) -> Learned<'s> {
+    pub(super) fn learned<'s>(&'s self, store: &'s Store) -> Learned<'s> {
         Learned::new(store, &self.scrubber, self.rules())
     }
 
@@ -160,7 +160,7 @@ impl<'a> MemoryCommandContext<'a> {
         Ok(())
     }
 
-    fn tell(&self, report: &SyncReport) {
+    pub(super) fn tell(&self, report: &SyncReport) {
         for malformed in &report.malformed {
             self.out.remark(format_args!("left alone until it is mended: {malformed}"));
         }

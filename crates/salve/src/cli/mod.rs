@@ -30,6 +30,7 @@ mod mcp;
 mod memory;
 mod notify;
 mod output;
+mod patterns;
 mod project;
 mod proxy;
 mod ps;
@@ -132,6 +133,8 @@ enum Command {
     Events(events::Args),
     /// Look up, teach and manage known remedies
     Memory(memory::Args),
+    /// List, show, forget and try the mistakes in calling tools that were learned
+    Patterns(patterns::Args),
     /// Show, check and accept settings
     Config(config::Args),
     /// Check this machine and say how to mend what is wrong
@@ -282,6 +285,7 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Gate(args) => gate::run(args, out)?,
         Command::Events(args) => events::run(args, out)?,
         Command::Memory(args) => memory::run(args, out)?,
+        Command::Patterns(args) => patterns::run(&args, out)?,
         Command::Config(args) => config::run(args, out)?,
         Command::Doctor(args) => doctor::run(args, out)?,
         Command::Init(args) => init::run(args, out)?,

@@ -58,6 +58,8 @@ pub struct Settings {
     pub playbook: Playbook,
     /// Healing of failed tool calls
     pub auto_heal: AutoHeal,
+    /// Warnings about calls that are known to fail
+    pub prevention: PreventionSettings,
     /// What is known about tools and commands, by a pattern of their names
     pub tools: BTreeMap<String, ToolEntry>,
     /// How servers behind `salve proxy` are supervised
@@ -308,6 +310,16 @@ pub struct AutoHeal {
     pub clusters: BTreeMap<String, String>,
     /// What heals failed calls, the first that fits before all others
     pub rules: Vec<HealRuleEntry>,
+}
+
+/// Warnings about calls that are known to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PreventionSettings {
+    /// Whether mistakes in calling tools are learned and warned about
+    pub enabled: bool,
+    /// Whether a call is not made at all that a pattern of the strongest level warns about
+    pub block: bool,
 }
 
 /// Addresses that are told about events by HTTP POST.

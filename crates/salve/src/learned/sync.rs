@@ -5,22 +5,33 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jiff::{SignedDuration, Timestamp};
 use salve_core::event::Digest;
 use salve_core::memory::tool::{FailedToolCall, ToolStatistics, failure_type};
-use salve_core::memory::usage::UsageRecord;
+use salve_core::memory::usage::{UsageRecord, Warned};
+use salve_core::prevention::mistake::LearnedMistake;
+use salve_core::prevention::session::UsageLesson;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::file::LearnedFile;
 use super::healing::to_pattern;
-use super::items::{HealingPattern, Pattern, ToolFailure, ToolFixItem, UsagePattern};
+use super::items::{HealingPattern, Pattern, ToolFailure, ToolFixItem, UsagePattern, When};
 use super::text::{Written, write};
 use super::yaml::{Document, parse};
 use super::{Learned, LearnedError, Malformed, SyncReport};
 use crate::atomic::{self, Made, WriteError};
 use crate::files::{self, FileError, FileKind};
-use crate::store::{FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, StoreError};
+use crate::store::{
+    FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, StoreError, UnknownItem,
+};
+
+/// A pattern that expired this long after it was last seen is no longer even shown.
+const FORGOTTEN: SignedDuration = SignedDuration::from_hours(180 * 24);
+/// What is counted of a usage pattern.
+const USAGE_COUNTS: [&str; 4] =
+    ["observations", "warnings", "success_after_prevention", "false_positives"];
 
 /// What a file was found to hold.
 enum FoundFile {
@@ -269,6 +280,37 @@ impl Learned<'_> {
         self.put(LearnedFile::UsagePatterns, pattern)
     }
 
+    /// Takes in lessons about how tools are called, all or none of them.
+    pub fn take_in_lessons(
+        &self,
+        lessons: &[UsageLesson],
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let file = LearnedFile::UsagePatterns;
+        let add = |value: Value, unknown: UnknownItem| {
+            let item = self.clean(value.as_object()?);
+            let keyed = KeyedItem { key: file.key_of(&item), item };
+            Some(ItemChange::Add { keyed, counts: &USAGE_COUNTS, latest: &["last_seen"], unknown })
+        };
+        let change = |lesson: &UsageLesson| match lesson {
+            UsageLesson::Observed(learned) => add(observed(learned, at), UnknownItem::Put),
+            UsageLesson::Settled { id, warned } => add(settled(id, *warned, at), UnknownItem::Skip),
+        };
+        let mut items: Vec<ItemChange> = lessons.iter().filter_map(change).collect();
+        let is_forgotten =
+            |pattern: &UsagePattern| at.duration_since(pattern.last_seen.0) > FORGOTTEN;
+        let old = self.usage_patterns()?.into_iter().filter(is_forgotten);
+        items.extend(old.map(|pattern| ItemChange::Drop { key: pattern.id }));
+        self.store.memory().edit_file(&FileEdit { items, ..FileEdit::of(file.name()) })
+    }
+
+    /// Drops a usage pattern.
+    pub fn forget_usage_pattern(&self, id: &str) -> Result<(), StoreError> {
+        let file = LearnedFile::UsagePatterns.name();
+        let items = vec![ItemChange::Drop { key: id.to_owned() }];
+        self.store.memory().edit_file(&FileEdit { items, ..FileEdit::of(file) })
+    }
+
     fn typed<T: DeserializeOwned>(&self, file: LearnedFile) -> Result<Vec<T>, StoreError> {
         let items = self.items_of(file, u64::MAX)?;
         // What was stored had the shape when it was stored.
@@ -381,6 +423,37 @@ fn set_confidence(item: &mut LearnedItem) {
     let usage = UsageRecord::from(&pattern);
     let sure = usage.confidence(usage.last_seen).share();
     item.insert("confidence".into(), sure.into());
+}
+
+fn observed(learned: &LearnedMistake, at: Timestamp) -> Value {
+    json!({
+        "id": learned.id,
+        "tool": learned.tool,
+        "error_category": learned.category.as_str(),
+        "mistake_pattern": learned.mistake.to_value(),
+        "root_cause": learned.error,
+        "prevention_steps": [learned.mistake.advice()],
+        "observations": 1,
+        "warnings": 0,
+        "success_after_prevention": 0,
+        "false_positives": 0,
+        "first_seen": When(at).to_string(),
+        "last_seen": When(at).to_string(),
+    })
+}
+
+/// Returns what one warning's outcome adds; a wrong warning is no sign of life.
+fn settled(id: &str, warned: Warned, at: Timestamp) -> Value {
+    let at = When(at).to_string();
+    match warned {
+        Warned::Prevented => {
+            json!({ "id": id, "warnings": 1, "success_after_prevention": 1, "last_seen": at })
+        }
+        Warned::FalsePositive => json!({ "id": id, "warnings": 1, "false_positives": 1 }),
+        Warned::FailedAnyway => {
+            json!({ "id": id, "warnings": 1, "observations": 1, "last_seen": at })
+        }
+    }
 }
 
 impl From<&UsagePattern> for UsageRecord {

@@ -6,6 +6,7 @@ use salve_core::tool::envelope::{Envelope, EnvelopeScanner, MessageId};
 use salve_core::tool::session::FromClient;
 
 use super::link::{Happened, Link, ServerWire};
+use super::watching::blocked_answer;
 use super::wire::{CutShort, LineReader, Piece, write_all};
 
 /// Passes on what the client sends until it sends no more.
@@ -42,8 +43,14 @@ fn pass_lines(link: &Link, lines: &[u8]) {
     let mut is_wanted = false;
     for line in lines.split_inclusive(|&byte| byte == b'\n') {
         let envelope = Envelope::of(line);
-        let fate = link.session().client_sends(&envelope, Some(line), now);
         at += line.len();
+        if let Some(answer) = refused_before(link, &envelope, line) {
+            send(link, &mut wire, lines, &mut run);
+            (run.start, run.end) = (at, at);
+            link.to_client(&answer);
+            continue;
+        }
+        let fate = link.session().client_sends(&envelope, Some(line), now);
         match fate {
             FromClient::Deliver => run.end = at,
             FromClient::Drop => {
@@ -60,6 +67,13 @@ fn pass_lines(link: &Link, lines: &[u8]) {
     if is_wanted && matches!(*wire, ServerWire::Down) {
         link.tell(Happened::Wanted);
     }
+}
+
+/// Returns the answer to a call that is known to fail and is not made.
+fn refused_before(link: &Link, envelope: &Envelope, line: &[u8]) -> Option<Vec<u8>> {
+    let Envelope::Request { id, method } = envelope else { return None };
+    let reason = (method == "tools/call").then(|| link.watch().before(id, line)).flatten()?;
+    Some(blocked_answer(id, &reason))
 }
 
 /// Writes a run of lines; what a server did not get is still waiting in the session.

@@ -97,6 +97,15 @@ impl ServerPump {
                     AnswerFate::Kept => LineFate::Drop,
                 }
             }
+            FromServer::PassAnswer(request) => {
+                match self.link.watch().primed(&request.method, line) {
+                    Some(primed) => {
+                        self.link.to_client(&primed);
+                        LineFate::Drop
+                    }
+                    None => LineFate::Pass,
+                }
+            }
             FromServer::OwnAnswer(id) => {
                 self.healing.own_answer(&id, line);
                 LineFate::Drop

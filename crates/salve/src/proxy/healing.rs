@@ -58,6 +58,11 @@ impl CallHealing {
         Self { link, on_failure, retried, own, fixes }
     }
 
+    /// Gathers the means to heal and to learn.
+    pub(super) fn means(&self) -> Option<HealMeans> {
+        (self.on_failure)()
+    }
+
     /// Looks at the answer to a tool call.
     pub(super) fn look_at(
         self: &Arc<Self>,
@@ -71,14 +76,18 @@ impl CallHealing {
         let answer = line.to_vec();
         let (own, id) = (Arc::clone(self), request.id.clone());
         let work: Box<dyn FnOnce() + Send> = match (failure, retried.flatten()) {
-            (None, None) => return AnswerFate::Pass,
+            (None, None) => {
+                self.link.watch().worked(&request);
+                return AnswerFate::Pass;
+            }
             (None, Some(retried)) => {
+                self.link.watch().worked(&request);
                 // The client need not wait for what is only written down.
                 spawn(Box::new(move || retried.worked()));
                 return AnswerFate::Pass;
             }
             (Some(text), Some(retried)) => {
-                Box::new(move || own.failed_again(&answer, &text, &retried))
+                Box::new(move || own.failed_again(&request, &answer, &text, &retried))
             }
             (Some(text), None) => Box::new(move || own.heal(request, &answer, &text)),
         };
@@ -111,7 +120,7 @@ impl CallHealing {
         let fix = match self.choose(&means, &call, &request) {
             Ok(fix) => fix,
             Err(note) => {
-                let answer = UnhealedAnswer { id: &request.id, line: answer, note };
+                let answer = UnhealedAnswer { request: &request, line: answer, note };
                 return self.give_up(&answer, &means, &call);
             }
         };
@@ -120,7 +129,7 @@ impl CallHealing {
         let began = Timestamp::now().checked_sub(waited).unwrap_or(Timestamp::MIN);
         if let Err(error) = means.fix(&fix, began, &mut |fix| self.by_server(fix)) {
             let note = Some(format!("Salve tried to heal this call: {error}."));
-            let answer = UnhealedAnswer { id: &request.id, line: answer, note };
+            let answer = UnhealedAnswer { request: &request, line: answer, note };
             return self.give_up(&answer, &means, &call);
         }
         let mut retried = lock(&self.retried);
@@ -198,7 +207,13 @@ impl CallHealing {
         }
     }
 
-    fn failed_again(&self, answer: &[u8], text: &str, retried: &RetriedCall) {
+    fn failed_again(
+        &self,
+        request: &WaitingRequest,
+        answer: &[u8],
+        text: &str,
+        retried: &RetriedCall,
+    ) {
         let RetriedCall { call, fix, means } = retried;
         let again = means.judge_failure(&call.tool, text);
         if again.category == call.category {
@@ -208,19 +223,19 @@ impl CallHealing {
             "Salve {} and tried this call again, which did not help: a person has to look.",
             fix.describe()
         );
-        let id = match Envelope::of(answer) {
-            Envelope::Response { id, .. } => id,
-            _ => return,
-        };
-        let answer = UnhealedAnswer { id: &id, line: answer, note: Some(note) };
+        let answer = UnhealedAnswer { request, line: answer, note: Some(note) };
         self.give_up(&answer, means, call);
     }
 
     /// Gives the client its answer, with a word on what was done, and writes it down.
     fn give_up(&self, answer: &UnhealedAnswer<'_>, means: &HealMeans, call: &FailedCall) {
-        if self.link.session().end_healing(answer.id) {
-            let noted = answer.note.as_deref();
-            let noted = noted.and_then(|note| annotated(answer.line, &means.scrub(note)));
+        let UnhealedAnswer { request, note, .. } = answer;
+        let known = self.link.watch().failed(&request.id, request.line.as_ref(), call);
+        if self.link.session().end_healing(&request.id) {
+            let notes: Vec<&str> = note.iter().chain(&known).map(String::as_str).collect();
+            let noted = (!notes.is_empty()).then(|| notes.join(" "));
+            let noted =
+                noted.as_deref().and_then(|note| annotated(answer.line, &means.scrub(note)));
             self.link.to_client(noted.as_deref().unwrap_or(answer.line));
         }
         means.record(&Healed { call, resolution: None, is_healed: false });
@@ -229,7 +244,7 @@ impl CallHealing {
 
 /// A failed answer that the client gets after all.
 struct UnhealedAnswer<'a> {
-    id: &'a MessageId,
+    request: &'a WaitingRequest,
     line: &'a [u8],
     /// What the client is told besides.
     note: Option<String>,

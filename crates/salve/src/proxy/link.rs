@@ -6,11 +6,12 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use salve_core::tool::session::{ProxySession, RefusedRequest};
 
+use super::watching::CallWatch;
 use super::wire::write_all;
 use super::words;
 
@@ -66,6 +67,7 @@ pub(super) struct Link {
     post: Mutex<Sender<Happened>>,
     began: Instant,
     heard_ms: AtomicU64,
+    watch: Arc<CallWatch>,
 }
 
 impl Link {
@@ -78,7 +80,13 @@ impl Link {
             post: Mutex::new(post),
             began: Instant::now(),
             heard_ms: AtomicU64::new(0),
+            watch: Arc::new(CallWatch::new()),
         }
+    }
+
+    /// Returns what watches calls for mistakes.
+    pub(super) fn watch(&self) -> &Arc<CallWatch> {
+        &self.watch
     }
 
     pub(super) fn server(&self) -> MutexGuard<'_, ServerWire> {

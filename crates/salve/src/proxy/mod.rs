@@ -10,6 +10,7 @@ mod from_server;
 mod healing;
 mod link;
 mod supervisor;
+mod watching;
 mod wire;
 mod words;
 
@@ -35,6 +36,8 @@ use crate::tools::HealMeans;
 
 /// How much stack a pump gets.
 const STACK: usize = 256 << 10;
+/// What a store and regular expressions need.
+const LEARNING_STACK: usize = 2 << 20;
 /// Programs that start what is named after them.
 const LAUNCHERS: [&str; 14] = [
     "npx", "bunx", "uvx", "pipx", "node", "bun", "deno", "python", "python3", "uv", "run",
@@ -130,14 +133,25 @@ pub fn run(
     let capture = Arc::new(Capture::new(Arc::new(outlet), OutputStyle::Plain));
     let link = Arc::new(Link::new(client, post));
     let healing = Arc::new(CallHealing::new(Arc::clone(&link), on_failure));
-    let parts =
-        ProxySupervisorParts { plan, care, link: Arc::clone(&link), capture, inbox, healing };
+    let parts = ProxySupervisorParts {
+        plan,
+        care,
+        link: Arc::clone(&link),
+        capture,
+        inbox,
+        healing: Arc::clone(&healing),
+    };
     let mut supervisor = ProxySupervisor::new(parts);
     supervisor.start_first()?;
     let to = Arc::clone(&link);
     thread("salve-from-client", move || from_client::pump(&to, input))?;
     listen(&link)?;
-    Ok(supervisor.run())
+    let watch = Arc::clone(link.watch());
+    let to_load = Arc::clone(&healing);
+    thread_of("salve-patterns", LEARNING_STACK, move || watch.load(to_load.means()))?;
+    let code = supervisor.run();
+    link.watch().end();
+    Ok(code)
 }
 
 /// Hands on signals, and the keeper's end.
@@ -158,7 +172,11 @@ fn listen(link: &Arc<Link>) -> io::Result<()> {
 }
 
 fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    std::thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(run).map(drop)
+    thread_of(name, STACK, run)
+}
+
+fn thread_of(name: &str, stack: usize, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run).map(drop)
 }
 
 /// Returns what a server is called after its command: `npx -y @acme/server-files` is `server-files`.

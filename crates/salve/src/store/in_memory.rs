@@ -13,6 +13,7 @@ use salve_core::id::{IncidentId, Signature};
 use salve_core::memory::{Knowledge, KnowledgeEdit, RecordStanding, Rekeying, join, merge};
 use salve_core::near::NearIndex;
 
+use super::memory::item_added_to;
 use super::stream::{LOOP_KINDS, loop_named};
 use super::{
     Appended, Counts, Engine, FailurePortion, FileBase, FileEdit, Follower, ItemChange, Journal,
@@ -148,6 +149,13 @@ impl Content {
                 item.retain(|name, _| !own_keys.contains(&name.as_str()));
                 item.extend(keyed.item.clone());
                 KeyedItem { key: keyed.key.clone(), item }
+            }
+            ItemChange::Add { keyed, counts, latest, unknown } => {
+                let old = place(&keyed.key).map(|at| items[at].item.clone());
+                match item_added_to(old, &keyed.item, (counts, latest), *unknown) {
+                    Some(item) => KeyedItem { key: keyed.key.clone(), item },
+                    None => return,
+                }
             }
             ItemChange::Drop { key } => {
                 items.retain(|known| known.key != *key);

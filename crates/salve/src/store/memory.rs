@@ -112,11 +112,56 @@ pub enum ItemChange {
         /// The keys that are not a person's.
         own_keys: &'static [&'static str],
     },
+    /// The item's numbers grow by these; everything else of a known item stays.
+    Add {
+        /// The item, with what is added in the place of its numbers.
+        keyed: KeyedItem,
+        /// The keys that are added up.
+        counts: &'static [&'static str],
+        /// The keys of which the later text holds.
+        latest: &'static [&'static str],
+        /// What becomes of an item that is not known.
+        unknown: UnknownItem,
+    },
     /// The item is gone.
     Drop {
         /// What tells it from the others.
         key: String,
     },
+}
+
+/// What becomes of an item that is added to and not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownItem {
+    /// It becomes known.
+    Put,
+    /// Nothing.
+    Skip,
+}
+
+/// Returns an item after something was added to it; nothing where there is nothing to keep.
+pub(super) fn item_added_to(
+    stored: Option<LearnedItem>,
+    added: &LearnedItem,
+    (counts, latest): (&[&str], &[&str]),
+    unknown: UnknownItem,
+) -> Option<LearnedItem> {
+    let Some(mut stored) = stored else {
+        return (unknown == UnknownItem::Put).then(|| added.clone());
+    };
+    for (name, value) in added {
+        if counts.contains(&name.as_str()) {
+            let number = |value: Option<&Value>| value.and_then(Value::as_u64).unwrap_or_default();
+            let sum = number(stored.get(name)).saturating_add(number(Some(value)));
+            stored.insert(name.clone(), sum.into());
+        } else if latest.contains(&name.as_str()) {
+            let is_later = stored.get(name).and_then(Value::as_str) < value.as_str();
+            if is_later {
+                stored.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    Some(stored)
 }
 
 /// All that one reading or writing of a learned file changes.

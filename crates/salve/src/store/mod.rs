@@ -30,7 +30,7 @@ pub use journal::{Appended, Follower, Journal, StreamPosition};
 pub use line::{LineError, parse_line, to_line};
 pub use memory::{
     Counts, FailurePortion, FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, Memory, Near,
-    Page, Portion,
+    Page, Portion, UnknownItem,
 };
 pub use sqlite::{Mended, StoreLockHolder};
 pub use stream::Stream;

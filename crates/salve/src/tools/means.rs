@@ -14,7 +14,7 @@ use salve_core::tool::session::ToolHints;
 use uuid::Uuid;
 
 use super::flight::{Flight, FlightOutcome};
-use crate::config::{Config, Network, SandboxMode, SandboxSettings};
+use crate::config::{Config, Network, PreventionSettings, SandboxMode, SandboxSettings};
 use crate::dirs;
 use crate::gate;
 use crate::learned::{Learned, ToolFailure, When};
@@ -211,8 +211,6 @@ impl HealMeans {
 
     /// Writes down what came of a failed call, where the project keeps such things.
     pub fn record(&self, healed: &Healed<'_>) {
-        let Some(project) = &self.project else { return };
-        let Ok(store) = Store::open(project) else { return };
         let error: String = healed.call.text.chars().take(KEPT_ERROR).collect();
         let failure = ToolFailure {
             timestamp: When(Timestamp::now()),
@@ -222,12 +220,35 @@ impl HealMeans {
             resolution: healed.resolution.clone(),
             auto_healed: healed.is_healed,
         };
-        let rules = self.config.fingerprint_rules();
-        let learned = Learned::new(&store, &self.scrubber, rules);
-        // A call that works is not made to fail by statistics.
-        if learned.put_failure(&failure).is_ok() {
-            let _ = learned.sync();
+        self.with_memory(|learned| {
+            // A call that works is not made to fail by statistics.
+            if learned.put_failure(&failure).is_ok() {
+                let _ = learned.sync();
+            }
+        });
+    }
+
+    /// Uses the project's memory, making it if there is none; nothing where there is no project.
+    pub(super) fn with_memory<T>(&self, work: impl FnOnce(Learned<'_>) -> T) -> Option<T> {
+        let store = Store::open(self.project.as_ref()?).ok()?;
+        Some(work(Learned::new(&store, &self.scrubber, self.config.fingerprint_rules())))
+    }
+
+    /// Uses the project's memory if there is one and it answers.
+    pub(super) fn with_existing_memory<T, E>(
+        &self,
+        work: impl FnOnce(Learned<'_>) -> Result<T, E>,
+    ) -> Option<T> {
+        let project = self.project.as_ref()?;
+        if !project.database().exists() && !project.learned().is_dir() {
+            return None;
         }
+        self.with_memory(work)?.ok()
+    }
+
+    /// Returns how calls that are known to fail are treated.
+    pub fn prevention(&self) -> PreventionSettings {
+        self.config.settings.prevention
     }
 
     /// Returns the project that the calls are made in.

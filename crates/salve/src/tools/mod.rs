@@ -5,6 +5,8 @@
 
 mod flight;
 mod means;
+mod prevention;
 
 pub use flight::{Flight, FlightOutcome};
 pub use means::{FixError, HealMeans, Healed};
+pub use prevention::entry_of;

@@ -46,6 +46,7 @@ mod notify;
 mod people;
 mod planted;
 mod playbook;
+mod prevention;
 mod proxy;
 mod recovery;
 mod recovery_resumed;

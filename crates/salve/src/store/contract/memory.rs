@@ -14,6 +14,7 @@ use serde_json::json;
 use super::for_every_engine;
 use crate::store::{
     Counts, FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, Page, Store, StoreError,
+    UnknownItem,
 };
 
 fn at(seconds: i64) -> Timestamp {
@@ -206,6 +207,25 @@ fn a_files_items_keep_their_places_and_what_people_added() {
         assert_eq!(items(&store, 1), [b.into()], "the latest, where not all are wanted");
         let other = store.memory().file_items("b.yaml", 9).unwrap();
         assert_eq!(other, [], "another file has its own");
+    });
+}
+
+#[test]
+fn what_is_added_to_an_item_adds_up_and_leaves_the_rest() {
+    for_every_engine(|bench| {
+        let store = bench.open();
+        let add = |value, unknown| {
+            let (keyed, counts, latest) = (item("a", value), &["n"][..], &["at"][..]);
+            let items = vec![ItemChange::Add { keyed, counts, latest, unknown }];
+            store.memory().edit_file(&FileEdit { items, ..FileEdit::of("a.yaml") }).unwrap();
+        };
+        add(json!({"n": 9}), UnknownItem::Skip);
+        assert_eq!(items(&store, 9), [], "what is not known is not made up");
+        add(json!({"n": 1, "x": "first", "at": "2026-02"}), UnknownItem::Put);
+        add(json!({"n": 2, "x": "second", "at": "2026-01"}), UnknownItem::Put);
+        add(json!({"n": 3, "at": "2026-03"}), UnknownItem::Skip);
+        let want = item("a", json!({"n": 6, "x": "first", "at": "2026-03"}));
+        assert_eq!(items(&store, 9), [want.into()]);
     });
 }
 

@@ -4,6 +4,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use salve_core::id::Signature;
 
 use super::memory::to_json;
+use crate::store::memory::item_added_to;
 use crate::store::{FileBase, ItemChange, KeyedItem, LearnedItem};
 
 /// The file whose items are keyed by signature.
@@ -39,6 +40,13 @@ pub(super) fn change(
             merged.retain(|name, _| !own_keys.contains(&name.as_str()));
             merged.extend(item.clone());
             put(tx, file, key, &merged)
+        }
+        ItemChange::Add { keyed: KeyedItem { key, item }, counts, latest, unknown } => {
+            let stored = one(tx, file, key)?;
+            match item_added_to(stored, item, (counts, latest), *unknown) {
+                Some(item) => put(tx, file, key, &item),
+                None => Ok(()),
+            }
         }
         ItemChange::Drop { key } => {
             let sql = "DELETE FROM learned WHERE file = ?1 AND key = ?2";
