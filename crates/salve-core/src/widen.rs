@@ -70,6 +70,7 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("fingerprint.classes", Bearing::None),
     ("heal.attempt_days", Bearing::None),
     ("heal.breakers.file_changes", Bearing::Lower),
+    ("heal.breakers.many_failures", Bearing::Lower),
     ("heal.breakers.orphans", Bearing::Lower),
     ("heal.breakers.same_error", Bearing::Lower),
     ("heal.broadcast_ms", Bearing::Lower),

@@ -251,6 +251,7 @@ fn breaker_word(breaker: Breaker) -> &'static str {
         Breaker::FileChurn => "file churn",
         Breaker::NewErrors => "new errors",
         Breaker::Orphans => "orphans",
+        Breaker::ManyFailures => "many failures",
     }
 }
 
@@ -260,6 +261,7 @@ fn breaker_action(breaker: Breaker) -> &'static str {
         Breaker::FileChurn => "flagged for review",
         Breaker::NewErrors => "everything is rolled back and flagged",
         Breaker::Orphans => "PAUSE is written to CONTROL.md",
+        Breaker::ManyFailures => "HALT, a person looks at them together",
     }
 }
 

@@ -291,6 +291,8 @@ pub enum Breaker {
     NewErrors,
     /// Processes were left behind.
     Orphans,
+    /// One subject failed in many different ways within a short time.
+    ManyFailures,
 }
 
 /// What a person is asked.

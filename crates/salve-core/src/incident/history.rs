@@ -34,6 +34,11 @@ impl History {
         self.repeats
     }
 
+    /// Tells whether a failure was seen, in whatever tree.
+    pub fn has_seen(&self, signature: Signature) -> bool {
+        self.seen.iter().any(|(seen, _)| *seen == signature)
+    }
+
     /// Returns how many failures were seen.
     pub fn len(&self) -> usize {
         self.seen.len()

@@ -155,6 +155,7 @@ pub(super) fn tripped(breaker: Breaker) -> &'static str {
         Breaker::FileChurn => "One file was changed again and again.",
         Breaker::NewErrors => "Healing made new failures; all of it was undone.",
         Breaker::Orphans => "Processes were left behind.",
+        Breaker::ManyFailures => "It failed in many different ways within a few minutes.",
     }
 }
 

@@ -67,6 +67,9 @@ pub struct Breakers {
     /// Processes left behind after which all healing pauses
     #[schemars(range(min = 1, max = 1000))]
     pub orphans: u32,
+    /// Different failures of one subject within five minutes after which a person has to look
+    #[schemars(range(min = 2, max = 1000))]
+    pub many_failures: u32,
 }
 
 /// What each attempt by an agent may take.

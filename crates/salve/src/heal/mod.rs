@@ -40,7 +40,8 @@ pub use presence::Presence;
 pub use reporter::{Remark, Reporter};
 pub use run_base::{RepairTerms, RunBase};
 pub use subject::{
-    AgentManner, OpeningTerms, Resorts, SeenFailure, SubjectContext, Subjects, VerifiedFinding,
+    AgentManner, FailureWaiter, OpeningTerms, Resorts, SeenFailure, SubjectContext, Subjects,
+    VerifiedFinding,
 };
 pub use writer::{IncidentWriter, Lesson, Opening, WriterError, Wrote, unfinished};
 

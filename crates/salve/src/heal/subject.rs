@@ -127,6 +127,28 @@ pub trait Subjects {
         Ok(())
     }
 
+    /// Tells whether a subject may have several incidents, one for each failure.
+    ///
+    /// Where it may, another failure is another incident, with attempts and a budget of its own,
+    /// while an earlier one waits for a person, cools down or is watched for a relapse. A check or
+    /// a loop's tests run once for one incident, so theirs takes in whatever they show.
+    fn has_many_incidents(&self) -> bool {
+        false
+    }
+
+    /// Tells whether a failure of one subject and the same failure of another have one cause, so
+    /// that whoever waits for one may wait for the other's incident.
+    fn shares_causes(&self) -> bool {
+        false
+    }
+
+    /// Takes in that a failure joined an open incident, of the same subject or another one.
+    fn joined(&mut self, _: usize, _: FailureWaiter, _: &Incident) {}
+
+    /// Takes in how the incident came out that these waited for.
+    fn outcome_known(&mut self, _: &[FailureWaiter], _: &Incident, _: &mut SubjectContext<'_, '_>) {
+    }
+
     /// Takes in that a failure was put on record and is not repaired.
     fn skipped(&mut self, _: usize) {}
 
@@ -226,7 +248,14 @@ pub struct SeenFailure {
     pub before: Vec<Event>,
     /// The effect that it answers, if it does.
     pub verifies: Option<DueEffect>,
+    /// Who waits for what becomes of it, if somebody does: the failure then joins an open incident
+    /// of the same signature, or has its turn after the one that is worked on.
+    pub waiter: Option<FailureWaiter>,
 }
+
+/// Somebody who waits for what becomes of a failure, by a number that the subject knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FailureWaiter(pub u64);
 
 /// What was found when a remedy was verified.
 #[derive(Clone, Copy, Debug)]
@@ -265,6 +294,8 @@ pub(super) enum SubjectFact {
     Orphans(usize),
     /// What was found out about remedies holds no longer.
     OtherRemedies,
+    /// The subject is well, so a person's questions about it are settled.
+    Settled(Actor, Scrubbed),
     /// An effect that the journal asks for is to run.
     Due(DueEffect),
 }
@@ -364,6 +395,12 @@ impl SubjectContext<'_, '_> {
     /// Tells that other remedies are offered by now.
     pub fn has_other_remedies(&mut self, at: usize) {
         self.tell(at, SubjectFact::OtherRemedies);
+    }
+
+    /// Settles every incident of a subject that waits for a person or cools down, because the
+    /// subject is well without it; `by` had it started.
+    pub fn settled(&mut self, at: usize, by: Actor, note: Scrubbed) {
+        self.tell(at, SubjectFact::Settled(by, note));
     }
 
     fn tell(&mut self, at: usize, fact: SubjectFact) {

@@ -197,6 +197,33 @@ fn what_runs_under_the_name_of_a_healed_server_is_not_its_relapse() {
 }
 
 #[test]
+fn another_failure_of_a_healed_server_is_another_incident() {
+    let project = Project::new();
+    let script = "echo run >> runs; case $(wc -l < runs) in \
+                  1) echo 'Error: the first' >&2; exit 1;; \
+                  2) while [ ! -e go ]; do sleep 0.05; done; echo 'TypeError: x is null' >&2; exit 2;; \
+                  *) exec sleep 300;; esac";
+    let mut salve = dev(&project, &["--json", "--", "sh", "-c", script]);
+    salve.env("SALVE_SERVER_FLAP_WINDOW_MS", "600000");
+    let mut salve = salve.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(salve.stdout.take().unwrap()).lines();
+    let mut recovered = || lines.any(|line| line.unwrap().contains("recovered"));
+    assert!(recovered());
+    project.write("go", "");
+    assert!(recovered());
+    let events = project.run(&["events", "--json"]);
+    let events = String::from_utf8_lossy(&events.stdout).into_owned();
+    let kinds = |kind: &str| events.matches(&format!("\"event\":\"{kind}\"")).count();
+    assert_eq!((kinds("sickened"), kinds("opened")), (0, 2), "{events}");
+    let logs = || std::fs::read_dir(project.dir()).unwrap().flatten();
+    let is_own = |name: &str| name.starts_with(".dev-crash.") && name != ".dev-crash.log";
+    let own = || logs().filter(|file| is_own(&file.file_name().to_string_lossy())).count();
+    wait_until(|| own() == 2);
+    salve.kill().unwrap();
+    salve.wait().unwrap();
+}
+
+#[test]
 fn a_signal_to_the_whole_group_ends_it_once_and_in_order() {
     let project = Project::new();
     let script = "if [ -e been ]; then exec sleep 300; fi; touch been; exit 7";

@@ -17,6 +17,9 @@ use crate::store::{StoreError, Stream};
 /// How many incidents back one looks.
 const LOOKED_BACK: usize = 200;
 
+/// Within which time failures of one subject count together.
+const MANY_WITHIN: Duration = Duration::from_secs(300);
+
 /// How many new failures are named.
 const NAMED: usize = 5;
 
@@ -30,6 +33,21 @@ pub(super) fn halt_if_systemic(base: &mut RunBase<'_>, case: &mut Case) -> Resul
         let text = format!("the same failure was not healed in {count} incidents by now");
         base.note(case.name(), &text);
         trip(base, case, Breaker::SameError)?;
+    }
+    Ok(())
+}
+
+/// Stops before anything is tried if the subject failed in many different ways of late: each heals
+/// or is given up by itself, and together they would go on for ever.
+pub(super) fn halt_if_many(base: &mut RunBase<'_>, case: &mut Case) -> Result<(), StoreError> {
+    let since = ago(base.writer.now(), MANY_WITHIN);
+    case.opened.retain(|opened| *opened >= since);
+    let count = case.opened.len();
+    if count >= base.terms.breakers.many_failures as usize {
+        case.opened.clear();
+        let text = format!("it failed in {count} different ways within five minutes");
+        base.note(case.name(), &text);
+        trip(base, case, Breaker::ManyFailures)?;
     }
     Ok(())
 }

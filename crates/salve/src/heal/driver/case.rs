@@ -1,7 +1,9 @@
-//! What this process knows of one subject's incident besides the journal.
+//! What this process knows of one subject's incidents besides the journal.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use salve_core::event::{Actor, Digest, Effect, Event, RemedyKind, Scope, Undo};
 use salve_core::incident::{DueEffect, Incident, Phase, Told, Trial};
 use salve_core::playbook::Diagnosis;
@@ -12,14 +14,30 @@ use crate::heal::Wrote;
 use crate::heal::cause::Evidence;
 use crate::heal::remedies::{Cure, RemedyWay};
 use crate::heal::run_base::{RunBase, snapshot_name};
+use crate::heal::subject::{FailureWaiter, SeenFailure};
 use crate::store::StoreError;
 use crate::workspace::Name;
 
-/// One subject's incident, as far as there is one, and what this process knows besides.
+/// One subject's incidents, and what this process knows of them besides.
+///
+/// A subject has one incident for each failure. One of them at most is worked on; the others are
+/// set aside until it is over or waits.
 #[derive(Default)]
 pub struct Case {
     name: String,
     incident: Option<Incident>,
+    pub(super) work: CaseWork,
+    /// The incidents that wait: for a person, for a cooldown or a watch to end, or for their turn.
+    pub(super) aside: Vec<AsideIncident>,
+    /// The failures for which somebody waits while another one is worked on, oldest first.
+    pub(super) queued: VecDeque<SeenFailure>,
+    /// When this process opened incidents of the subject.
+    pub(super) opened: Vec<Timestamp>,
+}
+
+/// An incident that waits while its subject has another one.
+pub(super) struct AsideIncident {
+    pub(super) incident: Incident,
     pub(super) work: CaseWork,
 }
 
@@ -54,6 +72,8 @@ pub(super) struct CaseWork {
     pub(super) agents: AgentTurns,
     /// What those who listen were asked.
     pub(super) team: TeamCall,
+    /// Those who wait for the outcome.
+    pub(super) waiters: Vec<FailureWaiter>,
 }
 
 /// What is known of the cause of the present failure.
@@ -81,7 +101,7 @@ impl Case {
         &self.name
     }
 
-    /// Returns the incident, if there is one.
+    /// Returns the incident that is worked on or was last, if there is one.
     pub fn incident(&self) -> Option<&Incident> {
         self.incident.as_ref()
     }
@@ -214,6 +234,44 @@ impl Case {
         self.work = CaseWork { agents, ..CaseWork::default() };
     }
 
+    /// Tells whether the present incident only waits, so that another one may have its turn.
+    pub(super) fn is_quiet(&self) -> bool {
+        let works = self.work.busy.is_some() || self.work.agents.running().is_some();
+        let phase = self.incident.as_ref().map(Incident::phase);
+        let waits = match phase {
+            None | Some(Phase::CoolingDown { .. } | Phase::Ending { .. }) => true,
+            Some(Phase::Asking { .. }) => self.asks(),
+            Some(Phase::Choosing | Phase::Due { .. } | Phase::Doing { .. } | Phase::Closed(_)) => {
+                false
+            }
+        };
+        waits && !works
+    }
+
+    /// Sets the present incident aside.
+    pub(super) fn set_aside(&mut self) {
+        let Some(incident) = self.incident.take() else { return };
+        let work = std::mem::take(&mut self.work);
+        self.aside.push(AsideIncident { incident, work });
+    }
+
+    /// Takes up an incident that was set aside, instead of the present one.
+    pub(super) fn take_up(&mut self, index: usize) {
+        let AsideIncident { incident, work } = self.aside.remove(index);
+        self.set_aside();
+        (self.incident, self.work) = (Some(incident), work);
+    }
+
+    /// Returns the present incident with what is known of it besides.
+    pub(super) fn present(&mut self) -> Option<(&Incident, &mut CaseWork)> {
+        Some((self.incident.as_ref()?, &mut self.work))
+    }
+
+    /// Returns all incidents, the present one first.
+    pub fn incidents(&self) -> impl Iterator<Item = &Incident> {
+        self.incident.iter().chain(self.aside.iter().map(|aside| &aside.incident))
+    }
+
     /// Tells whether nothing goes on until a person answers, and knows of it.
     pub fn asks(&self) -> bool {
         let phase = self.incident.as_ref().map(Incident::phase);
@@ -252,9 +310,34 @@ impl Case {
 
     /// Takes in what others wrote.
     pub(super) fn catch_up(&mut self, base: &mut RunBase<'_>) -> Result<(), StoreError> {
-        let Some(incident) = &mut self.incident else { return Ok(()) };
         let (reporter, name) = (&mut *base.reporter, &self.name);
         let mut show = |incident: &Incident, entry: &_| reporter.entry(name, incident, entry);
-        base.writer.catch_up(incident, &mut show)
+        let aside = self.aside.iter_mut().map(|aside| &mut aside.incident);
+        for incident in self.incident.iter_mut().chain(aside) {
+            base.writer.catch_up(incident, &mut show)?;
+        }
+        Ok(())
+    }
+
+    /// Writes to those incidents of ours which were set aside and are meant, however often others
+    /// write meanwhile; none of them has an effect to run.
+    pub(super) fn write_aside(
+        &mut self,
+        base: &mut RunBase<'_>,
+        by: &Actor,
+        event: &Event,
+        is_meant: impl Fn(&Incident) -> bool,
+    ) -> Result<(), StoreError> {
+        let (reporter, name) = (&mut *base.reporter, &self.name);
+        let mut show = |incident: &Incident, entry: &_| reporter.entry(name, incident, entry);
+        for AsideIncident { incident, .. } in &mut self.aside {
+            while incident.owner() == Some(&base.writer.me) && is_meant(incident) {
+                match base.writer.write(incident, by, vec![event.clone()], &mut show)? {
+                    Wrote::Done(_) => break,
+                    Wrote::Overtaken => {}
+                }
+            }
+        }
+        Ok(())
     }
 }

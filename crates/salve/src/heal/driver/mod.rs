@@ -11,6 +11,7 @@
 //! a process was killed; held by `a_driver_goes_on_wherever_it_was_killed`.
 
 mod agents;
+mod aside;
 mod breakers;
 mod brief;
 mod case;
@@ -32,6 +33,7 @@ use salve_core::incident::Incident;
 
 pub use case::Case;
 
+use self::aside::NextTurn;
 use self::table::IncidentTable;
 use super::cause::is_remedy;
 use super::inbox::InboxMessage;
@@ -110,7 +112,16 @@ impl Driver<'_, '_> {
             let mut due: Vec<Instant> = self.stopping.iter().map(|end| end.deadline).collect();
             for at in 0..self.table.cases.len() {
                 if !self.table.is_ending {
-                    due.extend(self.table.advance(at)?);
+                    loop {
+                        due.extend(self.table.advance(at)?);
+                        match self.table.give_turn(at)? {
+                            NextTurn::Taken => {}
+                            NextTurn::Later(until) => {
+                                due.extend(until);
+                                break;
+                            }
+                        }
+                    }
                     due.extend(self.table.tend_agent(at)?);
                 }
             }
@@ -169,9 +180,10 @@ impl Driver<'_, '_> {
         let (subjects, mut context) = self.table.split();
         subjects.heard(entries, &mut context)?;
         for (at, case) in self.table.cases.iter_mut().enumerate() {
-            let Some(incident) = case.incident() else { continue };
             let is_news = |entry: &Entry| {
-                entry.incident == Some(incident.id()) && entry.seq > incident.last_seq()
+                case.incidents().any(|incident| {
+                    entry.incident == Some(incident.id()) && entry.seq > incident.last_seq()
+                })
             };
             if entries.iter().any(is_news) {
                 case.catch_up(self.table.base)?;
@@ -194,6 +206,7 @@ impl Driver<'_, '_> {
         };
         for at in 0..self.table.cases.len() {
             let ordered = Event::Incident(IncidentEvent::Ordered { order });
+            self.table.cases[at].write_aside(self.table.base, person, &ordered, |_| true)?;
             self.table.say_as(at, person, vec![ordered])?;
         }
         if let Some(case) = self.table.cases.first() {
@@ -243,10 +256,11 @@ impl Driver<'_, '_> {
     /// Lets go of what is held, so that others may go on.
     fn leave(&mut self) -> Result<(), StoreError> {
         for at in 0..self.table.cases.len() {
+            let by = self.table.base.writer.salve();
+            let released = Event::Incident(IncidentEvent::Released {});
+            self.table.cases[at].write_aside(self.table.base, &by, &released, |_| true)?;
             let owner = self.table.cases[at].incident().and_then(Incident::owner);
             if owner == Some(&self.table.base.writer.me) {
-                let by = self.table.base.writer.salve();
-                let released = Event::Incident(IncidentEvent::Released {});
                 self.table.cases[at].write(self.table.base, &by, vec![released])?;
             }
         }

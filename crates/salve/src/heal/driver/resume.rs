@@ -16,12 +16,27 @@ use crate::process;
 use crate::store::StoreError;
 
 impl IncidentTable<'_, '_> {
-    /// Takes over an incident that an earlier run of Salve left.
+    /// Takes over what an earlier run of Salve left of a subject.
     pub(super) fn resume(&mut self, at: usize) -> Result<(), StoreError> {
         let subject = self.subjects.opening(at, self.base).subject;
-        let Some(mut incident) = self.base.writer.unfinished(&subject)?.pop() else {
-            return Ok(());
-        };
+        let mut left = self.base.writer.unfinished(&subject)?;
+        if !self.subjects.has_many_incidents() {
+            left = left.pop().into_iter().collect();
+        }
+        // What was worked on goes on; the others wait as they did.
+        left.sort_by_key(|incident| match incident.phase() {
+            Phase::Asking { .. } | Phase::CoolingDown { .. } | Phase::Ending { .. } => false,
+            Phase::Choosing | Phase::Due { .. } | Phase::Doing { .. } | Phase::Closed(_) => true,
+        });
+        for incident in left {
+            self.cases[at].set_aside();
+            self.take_over(at, incident)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over an incident that an earlier run of Salve left.
+    fn take_over(&mut self, at: usize, mut incident: Incident) -> Result<(), StoreError> {
         let holder = match incident.owner() {
             Some(owner) if !process::is_gone(owner, &self.base.writer.scrubber) => {
                 OwnerState::Unknown

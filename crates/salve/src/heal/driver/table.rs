@@ -4,15 +4,16 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use salve_core::event::{
-    Actor, Authority, ChangedFile, Digest, Effect, EffectReport, Event, IncidentEvent,
-    IncidentOutcome, PersonOrder, Proof, RemedyKind,
+    Actor, Authority, ChangedFile, Digest, Effect, EffectReport, Event, IncidentEvent, PersonOrder,
+    Proof, RemedyKind,
 };
 use salve_core::id::IncidentId;
-use salve_core::incident::{DueEffect, Incident, IncidentMove, Phase};
+use salve_core::incident::{DueEffect, Incident, IncidentMove};
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
 use super::agents::{AgentRunner, AgentStep};
+use super::aside::FollowUp;
 use super::case::Case;
 use super::effects::EffectRunner;
 use super::offers::Chooser;
@@ -82,6 +83,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
                     breakers::count_orphans(self.base, &mut self.cases[at], count)?;
                 }
                 SubjectFact::OtherRemedies => self.cases[at].work.cures.clear(),
+                SubjectFact::Settled(by, note) => self.settle_questions(at, &by, &note)?,
                 SubjectFact::Due(effect) => self.run_effect(at, effect)?,
             }
         }
@@ -132,10 +134,14 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
 
     /// Lets an incident that is over go.
     fn closed(&mut self, at: usize) {
+        let waiters = std::mem::take(&mut self.cases[at].work.waiters);
         let Some(over) = self.cases[at].close() else { return };
         self.base.spent = self.base.spent.plus(over.ledger().spent());
         let (subjects, mut context) = self.split();
         subjects.closed(at, &over, &mut context);
+        if !waiters.is_empty() {
+            subjects.outcome_known(&waiters, &over, &mut context);
+        }
     }
 
     /// Chooses a remedy and puts it to the gate, once it is known what there is to choose from.
@@ -214,43 +220,72 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
     }
 
     /// Takes in that a subject failed.
-    fn failed(&mut self, at: usize, failure: SeenFailure) -> Result<(), StoreError> {
-        let SeenFailure { evidence, took, before, verifies } = failure;
+    pub(super) fn failed(&mut self, at: usize, failure: SeenFailure) -> Result<(), StoreError> {
+        if let Some(effect) = failure.verifies {
+            return self.did_not_help(at, effect, failure);
+        }
+        match self.follow_up(at, &failure) {
+            FollowUp::Opens => self.open_or_skip(at, failure),
+            FollowUp::OpensBeside => {
+                self.cases[at].set_aside();
+                self.open_or_skip(at, failure)
+            }
+            FollowUp::Relapses => self.relapsed(at, failure),
+            FollowUp::Joins { of, waiter } => self.join(at, of, waiter, failure),
+            FollowUp::Queues => {
+                self.cases[at].queued.push_back(failure);
+                Ok(())
+            }
+            FollowUp::Skipped => self.skip(at, IncidentId(Uuid::new_v4()), failure),
+        }
+    }
+
+    /// Takes in that the present remedy did not help.
+    fn did_not_help(
+        &mut self,
+        at: usize,
+        effect: DueEffect,
+        failure: SeenFailure,
+    ) -> Result<(), StoreError> {
+        let SeenFailure { evidence, took, before, .. } = failure;
         let symptom = Box::new(evidence.symptom.clone());
         let case = &mut self.cases[at];
-        if let Some(effect) = verifies {
-            lessons::did_not_help(self.base, case)?;
-            case.did_not_help();
-            case.saw(evidence, took);
-            self.keep_evidence(at);
-            if self.subjects.has_breakers() {
-                let (subjects, case) = (&*self.subjects, &mut self.cases[at]);
-                let results = |output: &str, base: &RunBase<'_>| subjects.results(at, output, base);
-                breakers::stop_if_worse(self.base, case, results)?;
-            }
-            self.cases[at].work.effect = None;
-            let report = EffectReport::Verified { proof: Proof::Failed, symptom: Some(symptom) };
-            let finished = IncidentEvent::Finished { effect: effect.effect, report };
-            self.insist(at, &[before, vec![Event::Incident(finished)]].concat())?;
-            return self.recorded(at);
+        lessons::did_not_help(self.base, case)?;
+        case.did_not_help();
+        case.saw(evidence, took);
+        self.keep_evidence(at);
+        if self.subjects.has_breakers() {
+            let (subjects, case) = (&*self.subjects, &mut self.cases[at]);
+            let results = |output: &str, base: &RunBase<'_>| subjects.results(at, output, base);
+            breakers::stop_if_worse(self.base, case, results)?;
         }
-        let relapsed = case.incident().is_some_and(|incident| {
-            matches!(incident.phase(), Phase::Ending { outcome: IncidentOutcome::Recovered(_), .. })
-        });
+        self.cases[at].work.effect = None;
+        let report = EffectReport::Verified { proof: Proof::Failed, symptom: Some(symptom) };
+        let finished = IncidentEvent::Finished { effect: effect.effect, report };
+        self.insist(at, &[before, vec![Event::Incident(finished)]].concat())?;
+        self.recorded(at)
+    }
+
+    /// Takes in that a failure came back which seemed healed.
+    fn relapsed(&mut self, at: usize, failure: SeenFailure) -> Result<(), StoreError> {
+        let SeenFailure { evidence, took, before, waiter, .. } = failure;
+        let symptom = Box::new(evidence.symptom.clone());
         let case = &mut self.cases[at];
-        if relapsed {
-            case.did_not_help();
-            case.saw(evidence, took);
-            self.keep_evidence(at);
-            let sickened = Event::Incident(IncidentEvent::Sickened { symptom });
-            return self.insist(at, &[before, vec![sickened]].concat());
-        }
-        let failure = SeenFailure { evidence, took, before, verifies };
+        case.did_not_help();
+        case.saw(evidence, took);
+        case.work.waiters.extend(waiter);
+        self.keep_evidence(at);
+        let sickened = Event::Incident(IncidentEvent::Sickened { symptom });
+        self.insist(at, &[before, vec![sickened]].concat())
+    }
+
+    fn open_or_skip(&mut self, at: usize, failure: SeenFailure) -> Result<(), StoreError> {
         let id = IncidentId(Uuid::new_v4());
-        if case.incident().is_some() || !self.subjects.may_repair(at, id, self.base) {
-            return self.skip(at, id, failure);
+        if self.subjects.may_repair(at, id, self.base) {
+            self.open(at, id, failure)
+        } else {
+            self.skip(at, id, failure)
         }
-        self.open(at, id, failure)
     }
 
     /// Opens an incident.
@@ -263,6 +298,8 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             self.base.reporter.entry(case.name(), &incident, entry);
         }
         case.begin(incident);
+        case.opened.push(self.base.writer.now());
+        case.work.waiters.extend(failure.waiter);
         case.saw(failure.evidence, failure.took);
         self.keep_evidence(at);
         if let Some(person) = self.paused.clone() {
@@ -273,6 +310,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         subjects.opened(at, &mut context)?;
         if self.subjects.has_breakers() {
             breakers::halt_if_systemic(self.base, &mut self.cases[at])?;
+            breakers::halt_if_many(self.base, &mut self.cases[at])?;
         }
         breakers::count_orphans(self.base, &mut self.cases[at], 0)?;
         self.settle()?;
@@ -288,6 +326,10 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             self.base.reporter.entry(self.cases[at].name(), &incident, entry);
         }
         self.subjects.skipped(at);
+        if let Some(waiter) = failure.waiter {
+            let (subjects, mut context) = self.split();
+            subjects.outcome_known(&[waiter], &incident, &mut context);
+        }
         let log = self.failure_log(at, &incident, &failure);
         let (subjects, mut context) = self.split();
         subjects.keep_evidence(at, log, &mut context);
@@ -322,7 +364,8 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let case = &self.cases[at];
         let (Some(incident), Some(seen)) = (case.incident(), case.seen()) else { return };
         let (evidence, took) = (seen.clone(), case.work.took);
-        let failure = SeenFailure { evidence, took, before: Vec::new(), verifies: None };
+        let (before, verifies, waiter) = (Vec::new(), None, None);
+        let failure = SeenFailure { evidence, took, before, verifies, waiter };
         let log = self.failure_log(at, incident, &failure);
         let (subjects, mut context) = self.split();
         subjects.keep_evidence(at, log, &mut context);

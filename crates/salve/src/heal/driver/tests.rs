@@ -40,7 +40,7 @@ const PATCH: &str =
     "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-bad\n+good\n";
 
 /// What the subject says when it fails.
-const WORDS: &str = "Error: the scripted subject is not well\n";
+pub(super) const WORDS: &str = "Error: the scripted subject is not well\n";
 
 /// A subject that is well when `a.txt` says so.
 struct Scripted {
@@ -64,8 +64,8 @@ impl Scripted {
         let base = &*context.base;
         let exit = Exit::Code(1);
         let evidence = Evidence::of(WORDS, Some(&exit), base.rules, &base.writer.scrubber);
-        let (took, before) = (Duration::ZERO, Vec::new());
-        context.failed(0, SeenFailure { evidence, took, before, verifies });
+        let (took, before, waiter) = (Duration::ZERO, Vec::new(), None);
+        context.failed(0, SeenFailure { evidence, took, before, verifies, waiter });
     }
 }
 
@@ -190,6 +190,24 @@ fn live(
     me: Option<Process>,
     entries: u32,
 ) -> (Scripted, Result<RunEnd, ()>) {
+    let mut subject = Scripted::new(project.root());
+    let end = care(project, config, Life { me, entries }, &mut subject);
+    (subject, end)
+}
+
+/// As whom a driver lives, and for how many entries.
+pub(super) struct Life {
+    pub(super) me: Option<Process>,
+    pub(super) entries: u32,
+}
+
+/// Cares for subjects until they are over, or until the entry on which the driver is killed.
+pub(super) fn care(
+    project: &Project,
+    config: &Config,
+    Life { me, entries }: Life,
+    subjects: &mut dyn Subjects,
+) -> Result<RunEnd, ()> {
     let store = Store::open(project).unwrap();
     let mut writer = IncidentWriter::new(&store, scrubber());
     writer.me = me.unwrap_or(writer.me);
@@ -202,7 +220,7 @@ fn live(
         writer,
         care: Supervisor::start(Uuid::new_v4()).unwrap(),
         rules: FingerprintRules::built_in(),
-        remedies: Remedies::new(root.clone(), policy, PlaybookAuto::Safe, sandbox, None),
+        remedies: Remedies::new(root, policy, PlaybookAuto::Safe, sandbox, None),
         terms: terms(config),
         agents: None,
         inbox: Inbox::default(),
@@ -212,9 +230,8 @@ fn live(
         spent: Default::default(),
         orphans: 0,
     };
-    let mut subject = Scripted::new(&root);
-    let ran = catch_unwind(AssertUnwindSafe(|| base.care_for(&mut subject)));
-    (subject, ran.map(Result::unwrap).map_err(drop))
+    let ran = catch_unwind(AssertUnwindSafe(|| base.care_for(subjects)));
+    ran.map(Result::unwrap).map_err(drop)
 }
 
 /// Teaches the project's memory a patch against the failure.
@@ -228,7 +245,7 @@ fn teach(project: &Project) {
     store.memory().teach(&failure, &remedy, Timestamp::now(), &by).unwrap();
 }
 
-fn prepared() -> (tempfile::TempDir, Project, Config) {
+pub(super) fn prepared() -> (tempfile::TempDir, Project, Config) {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("a.txt"), "bad\n").unwrap();
     let project = Project::at(home.path()).unwrap();
@@ -237,7 +254,7 @@ fn prepared() -> (tempfile::TempDir, Project, Config) {
 }
 
 /// Checks that every effect in the journal was asked for once, and returns the incidents.
-fn journal(project: &Project) -> Vec<Incident> {
+pub(super) fn journal(project: &Project) -> Vec<Incident> {
     let store = Store::open(project).unwrap();
     let opened = store.journal().read(0, &Stream::Incidents, usize::MAX).unwrap();
     let ids: Vec<_> = opened.iter().filter_map(|entry| entry.incident).collect();

@@ -109,7 +109,13 @@ impl StepSubject<'_, '_, '_> {
     fn seen(&self, failed: FailedTry, verifies: Option<DueEffect>) -> SeenFailure {
         let FailedTry { evidence, ended, spent } = failed;
         let took = Duration::from_millis(spent.wall_ms);
-        SeenFailure { evidence, took, before: vec![self.course.event(ended)], verifies }
+        SeenFailure {
+            evidence,
+            took,
+            before: vec![self.course.event(ended)],
+            verifies,
+            waiter: None,
+        }
     }
 
     /// Tries the step again, if the job is still where that can be done.

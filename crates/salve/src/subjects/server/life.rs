@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use salve_core::event::{
     Digest, EffectReport, Event, Exit, IncidentEvent, Mode, Proof, RemedyKind, ServerEvent, Stage,
 };
-use salve_core::incident::{DueEffect, Phase, Trial};
+use salve_core::incident::{DueEffect, Trial};
 use salve_core::scrub::Scrubbed;
 use salve_core::watch::{Address, Due, ServerSight, ServerTrouble, Strictness, Watch, WatchTurn};
 
@@ -170,10 +170,11 @@ impl ServerCare<'_, '_, '_> {
                 let proof = self.proof();
                 let report = EffectReport::Verified { proof, symptom: None };
                 self.context.finish(self.at, effect, report);
+                self.settle_questions("well again after another repair");
             }
             None => {
                 self.remark(&Remark::Well { url, after });
-                self.well_by_hand();
+                self.settle_questions("started by hand, and well");
             }
         }
         Ok(())
@@ -190,15 +191,10 @@ impl ServerCare<'_, '_, '_> {
         if trial.is_none_or(unchanged) { Proof::Transient } else { Proof::Proven }
     }
 
-    /// Settles an incident that waited for a person, once the server is well without Salve's help.
-    fn well_by_hand(&mut self) {
-        let asks = self.context.incident(self.at).is_some_and(|incident| {
-            matches!(incident.phase(), Phase::Asking { .. } | Phase::CoolingDown { .. })
-        });
-        if let Some(person) = self.server.started_by.clone().filter(|_| asks) {
-            let note = Some(Scrubbed::literal("started by hand, and well"));
-            let resolved = Event::Incident(IncidentEvent::Resolved { note });
-            self.context.say_as(self.at, person, vec![resolved]);
+    /// Settles the incidents that waited for a person, once the server is well without their help.
+    fn settle_questions(&mut self, note: &'static str) {
+        if let Some(person) = self.server.started_by.clone() {
+            self.context.settled(self.at, person, Scrubbed::literal(note));
         }
     }
 
@@ -323,8 +319,8 @@ impl ServerCare<'_, '_, '_> {
             server: self.context.base.writer.scrubber.scrub(&self.server.plan.name),
             exit: exit.unwrap_or(Exit::Hung),
         });
-        let before = vec![stopped];
-        self.context.failed(self.at, SeenFailure { evidence, took: uptime, before, verifies });
+        let (took, before, waiter) = (uptime, vec![stopped], None);
+        self.context.failed(self.at, SeenFailure { evidence, took, before, verifies, waiter });
     }
 
     /// Finds out what a failure is.

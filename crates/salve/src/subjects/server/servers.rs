@@ -311,7 +311,7 @@ impl Subjects for Servers {
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<Option<Instant>, StoreError> {
         if !std::mem::replace(&mut self.is_tidy, true) {
-            let open = context.cases.iter().filter_map(Case::incident).map(Incident::id);
+            let open = context.cases.iter().flat_map(Case::incidents).map(Incident::id);
             let open: Vec<IncidentId> = open.collect();
             let root = context.base.project.root();
             crash_log::tidy(root, context.base.terms.kept, &open, SystemTime::now());
@@ -386,6 +386,10 @@ impl Subjects for Servers {
 
     fn agent_manner(&self) -> AgentManner {
         AgentManner::ListenersFirst
+    }
+
+    fn has_many_incidents(&self) -> bool {
+        true
     }
 
     fn may_repair(&mut self, at: usize, id: IncidentId, base: &mut RunBase<'_>) -> bool {

@@ -351,7 +351,8 @@ impl<'r> RecoverySubject<'r> {
         context: &mut SubjectContext<'_, '_>,
     ) {
         let evidence = examine(ran, context);
-        let failure = SeenFailure { evidence, took: ran.took, before: Vec::new(), verifies };
+        let (took, before, waiter) = (ran.took, Vec::new(), None);
+        let failure = SeenFailure { evidence, took, before, verifies, waiter };
         context.failed(AT, failure);
     }
 
