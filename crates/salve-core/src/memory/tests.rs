@@ -353,6 +353,24 @@ proptest! {
     }
 
     #[test]
+    fn tool_statistics_always_add_up(
+        calls in prop::collection::vec((0_i64..4_000_000_000, 0_usize..3, any::<bool>()), 0..60),
+    ) {
+        let of = |&(second, kind, auto_healed): &(i64, usize, bool)| {
+            let at = Timestamp::from_second(second).unwrap();
+            FailedToolCall { at, kind: ["network", "auth", "unknown"][kind], auto_healed }
+        };
+        let stats = ToolStatistics::of(calls.iter().map(of));
+        prop_assert_eq!(stats.total_failures, calls.len() as u64);
+        prop_assert_eq!(stats.auto_fixed + stats.manual_required, stats.total_failures);
+        prop_assert_eq!(stats.by_type.values().sum::<u64>(), stats.total_failures);
+        for periods in [&stats.daily, &stats.weekly] {
+            prop_assert_eq!(periods.values().map(|p| p.total).sum::<u64>(), stats.total_failures);
+            prop_assert_eq!(periods.values().map(|p| p.auto_fixed).sum::<u64>(), stats.auto_fixed);
+        }
+    }
+
+    #[test]
     fn merging_is_idempotent_and_loses_nothing(a in proofs(), b in proofs()) {
         let of = |history: &[Proof], start: i32| {
             let mut known = Knowledge::new(failure(), day(start));

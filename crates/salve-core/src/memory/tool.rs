@@ -37,10 +37,15 @@ pub fn failure_type(class: Class, error: &str) -> &'static str {
 /// An empty tool or `*` is every tool. The pattern is plain text; case does not count. An empty
 /// pattern matches nothing, because it would match everything.
 pub fn fix_matches(tool: &str, pattern: &str, failed_tool: Option<&str>, error: &str) -> bool {
-    let any = tool.is_empty() || tool == "*";
-    let same_tool = any || failed_tool.is_none_or(|failed| failed == tool);
     let pattern = pattern.trim();
-    same_tool && !pattern.is_empty() && error.to_lowercase().contains(&pattern.to_lowercase())
+    is_of_tool(tool, failed_tool)
+        && !pattern.is_empty()
+        && error.to_lowercase().contains(&pattern.to_lowercase())
+}
+
+/// Returns whether a fix taught for `tool` may speak of a failure of `failed_tool`.
+pub fn is_of_tool(tool: &str, failed_tool: Option<&str>) -> bool {
+    tool.is_empty() || tool == "*" || failed_tool.is_none_or(|failed| failed == tool)
 }
 
 /// One failed call, as far as the statistics need it.

@@ -6,14 +6,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use salve_core::memory::tool::fix_matches;
 use salve_core::tool::hook::{HookInput, HookOutput, KillTarget, kill_targets};
 use salve_core::tool::rule::{HealChoice, ToolFix};
 use salve_core::tool::session::ToolHints;
 use uuid::Uuid;
 
 use super::{CliError, Exit, Output, foundation};
-use crate::learned::{Learned, ToolFixItem};
+use crate::learned::Learned;
 use crate::process::tree;
 use crate::project::Project;
 use crate::store::Store;
@@ -132,10 +131,8 @@ fn known_fix(means: &HealMeans, tool: &str, text: &str) -> Option<String> {
     let store = Store::open(project).ok()?;
     let scrubber = super::project::scrubber();
     let learned = Learned::new(&store, &scrubber, means.fingerprint_rules());
-    let fixes = learned.fixes().ok()?;
-    let fits =
-        |fix: &&ToolFixItem| fix_matches(&fix.tool_name, &fix.error_pattern, Some(tool), text);
-    let fix = fixes.iter().find(fits)?;
+    let known = learned.known_issues(Some(tool), text).ok()?;
+    let fix = known.fixes.first()?;
     let cause =
         if fix.root_cause.is_empty() { String::new() } else { format!(" ({})", fix.root_cause) };
     Some(format!("This error is known{cause}. What fixed it before: {}", fix.fix_description))

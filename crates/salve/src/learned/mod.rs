@@ -16,6 +16,7 @@ mod file;
 mod healing;
 mod items;
 mod rekey;
+mod stats;
 mod sync;
 mod text;
 mod yaml;
@@ -34,6 +35,7 @@ pub use items::{
     Attempt, FixResult, HealingPattern, Pattern, Sureness, ToolFailure, ToolFixItem, UsagePattern,
     When,
 };
+pub use stats::{KnownIssues, MemoryHealth};
 pub use yaml::check_text;
 
 /// The learned files of one project and the store they are in step with.

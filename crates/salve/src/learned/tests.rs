@@ -7,9 +7,13 @@ use proptest::prelude::*;
 use salve_core::class::Class;
 use salve_core::event::Proof;
 use salve_core::id::Signature;
+use salve_core::memory::usage::Warned;
 use salve_core::memory::{
     RecordStanding, RemedyTrial, RememberedFailure, RememberedKind, RememberedRemedy,
 };
+use salve_core::prevention::category::MistakeCategory;
+use salve_core::prevention::mistake::{CallMistake, LearnedMistake};
+use salve_core::prevention::session::UsageLesson;
 use salve_core::scrub::{Key, Scrubbed};
 use serde_json::{Value, json};
 
@@ -208,6 +212,59 @@ fn what_is_no_text_is_reported_and_the_other_files_go_on() {
     let said: Vec<_> = report.malformed.iter().map(|bad| (bad.line, bad.reason.as_str())).collect();
     assert_eq!(said, [(1, "not a file"), (2, "not UTF-8 text")]);
     assert!(bench.read("tool_fixes.yaml").contains("deploy"));
+}
+
+/// **Invariant:** Of what several processes learn at once, nothing is lost.
+#[test]
+fn concurrent_writers_lose_nothing() {
+    let bench = Bench::new();
+    let at: Timestamp = "2026-01-20T10:00:00Z".parse().unwrap();
+    let mistake = CallMistake::Missing { parameter: "tag".into() };
+    let category = MistakeCategory::MissingParameter;
+    let mistake = LearnedMistake::new("deploy", category, mistake, "tag is required").unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let (project, scrubber) = (bench.store.project().clone(), &bench.scrubber);
+            let (rules, mistake) = (bench.rules, &mistake);
+            scope.spawn(move || {
+                let store = Store::open(&project).unwrap();
+                let learned = Learned::new(&store, scrubber, rules);
+                for number in 0..5 {
+                    learned.put_fix(&fix(&format!("t{writer}"), &format!("e{number}"))).unwrap();
+                    let observed = UsageLesson::Observed(mistake.clone());
+                    let (id, warned) = (mistake.id.clone(), Warned::Prevented);
+                    let settled = UsageLesson::Settled { id, warned };
+                    learned.take_in_lessons(&[observed, settled], at).unwrap();
+                    learned.sync().unwrap();
+                }
+            });
+        }
+    });
+    bench.sync();
+    assert_eq!(bench.learned().fixes().unwrap().len(), 20);
+    assert_eq!(bench.read("tool_fixes.yaml").matches("tool_name:").count(), 20);
+    let known = &bench.learned().usage_patterns().unwrap()[0];
+    assert_eq!((known.observations, known.success_after_prevention), (20, 20));
+    assert_eq!(known.warnings, Some(20));
+    let text = bench.read("usage_patterns.yaml");
+    assert!(text.contains("observations: 20"), "{text}");
+}
+
+#[test]
+fn a_fix_is_offered_for_its_own_error_of_its_own_tool_only() {
+    let bench = Bench::new();
+    let learned = bench.learned();
+    learned.put_fix(&fix("deploy", "manifest unknown")).unwrap();
+    learned
+        .put_fix(&fix("deploy", "Error: listen EADDRINUSE: address already in use :::3000"))
+        .unwrap();
+    let known = |tool, error: &str| learned.known_issues(Some(tool), error).unwrap().fixes.len();
+    assert_eq!(known("deploy", "Manifest unknown: quay.io/x"), 1);
+    assert_eq!(known("deploy", "quota exceeded"), 0, "another error of the same tool");
+    assert_eq!(known("other", "manifest unknown"), 0, "another tool");
+    // The same failure in other words: one fingerprint.
+    let same = "  Error: listen EADDRINUSE: address already in use 0.0.0.0:3000\n    at Server.x (a.js:1:2)";
+    assert_eq!(known("deploy", same), 1);
 }
 
 #[test]

@@ -26,6 +26,9 @@ pub enum RepairToolsError {
     /// What a team says is not taken.
     #[error(transparent)]
     Team(#[from] TeamError),
+    /// A fix says nothing.
+    #[error("error_pattern and fix_description must not be empty")]
+    EmptyFix,
     /// Others kept writing to the incident.
     #[error("the repair keeps changing")]
     Restless,
@@ -48,6 +51,7 @@ impl RepairToolsError {
             Self::Ambiguous(_) => "Give the whole repairId.".into(),
             Self::Refused(refusal) => refusal.advice(),
             Self::Team(error) => error.advice(),
+            Self::EmptyFix => "Say which text the error contains, and what fixed it.".into(),
             Self::Restless => "Call it again.".into(),
             Self::Store(error) => error.advice(),
         }

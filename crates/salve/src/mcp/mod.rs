@@ -10,6 +10,7 @@
 mod access;
 mod error;
 mod http;
+mod memory_tools;
 mod news;
 mod repair_tools;
 mod resource;

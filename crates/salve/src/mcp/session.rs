@@ -32,7 +32,8 @@ const INSTRUCTIONS: &str = "Salve keeps this project's dev servers and checks al
     call canvas_get_repair_task: if `pending` is true, read the crash log, apply a minimal fix \
     with your file tools, and report with canvas_mark_repair_step. Salve restarts the server and \
     verifies it; do not restart it yourself. Tell of other trouble with heal_report_issue; what is \
-    open and where your proposal is wanted, heal_get_open_issues tells. Questions to a person are answered by the user with \
+    open and where your proposal is wanted, heal_get_open_issues tells. When a tool fails, ask check_known_issues \
+    before you debug it, and teach what fixed it with learn_tool_fix. Questions to a person are answered by the user with \
     `salve approve` and the like, never by you.";
 
 /// Whether clients keep a session.
@@ -113,6 +114,9 @@ impl Session {
             }
             RepairToolCall::Errors(server) => {
                 Ok(result(self.access.ask(move |room| room.errors(server.as_deref())).await?))
+            }
+            RepairToolCall::Memory(call) => {
+                Ok(result(self.access.ask(move |room| room.memory(&call)).await?))
             }
             RepairToolCall::Team(call) => {
                 Ok(result(self.access.ask(move |room| room.team(&client, &call)).await?))

@@ -220,7 +220,7 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-fn schema(properties: Value, required: &[&str]) -> Value {
+pub(super) fn schema(properties: Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
         "properties": properties,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::repair_tools::AgentReport;
-use super::team;
+use super::{memory_tools, team};
 
 /// A call of one of the tools.
 #[derive(Clone, Debug)]
@@ -21,13 +21,15 @@ pub(super) enum RepairToolCall {
     Errors(Option<String>),
     /// One of the team's.
     Team(team::TeamToolCall),
+    /// One of memory's.
+    Memory(memory_tools::MemoryToolCall),
 }
 
 /// Why a call cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadCall {
     /// There is no such tool.
-    #[error("there is no tool of this name; the tools are {}, {}", NAMES.join(", "), team::NAMES.join(", "))]
+    #[error("there is no tool of this name; the tools are {}, {}, {}", NAMES.join(", "), team::NAMES.join(", "), memory_tools::NAMES.join(", "))]
     NoTool,
     /// The arguments are not what the tool takes.
     #[error("wrong arguments: {0}")]
@@ -81,6 +83,10 @@ pub(super) fn parse(name: &str, arguments: Option<JsonObject>) -> Result<RepairT
             let Step { repair_id, phase, message, attempt, .. } = step;
             Ok(RepairToolCall::Mark(AgentReport { repair_id, phase, attempt, change, message }))
         }
+        name if memory_tools::NAMES.contains(&name) => memory_tools::parse(name, arguments)
+            .map_err(bad)?
+            .map(RepairToolCall::Memory)
+            .ok_or(BadCall::NoTool),
         _ => team::parse(name, arguments)
             .map_err(bad)?
             .map(RepairToolCall::Team)
@@ -92,6 +98,7 @@ pub(super) fn parse(name: &str, arguments: Option<JsonObject>) -> Result<RepairT
 pub(super) fn tools() -> Vec<Tool> {
     let mut tools = of_servers();
     tools.extend(team::tools());
+    tools.extend(memory_tools::tools());
     tools
 }
 

@@ -42,6 +42,7 @@ mod loops_reload;
 mod loops_told;
 mod mcp;
 mod memory;
+mod memory_tools;
 mod notify;
 mod people;
 mod planted;

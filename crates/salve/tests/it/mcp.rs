@@ -160,6 +160,9 @@ fn an_agent_takes_up_a_repair_and_what_it_reports_reaches_the_journal() {
         "heal_get_open_issues",
         "heal_propose_fix",
         "heal_broadcast",
+        "check_known_issues",
+        "learn_tool_fix",
+        "memory_stats",
     ];
     assert_eq!(names, want);
     assert_eq!(tools[1]["inputSchema"]["required"], json!(["repairId", "phase"]));

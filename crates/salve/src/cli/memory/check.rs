@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use salve_core::class::Class;
 use salve_core::fingerprint::Fingerprint;
 use salve_core::id::Signature;
-use salve_core::memory::tool::fix_matches;
 use salve_core::memory::{Choice, Knowledge, Ranked, RecordStanding, rank};
 use salve_core::near::{NearAgreement, Side, agree};
 use serde::Serialize;
@@ -90,10 +89,8 @@ pub(super) fn run(args: Args, desk: &MemoryCommandContext<'_>) -> Result<Exit, C
     let choice = rank(here.as_ref(), elsewhere.as_ref(), now);
     let mut fixes = Vec::new();
     for store in project.iter().chain(&user) {
-        fixes.extend(desk.learned(store).fixes()?);
+        fixes.extend(desk.learned(store).known_issues(args.tool.as_deref(), &text)?.fixes);
     }
-    let tool = args.tool.as_deref();
-    fixes.retain(|fix| fix_matches(&fix.tool_name, &fix.error_pattern, tool, &text));
     let mut near = Vec::new();
     if here.is_none() && elsewhere.is_none() && args.near > 0 {
         for store in project.iter().chain(&user) {

@@ -4,17 +4,13 @@ use std::io::Write;
 
 use jiff::Timestamp;
 use salve_core::memory::tool::ToolStatistics;
-use salve_core::memory::usage::{Level, UsageRecord};
 use serde::Serialize;
 
 use super::super::output::counted;
 use super::super::{CliError, Exit};
 use super::MemoryCommandContext;
-use crate::learned::ToolFailure;
+use crate::learned::{MemoryHealth, ToolFailure};
 use crate::store::{Counts, Store};
-
-/// Failures shown as recent.
-const RECENT: usize = 10;
 
 /// Arguments of `salve memory stats`.
 #[derive(Debug, clap::Args)]
@@ -43,27 +39,26 @@ pub(super) fn run(desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
         None => Ok(Counts::default()),
     };
     let (project, user) = (desk.project_store()?, desk.user_store()?);
-    let (mut recent, mut fixes, mut patterns, mut tools) = Default::default();
+    let (mut health, mut fixes, mut patterns, mut tools) =
+        (MemoryHealth::default(), 0, 0, ToolStatistics::default());
     if let Some(store) = &project {
         let learned = desk.learned(store);
-        (recent, fixes) = (learned.failures()?, learned.fixes()?.len() as u64);
-        (patterns, tools) = (learned.usage_patterns()?, learned.tool_stats()?);
+        (health, tools) = (learned.memory_health(now)?, learned.tool_stats()?);
+        fixes = learned.fixes()?.len() as u64;
+        patterns = learned.usage_patterns()?.len() as u64;
     }
     let (project, user) = (counts(&project)?, counts(&user)?);
-    let active = patterns.iter().map(UsageRecord::from).filter(|usage| match usage.level(now) {
-        Level::Quiet => false,
-        Level::Active | Level::Strongest => !usage.is_expired(now),
-    });
+    let MemoryHealth { auto_heal_rate, patterns_active, fixes_learned, recent_failures } = health;
     let fact = MemoryStatistics {
         version: 1,
-        auto_heal_rate: tools.fix_rate,
-        patterns_active: active.count() as u64,
-        fixes_learned: fixes + project.proven,
-        recent_failures: recent.split_off(recent.len().saturating_sub(RECENT)),
+        auto_heal_rate,
+        patterns_active,
+        fixes_learned,
+        recent_failures,
         project,
         user,
         tool_fixes: fixes,
-        usage_patterns: patterns.len() as u64,
+        usage_patterns: patterns,
         tools,
     };
     if desk.out.json() {
