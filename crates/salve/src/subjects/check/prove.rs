@@ -28,11 +28,9 @@ use super::trials::{Confirm, ProofExtent, TrialOutcome, TrialQuestion, Trials, l
 use super::{CheckNews, CheckTerms};
 use crate::heal::files::has_changed;
 use crate::heal::inbox::NewsSender;
+use crate::heal::judging_command::ONLY;
 use crate::heal::run::{CommandPlan, CommandRunEnd};
 use crate::heal::{Case, SubjectContext, VerifiedFinding, files, spawn_thread, verifier};
-
-/// The place of the one check among the subjects of its run.
-const AT: usize = 0;
 
 /// What is known of how a check came out, for the proof of its repair.
 #[derive(Debug, Default)]
@@ -178,7 +176,7 @@ impl Prover<'_, '_, '_> {
     }
 
     fn conclude(&mut self, proof: Proof, why: &str) {
-        self.context.judged(AT, self.effect, VerifiedFinding::new(proof, why));
+        self.context.judged(ONLY, self.effect, VerifiedFinding::new(proof, why));
     }
 
     /// Puts what judges the check back as it was, which the repair did not need to change.
@@ -229,7 +227,7 @@ impl Prover<'_, '_, '_> {
             Some(Doubt { tree: DoubtedTree::With, .. }) | None => {
                 let text = format!("what was needed could not be put back: {reason}");
                 let reason = self.context.base.writer.scrubber.scrub(&text);
-                self.context.finish(AT, self.effect, EffectReport::failed(reason));
+                self.context.finish(ONLY, self.effect, EffectReport::failed(reason));
             }
         }
         false
@@ -243,7 +241,7 @@ impl Prover<'_, '_, '_> {
                     is_taken_back: true,
                     ..VerifiedFinding::new(Proof::Transient, &why)
                 };
-                self.context.judged(AT, self.effect, judged);
+                self.context.judged(ONLY, self.effect, judged);
             }
             (Some(Doubt { why, tree: DoubtedTree::With }), true) => self.conclude(
                 Proof::Transient,
@@ -258,7 +256,7 @@ impl Prover<'_, '_, '_> {
     }
 
     fn case(&self) -> Option<&Case> {
-        self.context.cases.get(AT)
+        self.context.cases.get(ONLY)
     }
 
     /// Returns whether the playbook has the present remedy against the cause that was seen.
@@ -284,7 +282,7 @@ impl Prover<'_, '_, '_> {
 
     /// Returns when the agent of the present attempt began, if one did.
     fn agents_start(&self) -> Option<Timestamp> {
-        let incident = self.context.incident(AT)?;
+        let incident = self.context.incident(ONLY)?;
         incident.trial().filter(|trial| trial.remedy.kind == RemedyKind::Agent)?;
         let told = self.context.base.writer.entries(incident.id()).ok()?;
         let applies = |event: &Event| {

@@ -5,51 +5,46 @@
 //! offered first; without a proposal Salve drafts one.
 
 mod offers;
+mod proposal;
+mod seen_tests;
+mod sought;
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use salve_core::check::proof::{self, Before, Colour, OldVerifier, Touched};
-use salve_core::check::{self, CheckBrief, Counts, Results};
+use salve_core::check::proof::Colour;
+use salve_core::check::{self, CheckBrief, Results};
 use salve_core::event::{
-    Digest, Effect, EffectReport, Event, Exit, IncidentEvent, IncidentOutcome, Proof,
-    ProposalSource, Proposed, RecoveryEvent, RemedyKind, RemedyOrigin,
+    Digest, Effect, EffectReport, Event, Exit, IncidentEvent, IncidentOutcome, Proposed,
+    RecoveryEvent,
 };
-use salve_core::gate::{RecoveryProposal, Which};
-use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident, Phase, RemedyFate};
-use salve_core::playbook::{Diagnosis, Nature};
-use salve_core::recovery::{self, DraftedFailure, Execution, TestsTrouble};
+use salve_core::playbook::Diagnosis;
+use salve_core::recovery::{self, DraftedFailure, TestsTrouble};
 use salve_core::scrub::Scrubbed;
 
+use self::offers::RecoveryOffers;
+use self::proposal::ProposalWatch;
+use self::seen_tests::{SeenTests, diagnose, examine, is_rerun};
+use self::sought::SoughtRecovery;
 use crate::config::ChangedManifest;
-use crate::heal::cause::{self, Evidence, FailurePlace};
+use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::failure_log::FailureLog;
-use crate::heal::files::with_causes;
 use crate::heal::inbox::NewsQueue;
+use crate::heal::judging_command::{JudgingCommand, ONLY, PersonClock, PersonWait};
 use crate::heal::loop_files::LoopFiles;
 use crate::heal::loops::{Recovered, Recovery, Sought};
-use crate::heal::manifests;
 use crate::heal::records::Records;
-use crate::heal::recovery_file::{self, FoundProposal, ProposalStamp, Turn};
+use crate::heal::recovery_file::Turn;
 use crate::heal::remedies::Offer;
-use crate::heal::run::{self, CommandPlan, CommandRunEnd, Stopper};
+use crate::heal::run::{CommandPlan, CommandRunEnd};
 use crate::heal::{
-    Case, OpeningTerms, PauseStanding, PauseWatch, Presence, Remark, Resorts, RunBase, RunEnd,
-    SeenFailure, SubjectContext, Subjects, VerifiedFinding,
+    Case, OpeningTerms, PauseStanding, Remark, Resorts, RunBase, RunEnd, SubjectContext, Subjects,
 };
 use crate::process::Capture;
 use crate::store::StoreError;
 
-/// How often it is looked whether something else is proposed while a person is asked.
-const LOOK: Duration = Duration::from_millis(200);
-
 /// What running the tests again is called.
 const AGAIN: &str = "run it again";
-
-/// The place of the tests among the subjects of their run.
-const AT: usize = 0;
 
 /// How recoveries go, the same for all of a loop.
 #[derive(Clone, Debug)]
@@ -78,28 +73,14 @@ pub struct RecoveryTests<'r> {
 
 /// The tests of one loop while they are recovered.
 pub struct RecoverySubject<'r> {
-    plan: CommandPlan,
     terms: &'r RecoveryTerms,
-    capture: Arc<Capture>,
-    records: &'r mut Records,
+    tests: JudgingCommand<'r>,
     news: NewsQueue<RecoveryNews>,
-    /// The run of the tests that is under way.
-    running: Option<Stopper>,
-    outcome: Option<Recovered>,
     sought: SoughtRecovery,
     seen: SeenTests,
     proposal: ProposalWatch,
-    pause: PauseWatch,
-    /// The incident that a person settled, until the tests have shown it.
-    settled: Option<IncidentId>,
-    /// Since when a person is waited for and nothing else, if so.
-    waits_since: Option<Instant>,
-    /// How long a person was waited for.
-    waited: Duration,
-    /// Why something could not be kept, so that it is said once.
-    complaint: Option<String>,
-    is_begun: bool,
-    is_ending: bool,
+    person: PersonClock,
+    outcome: Option<Recovered>,
 }
 
 /// Something that happened to the tests.
@@ -111,82 +92,22 @@ struct RecoveryNews {
     ran: CommandRunEnd,
 }
 
-/// What the loop wants recovered.
-struct SoughtRecovery {
-    /// The iteration of the loop.
-    iteration: u32,
-    /// The journal's entry at which the loop's run began.
-    since: u64,
-    /// How the loop saw the tests come out.
-    first: Option<CommandRunEnd>,
-    /// The loop's files.
-    files: LoopFiles,
-    /// What said what is installed and changed in this run of the loop.
-    changed: Vec<Scrubbed>,
-}
-
-/// What was seen of the tests.
-struct SeenTests {
-    /// How the tests came out last.
-    last: Option<CommandRunEnd>,
-    /// What ails them.
-    ailment: TestsTrouble,
-    execution: Execution,
-    /// How often they were seen to fail before this care of them.
-    before: usize,
-    /// How the unrepaired state came out, each time that it ran.
-    earlier: Vec<Colour>,
-    /// Whether they were found to execute while somebody was asked about them.
-    is_well: bool,
-}
-
-/// The tester's proposal, and when its file was read.
-struct ProposalWatch {
-    found: Option<Box<RecoveryProposal>>,
-    turn: Turn,
-    stamp: ProposalStamp,
-    look_at: Instant,
-}
-
 impl<'r> RecoverySubject<'r> {
     /// Makes a recovery of the tests of the loop that the plan is named after.
     pub fn new(tests: RecoveryTests<'r>, sought: Sought, base: &RunBase<'_>) -> Self {
         let RecoveryTests { plan, terms, capture, records } = tests;
         let Sought { iteration, first, since, began, dir } = sought;
         let files = LoopFiles::new(dir, base.project.root(), &plan.name);
-        let seen = SeenTests {
-            last: None,
-            ailment: TestsTrouble::None,
-            execution: Execution::All,
-            before: 0,
-            earlier: Vec::new(),
-            is_well: false,
-        };
-        let turn = Turn { iteration, began };
-        let proposal = ProposalWatch {
-            found: None,
-            turn,
-            stamp: ProposalStamp::default(),
-            look_at: Instant::now(),
-        };
+        let (name, changed, complaint) = (plan.name.clone(), Vec::new(), None);
         Self {
-            plan,
             terms,
-            capture: Arc::new(capture),
-            records,
             news: NewsQueue::new(base.inbox.sender()),
-            running: None,
+            sought: SoughtRecovery { name, iteration, since, first, files, changed, complaint },
+            seen: SeenTests::new(&plan),
+            proposal: ProposalWatch::new(Turn { iteration, began }),
+            person: PersonClock::default(),
             outcome: None,
-            sought: SoughtRecovery { iteration, since, first, files, changed: Vec::new() },
-            seen,
-            proposal,
-            pause: PauseWatch::default(),
-            settled: None,
-            waits_since: None,
-            waited: Duration::ZERO,
-            complaint: None,
-            is_begun: false,
-            is_ending: false,
+            tests: JudgingCommand::new(plan, capture, records),
         }
     }
 
@@ -201,36 +122,25 @@ impl<'r> RecoverySubject<'r> {
         }
         let since = Instant::now();
         let end = base.care_for(&mut self);
-        self.tell_loop(base);
+        self.sought.tell_loop(base);
         let how = match end? {
             RunEnd::Stopped(signal) => Recovered::Stopped(signal),
             RunEnd::Over => self.outcome.unwrap_or(Recovered::Declined(None)),
         };
-        let worked = since.elapsed().saturating_sub(self.waited);
+        let worked = since.elapsed().saturating_sub(self.person.waited());
         Ok(Recovery { how, worked, seen: self.proposal.stamp })
     }
 
     /// Runs the tests, to verify an effect if one is given.
     fn start(&mut self, verifies: Option<DueEffect>, base: &mut RunBase<'_>) {
-        if self.has_no_tests() {
+        if !self.seen.has_tests {
             return self.take_testers_word(verifies);
         }
-        if verifies.is_none() {
-            let command = self.plan.command.clone();
-            base.reporter.remark(&self.plan.name, &Remark::Running { command });
-        }
         let news = self.news.sender();
-        let then = move |ran| {
+        self.tests.start(verifies, base, move |ran| {
             // Nobody is left to tell when the run is over.
             let _ = news.send(RecoveryNews { verifies, ran });
-        };
-        let (errand, capture) = (self.plan.errand(), self.capture.clone());
-        self.running = Some(run::start(&base.care, &errand, capture, then));
-    }
-
-    /// Tells whether there is nothing to run by which Salve could see for itself.
-    fn has_no_tests(&self) -> bool {
-        self.plan.argv.is_empty()
+        });
     }
 
     /// Takes the tester's word for how the tests come out, where there are none to run.
@@ -247,7 +157,7 @@ impl<'r> RecoverySubject<'r> {
 
     /// Begins with the first run: that of the loop, or one of our own.
     fn begin(&mut self, context: &mut SubjectContext<'_, '_>) -> Result<(), StoreError> {
-        self.read_proposal(context)?;
+        self.proposal.read(&self.sought, context)?;
         let Some(first) = self.sought.first.take() else {
             self.start(None, context.base);
             return Ok(());
@@ -268,32 +178,30 @@ impl<'r> RecoverySubject<'r> {
         ran: CommandRunEnd,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
-        self.running = None;
-        if self.is_ending {
+        if !self.tests.has_ended(&ran, context) {
             return Ok(());
         }
-        context.left_behind(AT, ran.left);
         let is_well = self.is_well(&ran, context);
         match verifies {
-            None if context.incident(AT).is_some() => {
+            None if context.incident(ONLY).is_some() => {
                 self.shown_again(&ran, is_well, context);
                 Ok(())
             }
             None => self.saw(&ran, is_well, context),
             Some(effect) if ran.stopped => {
                 let reason = Scrubbed::literal("the check was stopped");
-                context.finish(AT, effect, EffectReport::failed(reason));
+                context.finish(ONLY, effect, EffectReport::failed(reason));
                 Ok(())
             }
             Some(effect) if is_well => {
-                self.prove(effect, context);
+                self.seen.prove(effect, context);
                 Ok(())
             }
             Some(_) => {
                 if is_rerun(context) {
                     self.seen.earlier.push(Colour::Red);
                 }
-                self.failed(&ran, verifies, context);
+                self.tests.failed(examine(&ran, context.base), &ran, verifies, context);
                 Ok(())
             }
         }
@@ -307,14 +215,8 @@ impl<'r> RecoverySubject<'r> {
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
         if is_well {
-            if ran.is_green() {
-                context.base.reporter.remark(&self.plan.name, &Remark::Green { took: ran.took });
-            }
-            self.say_nothing_to_recover(context)?;
-            if let Some(id) = self.settled.take() {
-                context.add(AT, id, Event::Incident(IncidentEvent::SeenGreen {}));
-            }
-            self.keep_checkpoint(context);
+            self.seen.say_nothing_to_recover(&self.proposal, &self.sought, context)?;
+            self.tests.is_well(ran, context);
             self.outcome.get_or_insert(match self.seen.ailment {
                 TestsTrouble::None => Recovered::Executes(ran.clone()),
                 TestsTrouble::Code | TestsTrouble::Unknown | TestsTrouble::Infrastructure => {
@@ -326,13 +228,13 @@ impl<'r> RecoverySubject<'r> {
         if self.has_to_look_twice() {
             self.seen.before = 1;
             self.start(None, context.base);
-        } else if self.settled.is_some() {
+        } else if self.tests.settled.is_some() {
             // The person who settled it knows.
-            context.note(AT, "a person settled it, and the tests still do not execute");
+            context.note(ONLY, "a person settled it, and the tests still do not execute");
             self.outcome = Some(Recovered::Declined(self.seen.last.clone()));
         } else {
             self.seen.earlier = vec![Colour::Red; self.seen.before + 1];
-            self.failed(ran, None, context);
+            self.tests.failed(examine(ran, context.base), ran, None, context);
         }
         Ok(())
     }
@@ -340,20 +242,8 @@ impl<'r> RecoverySubject<'r> {
     /// Tells whether the failure has to be seen once more before it is recovered from: only then is
     /// it sure that the tester's command helped.
     fn has_to_look_twice(&self) -> bool {
-        let has_tests = !self.has_no_tests() && self.settled.is_none();
+        let has_tests = self.seen.has_tests && self.tests.settled.is_none();
         self.seen.before == 0 && self.proposal.found.is_some() && has_tests
-    }
-
-    fn failed(
-        &self,
-        ran: &CommandRunEnd,
-        verifies: Option<DueEffect>,
-        context: &mut SubjectContext<'_, '_>,
-    ) {
-        let evidence = examine(ran, context);
-        let (took, before, waiter) = (ran.took, Vec::new(), None);
-        let failure = SeenFailure { evidence, took, before, verifies, waiter };
-        context.failed(AT, failure);
     }
 
     /// Takes in how the tests came out when an incident of an earlier run was to go on.
@@ -364,142 +254,20 @@ impl<'r> RecoverySubject<'r> {
         context: &mut SubjectContext<'_, '_>,
     ) {
         self.seen.earlier.push(if is_well { Colour::Green } else { Colour::Red });
-        context.saw(AT, examine(ran, context), ran.took);
-        let phase = context.incident(AT).map(Incident::phase);
+        context.saw(ONLY, examine(ran, context.base), ran.took);
+        let phase = context.incident(ONLY).map(Incident::phase);
         if is_well {
             self.seen.is_well = true;
             if let Some(Phase::Asking { .. }) = phase {
-                context.say(AT, vec![Event::Incident(IncidentEvent::Superseded {})]);
+                context.say(ONLY, vec![Event::Incident(IncidentEvent::Superseded {})]);
             }
-        } else if !self.has_no_tests() {
+        } else if self.seen.has_tests {
             self.ask_on(context);
         }
     }
 
-    /// Tells whether a run came out as it should: the tests executed, or it is not for us.
     fn is_well(&mut self, ran: &CommandRunEnd, context: &SubjectContext<'_, '_>) -> bool {
-        let (ailment, execution) = self.ailment(ran, context);
-        let is_tried = context.incident(AT).is_some();
-        let is_off = !context.base.remedies.policy.is_enabled() && !is_tried;
-        self.seen.last = Some(ran.clone());
-        (self.seen.ailment, self.seen.execution) = (ailment, execution);
-        match ailment {
-            TestsTrouble::None | TestsTrouble::Code => !ran.stopped,
-            TestsTrouble::Infrastructure | TestsTrouble::Unknown if is_off => true,
-            TestsTrouble::Infrastructure => false,
-            // Only the tester claims that it is the infrastructure; what was begun goes on.
-            TestsTrouble::Unknown => !(is_tried || self.proposal.found.is_some()),
-        }
-    }
-
-    /// Finds out what ails tests that came out so.
-    fn ailment(
-        &self,
-        ran: &CommandRunEnd,
-        context: &SubjectContext<'_, '_>,
-    ) -> (TestsTrouble, Execution) {
-        match (self.has_no_tests(), ran.is_green(), self.proposal.found.is_some()) {
-            (true, true, _) => return (TestsTrouble::None, Execution::All),
-            (true, false, true) => return (TestsTrouble::Infrastructure, Execution::Nothing),
-            (true, false, false) => return (TestsTrouble::Unknown, Execution::Nothing),
-            (false, _, _) => {}
-        }
-        let evidence = examine(ran, context);
-        let results = check::read(&ran.output).relative_to(&self.plan.dir.to_string_lossy());
-        let class = evidence.symptom.class;
-        let execution = recovery::executed(&results, class, &ran.exit);
-        let nature = match execution {
-            Execution::All => Nature::Unknown,
-            Execution::InVain | Execution::Partly | Execution::Nothing => {
-                self.diagnosis(&evidence, context.base).nature
-            }
-        };
-        (recovery::ailment(execution, nature, class, results.tool), execution)
-    }
-
-    fn diagnosis(&self, evidence: &Evidence, base: &RunBase<'_>) -> Diagnosis {
-        cause::diagnose(evidence, &self.plan.place(base), &base.writer.scrubber)
-    }
-
-    /// Says what it proves that the tests execute.
-    fn prove(&self, effect: DueEffect, context: &mut SubjectContext<'_, '_>) {
-        if self.has_no_tests() {
-            let why = "there are no tests to run, so nothing is proven";
-            return context.judged(AT, effect, VerifiedFinding::new(Proof::Transient, why));
-        }
-        let trial = context.cases.get(AT).and_then(Case::trial);
-        let is_prescribed = trial.is_some_and(|trial| {
-            trial.remedy.origin == RemedyOrigin::Playbook && trial.remedy.kind != RemedyKind::Retry
-        });
-        let changed = trial.and_then(|trial| trial.measured).and_then(|change| change.files);
-        // What judges a loop's tests is the loop; here they only have to execute.
-        let touched = match trial.map(|trial| trial.remedy.kind) {
-            None | Some(RemedyKind::Retry) => Touched::Nothing,
-            Some(_) if changed == Some(0) => Touched::Nothing,
-            Some(_) => Touched::Outside,
-        };
-        let mut earlier = self.seen.earlier.clone();
-        if is_rerun(context) {
-            earlier.push(Colour::Green);
-        }
-        if is_prescribed {
-            // The cause was seen in the project's own state, so it would have failed again.
-            earlier.push(Colour::Red);
-        }
-        let judged = proof::judge(&proof::Evidence {
-            now: Colour::Green,
-            confirmed: None,
-            touched,
-            earlier: &earlier,
-            before: Before::Off,
-            old_verifier: OldVerifier::Untouched,
-            weakenings: 0,
-            counts_before: Counts::default(),
-            counts_after: Counts::default(),
-        });
-        let why = judged.ground.to_string();
-        context.judged(AT, effect, VerifiedFinding::new(judged.proof, &why));
-    }
-
-    /// Reads the tester's proposal, and says why what is there is none.
-    fn read_proposal(&mut self, context: &mut SubjectContext<'_, '_>) -> Result<(), StoreError> {
-        let path = self.sought.files.proposal();
-        let (stamp, found) = recovery_file::read(&path, self.proposal.turn);
-        self.proposal.stamp = stamp;
-        match found {
-            FoundProposal::Proposal(proposal) => self.proposal.found = Some(proposal),
-            FoundProposal::Nothing => {}
-            FoundProposal::Refused(refused) => self.refuse(&with_causes(&refused), context)?,
-        }
-        Ok(())
-    }
-
-    /// Puts on record that a proposal is not taken up.
-    fn refuse(&self, reason: &str, context: &mut SubjectContext<'_, '_>) -> Result<(), StoreError> {
-        let writer = &context.base.writer;
-        let (name, reason) =
-            (writer.scrubber.scrub(&self.plan.name), writer.scrubber.scrub(reason));
-        let iteration = self.sought.iteration;
-        context.note(AT, reason.as_str());
-        let refused = RecoveryEvent::Refused { name, iteration, reason };
-        context.base.writer.note(vec![Event::Recovery(refused)]).map(drop)
-    }
-
-    /// Says what was proposed in vain where there is nothing to recover from.
-    fn say_nothing_to_recover(
-        &self,
-        context: &mut SubjectContext<'_, '_>,
-    ) -> Result<(), StoreError> {
-        let why = match self.seen.ailment {
-            TestsTrouble::None => "the tests execute, so nothing is recovered",
-            TestsTrouble::Code => "the code has to change, so nothing is recovered",
-            TestsTrouble::Unknown | TestsTrouble::Infrastructure => "recovery is switched off",
-        };
-        let is_red = self.seen.last.as_ref().is_some_and(|ran| !ran.is_green());
-        if self.proposal.found.is_some() && is_red {
-            self.refuse(&format!("recovery.json is not taken up: {why}"), context)?;
-        }
-        Ok(())
+        self.seen.judge(ran, &self.tests.plan, &self.proposal, context)
     }
 
     /// Drafts a proposal where the tester made none.
@@ -508,7 +276,7 @@ impl<'r> RecoverySubject<'r> {
         evidence: &Evidence,
         context: &mut SubjectContext<'_, '_>,
     ) -> Option<Proposed> {
-        let diagnosis = self.diagnosis(evidence, context.base);
+        let diagnosis = diagnose(evidence, &self.tests.plan, context.base);
         let failure = DraftedFailure {
             at: context.base.writer.now(),
             class: evidence.symptom.class,
@@ -517,143 +285,25 @@ impl<'r> RecoverySubject<'r> {
             execution: self.seen.execution,
             diagnosis: &diagnosis,
         };
-        let draft = recovery::draft(&failure, &context.base.writer.scrubber)?;
-        let written = self.sought.files.write_draft(&draft);
-        self.proposal.stamp = recovery_file::stamp(&self.sought.files.proposal());
-        if let Err(error) = written {
-            let text = format!("recovery.json could not be written: {}", with_causes(&error));
-            context.note(AT, &text);
-        }
-        Some(draft)
+        self.proposal.draft(&failure, &self.sought, context)
     }
 
-    /// Looks whether something else is proposed by now, and asks anew then; tells whether it is.
-    fn is_proposed_anew(
+    fn find_offers(
         &mut self,
-        context: &mut SubjectContext<'_, '_>,
-    ) -> Result<bool, StoreError> {
-        if recovery_file::stamp(&self.sought.files.proposal()) == self.proposal.stamp {
-            return Ok(false);
-        }
-        let before = self.proposal.found.clone();
-        self.read_proposal(context)?;
-        let Some(proposal) = self.proposal.found.clone() else { return Ok(false) };
-        if before.is_some_and(|old| wants_the_same(&old, &proposal)) {
-            return Ok(false);
-        }
-        context.has_other_remedies(AT);
-        let proposed = recovery::proposed(&proposal, &context.base.writer.scrubber);
-        self.ask_anew(Box::new(proposed), context);
-        Ok(true)
-    }
-
-    /// Puts on record what is proposed by now; what was asked about is then asked anew.
-    fn ask_anew(&self, proposal: Box<Proposed>, context: &mut SubjectContext<'_, '_>) {
-        let mut events = vec![Event::Recovery(RecoveryEvent::Proposed { proposal })];
-        let phase = context.incident(AT).map(Incident::phase);
-        if let Some(Phase::Asking { .. }) = phase {
-            context.note(AT, "something else is proposed by now: it is asked anew");
-            events.push(Event::Incident(IncidentEvent::Superseded {}));
-        }
-        context.say(AT, events);
-    }
-
-    /// Takes up the proposal of an incident that goes on: as its file has it, or the journal.
-    ///
-    /// Returns what is proposed now, if that is something else than what the journal knows of.
-    fn recall_proposal(
-        &mut self,
-        context: &SubjectContext<'_, '_>,
-    ) -> Result<Option<Box<Proposed>>, StoreError> {
-        let Some(id) = context.incident(AT).map(Incident::id) else { return Ok(None) };
-        let path = self.sought.files.proposal();
-        let (stamp, found) = recovery_file::read(&path, self.proposal.turn);
-        self.proposal.stamp = stamp;
-        let view = self.sought.files.view(context.base.writer.store)?;
-        let kept = view.recovery(id).and_then(|recovery| recovery.proposals().next_back());
-        match found {
-            FoundProposal::Proposal(proposal) => {
-                let now = recovery::proposed(&proposal, &context.base.writer.scrubber);
-                let is_known = kept.is_some_and(|kept| kept.wants_the_same(&now));
-                self.proposal.found = Some(proposal);
-                Ok((!is_known).then(|| Box::new(now)))
-            }
-            // What became of the file since does not take back what was proposed.
-            FoundProposal::Nothing | FoundProposal::Refused(_) => {
-                let kept = kept
-                    .filter(|kept| kept.source == ProposalSource::Tester)
-                    .map(recovery::to_json);
-                let kept = kept.and_then(|kept| RecoveryProposal::read(&kept).ok());
-                self.proposal.found = kept.map(Box::new);
-                Ok(None)
-            }
-        }
-    }
-
-    /// Finds out what of what says what is installed changed in this run of the loop.
-    fn look_at_manifests(&mut self, base: &RunBase<'_>) -> Result<(), StoreError> {
-        let name = base.writer.scrubber.scrub(&self.plan.name);
-        let (root, since): (&Path, u64) = (base.project.root(), self.sought.since);
-        self.sought.changed = manifests::changed(&base.writer, root, &name, since)?;
-        Ok(())
+        base: &mut RunBase<'_>,
+        case: &Case,
+    ) -> Result<Vec<Offer>, StoreError> {
+        let Self { terms, sought, seen, proposal, .. } = self;
+        RecoveryOffers { terms, sought, seen, proposal }.find(base, case)
     }
 
     /// Says what an earlier run of Salve asked and nobody has answered.
     fn ask_on(&self, context: &mut SubjectContext<'_, '_>) {
-        let asks = context.incident(AT).filter(|one| matches!(one.phase(), Phase::Asking { .. }));
+        let asks = context.incident(ONLY).filter(|one| matches!(one.phase(), Phase::Asking { .. }));
         if let Some(incident) = asks.map(Incident::id) {
-            context.base.reporter.remark(&self.plan.name, &Remark::Asks { incident });
+            context.base.reporter.remark(&self.tests.plan.name, &Remark::Asks { incident });
         }
     }
-
-    /// Keeps the counters as ones to go back to, now that the tests execute.
-    fn keep_checkpoint(&mut self, context: &mut SubjectContext<'_, '_>) {
-        let at = context.base.writer.now();
-        if let Some(complaint) = self.records.checkpoint(at) {
-            context.note(AT, &complaint);
-        }
-    }
-
-    /// Writes what the journal says into the loop's files.
-    fn tell_loop(&mut self, base: &mut RunBase<'_>) {
-        if let Err(error) = self.sought.files.refresh(base.writer.store) {
-            let complaint = with_causes(&error);
-            if self.complaint.as_ref() != Some(&complaint) {
-                let text = format!("the loop's files could not be written: {complaint}");
-                base.note(&self.plan.name, &text);
-                self.complaint = Some(complaint);
-            }
-        }
-    }
-
-    /// Counts the time in which a person is waited for and nothing else.
-    fn count_waiting(&mut self, context: &SubjectContext<'_, '_>) {
-        if let Some(since) = self.waits_since.take() {
-            self.waited += since.elapsed();
-        }
-        let waits = context.incident(AT).filter(|_| self.running.is_none()).is_some_and(|one| {
-            matches!(one.phase(), Phase::Asking { .. }) || one.paused_by().is_some()
-        });
-        self.waits_since = waits.then(Instant::now);
-    }
-
-    fn stop_running(&self) {
-        if let Some(running) = &self.running {
-            running.stop();
-        }
-    }
-}
-
-/// Finds out what a failure of the tests is.
-fn examine(ran: &CommandRunEnd, context: &SubjectContext<'_, '_>) -> Evidence {
-    let base = &*context.base;
-    Evidence::of(&ran.output, Some(&ran.exit), base.rules, &base.writer.scrubber)
-}
-
-/// Tells whether the tests were only run again.
-fn is_rerun(context: &SubjectContext<'_, '_>) -> bool {
-    let trial = context.cases.get(AT).and_then(Case::trial);
-    trial.is_some_and(|trial| trial.remedy.kind == RemedyKind::Retry)
 }
 
 /// Tells whether the tests have to be seen before an incident of an earlier run goes on.
@@ -669,20 +319,13 @@ fn is_blind(case: &Case) -> bool {
     }
 }
 
-/// Tells whether two proposals want the very same done.
-fn wants_the_same(one: &RecoveryProposal, other: &RecoveryProposal) -> bool {
-    let request = |proposal: &RecoveryProposal, which| proposal.request(which).ok().cloned();
-    let same = |which| request(one, which) == request(other, which);
-    same(Which::Recovery) && same(Which::Fallback)
-}
-
 impl Subjects for RecoverySubject<'_> {
     fn names(&self) -> Vec<String> {
-        vec![self.plan.name.clone()]
+        vec![self.tests.plan.name.clone()]
     }
 
     fn opening(&self, _: usize, base: &RunBase<'_>) -> OpeningTerms {
-        let subject = self.plan.subject(&base.writer.scrubber);
+        let subject = self.tests.plan.subject(&base.writer.scrubber);
         let policy = salve_core::event::IncidentPolicy {
             no_progress_limit: Some(self.terms.no_progress_limit),
             catastrophe_after: Some(self.terms.rollback_after),
@@ -692,11 +335,11 @@ impl Subjects for RecoverySubject<'_> {
     }
 
     fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {
-        self.plan.place(base)
+        self.tests.plan.place(base)
     }
 
     fn command(&self, _: usize) -> Scrubbed {
-        self.plan.command.clone()
+        self.tests.plan.command.clone()
     }
 
     fn resorts(&self, _: usize, _: &Case, _: &Diagnosis, _: &RunBase<'_>) -> Resorts {
@@ -726,10 +369,10 @@ impl Subjects for RecoverySubject<'_> {
         let Phase::Closed(outcome) = over.phase() else { return };
         match outcome {
             IncidentOutcome::Recovered(_) => {
-                self.keep_checkpoint(context);
+                self.tests.keep_checkpoint(context);
                 match &self.seen.last {
                     // An earlier run of Salve saw them execute: they are to show it again.
-                    None if !self.has_no_tests() => self.start(None, context.base),
+                    None if self.seen.has_tests => self.start(None, context.base),
                     // Without tests there is nothing to see.
                     None => self.outcome = Some(Recovered::Executes(CommandRunEnd::nothing())),
                     Some(ran) => self.outcome = Some(Recovered::Executes(ran.clone())),
@@ -737,7 +380,7 @@ impl Subjects for RecoverySubject<'_> {
             }
             // What a person settled is shown by the tests themselves.
             IncidentOutcome::Resolved => {
-                self.settled = Some(over.id());
+                self.tests.settled = Some(over.id());
                 self.start(None, context.base);
             }
             IncidentOutcome::Unhealed => self.outcome = Some(Recovered::NeedsPerson),
@@ -751,16 +394,20 @@ impl Subjects for RecoverySubject<'_> {
         &mut self,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<Option<Instant>, StoreError> {
-        let is_new = !std::mem::replace(&mut self.is_begun, true);
-        if is_new && context.incident(AT).is_none() && !self.is_ending {
+        if self.tests.is_to_begin(context) {
             self.begin(context)?;
         }
-        self.count_waiting(context);
-        self.tell_loop(context.base);
+        self.person.count(|| {
+            let waits = |one: &Incident| {
+                matches!(one.phase(), Phase::Asking { .. }) || one.paused_by().is_some()
+            };
+            !self.tests.is_running() && context.incident(ONLY).is_some_and(waits)
+        });
+        self.sought.tell_loop(context.base);
         if self.outcome.is_some() {
             return Ok(None);
         }
-        let pause = match self.pause.look(AT, context) {
+        let pause = match self.tests.look_at_pause(context) {
             PauseStanding::None => None,
             PauseStanding::Waits(until) => Some(until),
             PauseStanding::TooLong => {
@@ -768,13 +415,10 @@ impl Subjects for RecoverySubject<'_> {
                 return Ok(None);
             }
         };
-        let phase = context.incident(AT).map(Incident::phase);
+        let phase = context.incident(ONLY).map(Incident::phase);
         let Some(Phase::Asking { .. }) = phase else { return Ok(pause) };
-        if Instant::now() >= self.proposal.look_at {
-            self.proposal.look_at = Instant::now() + LOOK;
-            self.is_proposed_anew(context)?;
-        }
-        Ok([pause, Some(self.proposal.look_at)].into_iter().flatten().min())
+        let look_at = self.proposal.look_again(&self.sought, context)?;
+        Ok([pause, Some(look_at)].into_iter().flatten().min())
     }
 
     fn hear(&mut self, context: &mut SubjectContext<'_, '_>) -> Result<(), StoreError> {
@@ -785,19 +429,18 @@ impl Subjects for RecoverySubject<'_> {
     }
 
     fn stop(&mut self, _: &mut SubjectContext<'_, '_>) {
-        self.is_ending = true;
-        self.stop_running();
+        self.tests.end();
     }
 
     fn is_idle(&self) -> bool {
-        self.running.is_none()
+        !self.tests.is_running()
     }
 
     fn is_over(&mut self, cases: &[Case], base: &RunBase<'_>) -> bool {
-        match (cases.get(AT).is_some_and(Case::asks), base.presence) {
-            (true, Presence::Unattended) => self.outcome = Some(Recovered::NeedsPerson),
-            (true, Presence::Attended) => return false,
-            (false, _) => {}
+        match self.tests.person_wait(cases, base.presence) {
+            PersonWait::Away => self.outcome = Some(Recovered::NeedsPerson),
+            PersonWait::Here => return false,
+            PersonWait::None => {}
         }
         self.outcome.is_some()
     }
@@ -831,7 +474,7 @@ impl Subjects for RecoverySubject<'_> {
         digest: Digest,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<Option<&'static str>, StoreError> {
-        let is_new = self.is_proposed_anew(context)?;
+        let is_new = self.proposal.take_in_change(&self.sought, context)?;
         let Some(case) = context.cases.get(at) else { return Ok(None) };
         if !is_new && case.knows(digest) {
             return Ok(None);
@@ -852,10 +495,8 @@ impl Subjects for RecoverySubject<'_> {
         at: usize,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
-        if let Some(incident) = context.incident(at) {
-            self.records.tidy(incident.id(), std::time::SystemTime::now());
-        }
-        self.look_at_manifests(context.base)?;
+        self.tests.tidy_records(context);
+        self.sought.look_at_manifests(context.base)?;
         let (iteration, changed) = (self.sought.iteration, self.sought.changed.clone());
         let mut events = vec![Event::Recovery(RecoveryEvent::Sought { iteration, changed })];
         let seen = context.cases.get(at).and_then(Case::seen).cloned();
@@ -881,11 +522,9 @@ impl Subjects for RecoverySubject<'_> {
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
         self.seen.earlier = vec![Colour::Red];
-        if let Some(proposal) = self.recall_proposal(context)? {
-            self.ask_anew(proposal, context);
-        }
-        self.look_at_manifests(context.base)?;
-        if self.has_no_tests() {
+        self.proposal.recall(&mut self.sought, context)?;
+        self.sought.look_at_manifests(context.base)?;
+        if !self.seen.has_tests {
             self.ask_on(context);
         }
         if context.cases.get(at).is_some_and(is_blind) {
@@ -899,28 +538,26 @@ impl Subjects for RecoverySubject<'_> {
         _: usize,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<bool, StoreError> {
-        if self.running.is_none() {
+        if !self.tests.is_running() {
             self.start(None, context.base);
         }
         Ok(true)
     }
 
-    fn keep_evidence(&mut self, at: usize, log: FailureLog, context: &mut SubjectContext<'_, '_>) {
-        if let Some(complaint) = self.records.keep_evidence(context.base.project.root(), &log) {
-            context.note(at, &complaint);
-        }
+    fn keep_evidence(&mut self, _: usize, log: FailureLog, context: &mut SubjectContext<'_, '_>) {
+        self.tests.keep_evidence(&log, context);
     }
 
     fn recorded(
         &mut self,
-        at: usize,
+        _: usize,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
-        self.records.keep_incident(at, context)
+        self.tests.keep_incident(context)
     }
 
     fn called_off(&mut self, _: usize) {
-        self.stop_running();
+        self.tests.stop();
     }
 
     fn taken_away(&mut self, _: usize) {
@@ -928,6 +565,6 @@ impl Subjects for RecoverySubject<'_> {
     }
 
     fn is_held(&self, _: usize, case: &Case) -> bool {
-        self.outcome.is_some() || (self.running.is_some() && is_blind(case))
+        self.outcome.is_some() || (self.tests.is_running() && is_blind(case))
     }
 }

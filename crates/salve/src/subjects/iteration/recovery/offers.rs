@@ -15,7 +15,10 @@ use salve_core::incident::{Incident, RemedyFate};
 use salve_core::playbook::Diagnosis;
 use salve_core::scrub::Scrubbed;
 
-use super::{AGAIN, RecoverySubject};
+use super::proposal::ProposalWatch;
+use super::seen_tests::SeenTests;
+use super::sought::SoughtRecovery;
+use super::{AGAIN, RecoveryTerms};
 use crate::config::ChangedManifest;
 use crate::heal::remedies::{self, Offer, RemedyWay};
 use crate::heal::{Case, RunBase};
@@ -24,9 +27,17 @@ use crate::store::StoreError;
 /// How sure a tester's command is, in thousandths: it is tried for what it is.
 const PROPOSED: u16 = 500;
 
-impl RecoverySubject<'_> {
+/// Finds what fits tests of a loop that could not execute.
+pub(super) struct RecoveryOffers<'o> {
+    pub(super) terms: &'o RecoveryTerms,
+    pub(super) sought: &'o mut SoughtRecovery,
+    pub(super) seen: &'o SeenTests,
+    pub(super) proposal: &'o ProposalWatch,
+}
+
+impl RecoveryOffers<'_> {
     /// Returns everything that fits, in the order in which it is to be tried.
-    pub(super) fn find_offers(
+    pub(super) fn find(
         &mut self,
         base: &mut RunBase<'_>,
         case: &Case,
@@ -91,7 +102,7 @@ impl RecoverySubject<'_> {
         proposed: &[Offer],
         base: &RunBase<'_>,
     ) -> Result<Vec<Offer>, StoreError> {
-        if self.has_no_tests() {
+        if !self.seen.has_tests {
             // What nobody saw to fail is the tester's to judge.
             return Ok(Vec::new());
         }
