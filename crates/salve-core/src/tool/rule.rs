@@ -109,7 +109,18 @@ impl ToolFix {
         }
     }
 
-    /// Says what it is, for people.
+    /// Returns what it is called before it is done.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Run { command, .. } => command.clone(),
+            Self::ConnectVpn { script } => script.clone(),
+            Self::Call { tool, .. } => format!("call the tool {tool}"),
+            Self::Restart => "restart the server".to_owned(),
+            Self::Wait { seconds } => format!("wait {seconds} s"),
+        }
+    }
+
+    /// Says what was done, for people.
     pub fn describe(&self) -> String {
         match self {
             Self::Run { command, .. } => format!("ran `{command}`"),
@@ -139,15 +150,20 @@ pub struct ToolTerms {
     pub hints: ToolHints,
     /// The cluster that it is about.
     pub cluster: Option<String>,
+    /// The command or tool that shows what a call did.
+    pub verify: Option<String>,
 }
 
 /// What may be done about one failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HealChoice {
-    /// This, and then the call again.
-    Fix(ToolFix),
+    /// These, one after the other, and after each the call again.
+    Fixes(Vec<ToolFix>),
     /// Something would help, but the call may have acted and must not be repeated.
-    MayHaveActed,
+    MayHaveActed {
+        /// The command or tool that shows whether it did, if the settings name one.
+        look: Option<String>,
+    },
     /// A person has to decide, for this reason.
     Person(String),
     /// Nothing is known that helps.
@@ -162,6 +178,7 @@ impl HealTable {
             terms.hints.is_read_only |= said.hints.is_read_only;
             terms.hints.is_idempotent |= said.hints.is_idempotent;
             terms.cluster = terms.cluster.or_else(|| said.cluster.clone());
+            terms.verify = terms.verify.or_else(|| said.verify.clone());
         }
         terms
     }
@@ -176,22 +193,38 @@ impl HealTable {
     ) -> HealChoice {
         let terms = self.terms(&call.tool);
         let cluster = TargetCluster::detect(terms.cluster.as_deref(), &call.tool, &call.text);
-        let by_rule = self.rules.iter().find(|rule| rule.is_for(call)).map(|rule| &rule.fix);
-        let fix = match by_rule.cloned().or_else(|| self.implied(call, &cluster, has_tool)) {
-            Some(fix) => fix,
-            None => return HealChoice::Nothing,
-        };
-        let (fix, names_cluster) = filled(fix, call, &cluster);
-        if names_cluster && !cluster.may_be_acted_on() {
+        let by_rule = self.rules.iter().filter(|rule| rule.is_for(call)).map(|rule| &rule.fix);
+        let mut fixes: Vec<ToolFix> = Vec::new();
+        let mut is_guessed = false;
+        for fix in by_rule.cloned().chain(self.implied(call, &cluster, has_tool)) {
+            let (fix, names_cluster) = filled(fix, call, &cluster);
+            if names_cluster && !cluster.may_be_acted_on() {
+                is_guessed = true;
+            } else if fixes.iter().all(|other| other.cause() != fix.cause()) {
+                fixes.push(fix);
+            }
+        }
+        if fixes.is_empty() {
             let why = "the call seems to be about production, and production is never guessed";
-            return HealChoice::Person(why.to_owned());
+            return if is_guessed {
+                HealChoice::Person(why.to_owned())
+            } else {
+                HealChoice::Nothing
+            };
         }
-        let is_harmless =
-            [hints, terms.hints].iter().any(|hints| hints.is_read_only || hints.is_idempotent);
-        if call.reach == CallReach::Unknown && !is_harmless {
-            return HealChoice::MayHaveActed;
+        if self.may_repeat(call, hints) {
+            HealChoice::Fixes(fixes)
+        } else {
+            HealChoice::MayHaveActed { look: terms.verify }
         }
-        HealChoice::Fix(fix)
+    }
+
+    /// Tells whether a failed call may be made again: it has certainly not acted, or acting twice
+    /// does no harm.
+    pub fn may_repeat(&self, call: &FailedCall, hints: ToolHints) -> bool {
+        let declared = self.terms(&call.tool).hints;
+        let is_harmless = |hints: ToolHints| hints.is_read_only || hints.is_idempotent;
+        call.reach == CallReach::NotReached || is_harmless(hints) || is_harmless(declared)
     }
 
     /// Returns what the spec's table says, where the means for it are there.
@@ -307,7 +340,7 @@ mod tests {
                 ToolPattern::new("hbctl get *"),
                 ToolTerms {
                     hints: ToolHints { is_read_only: true, is_idempotent: false },
-                    cluster: None,
+                    ..ToolTerms::default()
                 },
             )],
         }
@@ -320,24 +353,27 @@ mod tests {
 
     fn call_login(cluster: &str) -> HealChoice {
         let arguments = vec![("cluster".to_owned(), cluster.to_owned())];
-        HealChoice::Fix(ToolFix::Call { tool: LOGIN_TOOL.into(), arguments })
+        HealChoice::Fixes(vec![ToolFix::Call { tool: LOGIN_TOOL.into(), arguments }])
+    }
+
+    /// The user's rule, and what the spec's table says after it.
+    fn then_login() -> HealChoice {
+        let HealChoice::Fixes(implied) = call_login("stage") else { unreachable!() };
+        HealChoice::Fixes([vec![login()], implied].concat())
     }
 
     #[test]
     fn the_users_rules_come_first_and_the_specs_table_after() {
-        let vpn = HealChoice::Fix(ToolFix::ConnectVpn { script: "~/vpn".into() });
+        let vpn = HealChoice::Fixes(vec![ToolFix::ConnectVpn { script: "~/vpn".into() }]);
+        let wait = || HealChoice::Fixes(vec![ToolFix::Wait { seconds: 7 }]);
         for (tool, text, want) in [
-            ("hbctl get orders", "error: token expired", HealChoice::Fix(login())),
-            ("hbctl create order", "HTTP 401", HealChoice::Fix(login())),
+            ("hbctl get orders", "error: token expired", then_login()),
+            ("hbctl create order", "HTTP 401", then_login()),
             ("hbctl login", "HTTP 401", call_login("stage")),
             ("bonfire_deploy", "❌ 401 unauthorized", call_login("ephemeral")),
             ("kube_login", "401 unauthorized", HealChoice::Nothing),
             ("kube_get", "no route to host", vpn),
-            (
-                "any",
-                "429 too many requests, retry-after: 7",
-                HealChoice::Fix(ToolFix::Wait { seconds: 7 }),
-            ),
+            ("any", "429 too many requests, retry-after: 7", wait()),
             ("any", "429 too many requests", HealChoice::Nothing),
             ("any", "disk full", HealChoice::Nothing),
         ] {
@@ -347,11 +383,15 @@ mod tests {
 
     #[test]
     fn what_may_have_acted_is_not_repeated_unless_it_only_reads() {
-        assert_eq!(choose("hbctl create order", "dial tcp: i/o timeout"), HealChoice::MayHaveActed);
-        assert!(matches!(choose("hbctl get orders", "dial tcp: i/o timeout"), HealChoice::Fix(_)));
+        let acted = HealChoice::MayHaveActed { look: None };
+        assert_eq!(choose("hbctl create order", "dial tcp: i/o timeout"), acted);
+        assert!(matches!(
+            choose("hbctl get orders", "dial tcp: i/o timeout"),
+            HealChoice::Fixes(_)
+        ));
         let call = FailedCall::new("pay", "request timeout", Class::Unknown);
         let hints = ToolHints { is_read_only: false, is_idempotent: true };
-        assert!(matches!(table().choose(&call, hints, &|_| false), HealChoice::Fix(_)));
+        assert!(matches!(table().choose(&call, hints, &|_| false), HealChoice::Fixes(_)));
     }
 
     #[test]
@@ -364,6 +404,8 @@ mod tests {
             writes: Vec::new(),
             cluster: Some("stage".into()),
         };
-        assert_eq!(stage, HealChoice::Fix(want));
+        let arguments = vec![("cluster".to_owned(), "stage".to_owned())];
+        let kube = ToolFix::Call { tool: LOGIN_TOOL.into(), arguments };
+        assert_eq!(stage, HealChoice::Fixes(vec![want, kube]), "what helps else comes after");
     }
 }

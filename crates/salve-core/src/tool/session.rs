@@ -320,6 +320,11 @@ impl ProxySession {
         self.waiting.values().map(|request| request.since_ms).min()
     }
 
+    /// Returns whether this request waits for its answer.
+    pub fn waits_for(&self, id: &MessageId) -> bool {
+        self.waiting.contains_key(id)
+    }
+
     /// Returns whether any request waits for its answer.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()

@@ -3,25 +3,28 @@
 mod input;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve_core::event::Exit as ProcessExit;
 use salve_core::tool::failure::FailedCall;
-use salve_core::tool::rule::{HealChoice, ToolFix};
+use salve_core::tool::rule::ToolFix;
 use salve_core::tool::session::ToolHints;
-use uuid::Uuid;
 
 use self::input::CallInput;
 use super::project::kept;
-use super::{CliError, Exit, Output, foundation};
+use super::{CliError, Exit, Output, tool_calls};
 use crate::agent::vitals::Vitals;
-use crate::process::{Capture, Ended, Outlet, OutputStyle, Running, Spec, Supervisor, Terminal};
+use crate::process::{
+    Capture, Ended, Outlet, OutputStyle, Running, SpawnError, Spec, Supervisor, Terminal, keeper,
+};
 use crate::project::Project;
-use crate::tools::{HealMeans, Healed};
+use crate::subjects::tool::{CallAnswer, CallDesk, FailingCall, ServerFixes, ToolCaller};
+use crate::tools::HealMeans;
 
 /// How often a command with an idle limit is looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -29,6 +32,9 @@ const LOOK: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the last of its output may take.
 const PASSING: Duration = Duration::from_secs(5);
+
+/// How a worker ends whose keeper was killed; nobody is left to read it.
+const KILLED: i32 = 137;
 
 /// Arguments of `salve call`.
 #[derive(Debug, clap::Args)]
@@ -64,95 +70,102 @@ pub(super) fn means(care: Supervisor, out: &Output) -> Option<HealMeans> {
 }
 
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
-    let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-    let mut run = CallRun {
-        args,
-        out,
-        care: foundation::care(Uuid::new_v4())?,
-        tool: words.join(" "),
-        input: CallInput::of_process()?,
-        tried: None,
+    let care = tool_calls::care()?;
+    end_with_keeper(care.clone());
+    let dir = std::env::current_dir()
+        .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+    let run = CommandCall {
+        argv: args.command.clone(),
+        dir,
+        care: care.clone(),
+        wall: args.wall.map(Duration::from_secs),
+        idle: args.idle.map(Duration::from_secs),
     };
-    loop {
-        let began = Timestamp::now();
-        let capture = Arc::new(Capture::new(Arc::new(Outlet::standard()), OutputStyle::Plain));
-        let next = match run.attempt(&capture)? {
-            CallEnd::Ended(ProcessExit::Code(0)) => return Ok(run.worked()),
-            CallEnd::Ended(exit) => run.failed(&exit, &capture.tail(), began),
-            CallEnd::Stopped(why) => {
-                out.remark(format_args!("salve: {why}; the call may have taken effect"));
-                return Ok(Exit::NeedsPerson.into());
-            }
-        };
-        if let NextAttempt::End(code) = next {
-            return Ok(code);
+    let mut input = CallInput::of_process()?;
+    let (began, since) = (Timestamp::now(), Instant::now());
+    let first = run
+        .attempt(&mut input)
+        .map_err(|error| CliError::failed("cannot run the command").because(error))?;
+    let (exit, text) = match first {
+        CallEnd::Ended(ProcessExit::Code(0), _) => return Ok(ExitCode::SUCCESS),
+        CallEnd::Ended(exit, text) => (exit, text),
+        CallEnd::Stopped(why) => return Ok(stopped(&why, out)),
+    };
+    let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    let outcome = Arc::new(Mutex::new(CallOutcome::new(exit.clone())));
+    let caller = CommandCaller { run, input, outcome: Arc::clone(&outcome) };
+    let desk = CallDesk::with_call(FailingCall {
+        tool: words.join(" "),
+        text,
+        exit: Some(exit),
+        began,
+        took: since.elapsed(),
+        retries: 0,
+        caller: Box::new(caller),
+    });
+    tool_calls::serve(&desk, &care, out);
+    let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(outcome.tell(out))
+}
+
+/// Ends the command and all that heals it when the keeper is gone: somebody killed the call.
+fn end_with_keeper(care: Supervisor) {
+    crate::process::spawn_thread("keeper", move || {
+        if keeper::wait_for_keeper().is_ok() {
+            care.wind_up(|_| true, GRACE);
+            std::process::exit(KILLED);
         }
-    }
+    });
+}
+
+fn stopped(why: &str, out: &Output) -> ExitCode {
+    out.remark(format_args!("salve: {why}; the call may have taken effect"));
+    Exit::NeedsPerson.into()
 }
 
 /// How one run of the command ended.
 enum CallEnd {
-    /// By itself.
-    Ended(ProcessExit),
+    /// By itself, with the last lines that it wrote.
+    Ended(ProcessExit, String),
     /// It was ended, for this reason.
     Stopped(String),
 }
 
-/// What follows a failed run.
-enum NextAttempt {
-    /// Another one.
-    Again,
-    /// Nothing; the program ends like this.
-    End(ExitCode),
-}
-
-/// A fix after which the command runs again.
-struct TriedFix {
-    fix: ToolFix,
-    means: HealMeans,
-    call: FailedCall,
-}
-
-/// One command and all that is done to make it work.
-struct CallRun<'a> {
-    args: &'a Args,
-    out: &'a Output,
+/// The command, which may have to run again.
+struct CommandCall {
+    argv: Vec<OsString>,
+    dir: PathBuf,
     care: Supervisor,
-    tool: String,
-    input: CallInput,
-    tried: Option<TriedFix>,
+    wall: Option<Duration>,
+    idle: Option<Duration>,
 }
 
-impl CallRun<'_> {
+impl CommandCall {
     /// Runs the command once.
-    fn attempt(&mut self, capture: &Arc<Capture>) -> Result<CallEnd, CliError> {
-        let dir = std::env::current_dir()
-            .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+    fn attempt(&self, input: &mut CallInput) -> Result<CallEnd, CallError> {
+        let capture = Arc::new(Capture::new(Arc::new(Outlet::standard()), OutputStyle::Plain));
         let spec = Spec {
-            argv: self.args.command.clone(),
-            dir,
+            argv: self.argv.clone(),
+            dir: self.dir.clone(),
             env: Vec::new(),
             server: "call".to_owned(),
             terminal: Terminal::Pipes,
-            output: Arc::clone(capture),
+            output: Arc::clone(&capture),
         };
         let (tell, ended) = mpsc::channel();
         let then = Box::new(move |end: Ended| {
             // Whoever has stopped listening knows already.
             let _ = tell.send(end);
         });
-        let input = self.input.next()?;
-        let running = self
-            .care
-            .spawn_with(&spec, input, then)
-            .map_err(|error| CliError::failed("cannot run the command").because(error))?;
-        let stopped = self.wait(&running, &ended, capture);
+        let running = self.care.spawn_with(&spec, input.next()?, then)?;
+        let stopped = self.wait(&running, &ended, &capture);
         let grace = if stopped.is_some() { GRACE } else { Duration::ZERO };
         self.care.end(&running, grace);
         // A reader that takes longer gets the rest while we go on.
         let _ = running.wait_for_output(PASSING);
         let exit = running.ended().map_or(ProcessExit::Code(-1), |ended| ended.exit);
-        Ok(stopped.map_or(CallEnd::Ended(exit), CallEnd::Stopped))
+        let ended = || CallEnd::Ended(exit, capture.tail());
+        Ok(stopped.map_or_else(ended, CallEnd::Stopped))
     }
 
     /// Waits for the command's end, or for one of its limits; returns which.
@@ -165,9 +178,8 @@ impl CallRun<'_> {
         let begun = Instant::now();
         let mut vitals = Vitals::new(running.process().pid, begun);
         let mut written = 0;
-        let (wall, idle) = (self.args.wall, self.args.idle);
         loop {
-            let has_limit = wall.is_some() || idle.is_some();
+            let has_limit = self.wall.is_some() || self.idle.is_some();
             if !has_limit {
                 let _ = ended.recv();
                 return None;
@@ -180,74 +192,127 @@ impl CallRun<'_> {
                 written = capture.written();
                 vitals.heard(now);
             }
-            if let Some(seconds) = wall.filter(|&s| begun.elapsed() >= Duration::from_secs(s)) {
-                return Some(format!("it was not done after {seconds} s and was ended"));
+            if let Some(limit) = self.wall.filter(|&limit| begun.elapsed() >= limit) {
+                return Some(format!("it was not done after {} s and was ended", limit.as_secs()));
             }
-            if let Some(seconds) = idle.filter(|&s| vitals.look(now) >= Duration::from_secs(s)) {
-                return Some(format!("it did nothing for {seconds} s and was ended"));
-            }
-        }
-    }
-
-    /// Says what made the command work, if it did not at once.
-    fn worked(&self) -> ExitCode {
-        if let Some(TriedFix { fix, means, call }) = &self.tried {
-            means.judge_fix(fix, true);
-            let resolution = Some(fix.describe());
-            means.record(&Healed { call, resolution, is_healed: true });
-            self.out.remark(format_args!("salve: {} and called again: healed", fix.describe()));
-        }
-        ExitCode::SUCCESS
-    }
-
-    /// Heals what made the command fail, if something is known that does and it is safe.
-    fn failed(&mut self, exit: &ProcessExit, text: &str, began: Timestamp) -> NextAttempt {
-        let Some(means) = means(self.care.clone(), self.out) else {
-            return NextAttempt::End(code_of(exit));
-        };
-        let call = means.judge_failure(&self.tool, text);
-        match self.fix(&means, &call, began) {
-            Ok(fix) => {
-                self.tried = Some(TriedFix { fix, means, call });
-                NextAttempt::Again
-            }
-            Err(why) => {
-                means.record(&Healed { call: &call, resolution: None, is_healed: false });
-                let Some(why) = why else { return NextAttempt::End(code_of(exit)) };
-                self.out.remark(format_args!("salve: {}", means.scrub(&why)));
-                NextAttempt::End(Exit::NeedsPerson.into())
+            if let Some(limit) = self.idle.filter(|&limit| vitals.look(now) >= limit) {
+                return Some(format!("it did nothing for {} s and was ended", limit.as_secs()));
             }
         }
     }
+}
 
-    /// Fixes what is wrong; returns what was done, or why a person is needed, or that nothing is
-    /// known.
-    fn fix(
-        &self,
-        means: &HealMeans,
-        call: &FailedCall,
-        began: Timestamp,
-    ) -> Result<ToolFix, Option<String>> {
-        if let Some(TriedFix { fix, call: before, .. }) = &self.tried {
-            if before.category == call.category {
-                means.judge_fix(fix, false);
-            }
-            return Err(Some(format!("{} and called again, which did not help", fix.describe())));
+/// Why the command could not run.
+#[derive(Debug, thiserror::Error)]
+enum CallError {
+    #[error(transparent)]
+    Input(#[from] std::io::Error),
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+}
+
+/// What came of it all.
+struct CallOutcome {
+    exit: ProcessExit,
+    /// What made it work.
+    healed: Option<String>,
+    /// Why a person is needed.
+    note: Option<String>,
+    /// Why it was ended when it ran again.
+    stopped: Option<String>,
+}
+
+impl CallOutcome {
+    fn new(exit: ProcessExit) -> Self {
+        Self { exit, healed: None, note: None, stopped: None }
+    }
+
+    /// Says what was done, and returns how the program ends.
+    fn tell(&self, out: &Output) -> ExitCode {
+        if let Some(by) = &self.healed {
+            out.remark(format_args!("salve: {by} and called again: healed"));
+            return ExitCode::SUCCESS;
         }
-        if !means.may_retry(0) || !self.input.can_repeat() {
-            return Err(None);
+        if let Some(why) = &self.stopped {
+            return stopped(why, out);
         }
-        let fix = match means.choose(call, ToolHints::default(), &|_| false) {
-            HealChoice::Fix(fix) => fix,
-            HealChoice::Nothing => return Err(None),
-            HealChoice::MayHaveActed => {
-                return Err(Some("the call may have taken effect and was not repeated".to_owned()));
+        match &self.note {
+            None => code_of(&self.exit),
+            Some(note) => {
+                out.remark(format_args!("salve: {note}"));
+                Exit::NeedsPerson.into()
             }
-            HealChoice::Person(why) => return Err(Some(why)),
-        };
-        let by_caller = &mut |_: &ToolFix| Err("that is for tools of servers".to_owned());
-        means.fix(&fix, began, by_caller).map_err(|error| Some(error.to_string()))?;
-        Ok(fix)
+        }
+    }
+}
+
+/// Runs the command again where that may help.
+struct CommandCaller {
+    run: CommandCall,
+    input: CallInput,
+    outcome: Arc<Mutex<CallOutcome>>,
+}
+
+impl CommandCaller {
+    fn note(&self, note: impl FnOnce(&mut CallOutcome)) {
+        note(&mut self.outcome.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl ToolCaller for CommandCaller {
+    fn hints(&self) -> ToolHints {
+        ToolHints::default()
+    }
+
+    fn has_tool(&self, _: &str) -> bool {
+        false
+    }
+
+    fn can_repeat(&self) -> bool {
+        self.input.can_repeat()
+    }
+
+    fn server(&self) -> Arc<dyn ServerFixes> {
+        Arc::new(NoServer)
+    }
+
+    fn call_again(&mut self) -> CallAnswer {
+        match self.run.attempt(&mut self.input) {
+            Ok(CallEnd::Ended(ProcessExit::Code(0), _)) => {
+                self.note(|outcome| outcome.exit = ProcessExit::Code(0));
+                CallAnswer::Worked
+            }
+            Ok(CallEnd::Ended(exit, text)) => {
+                self.note(|outcome| outcome.exit = exit);
+                CallAnswer::Failed { text }
+            }
+            Ok(CallEnd::Stopped(why)) => {
+                self.note(|outcome| outcome.stopped = Some(why));
+                CallAnswer::Gone
+            }
+            Err(error) => CallAnswer::Failed { text: error.to_string() },
+        }
+    }
+
+    fn give_up(&mut self, _: Option<&FailedCall>, note: Option<&str>) {
+        self.note(|outcome| outcome.note = note.map(str::to_owned));
+    }
+
+    fn healed(&mut self, by: &str) {
+        self.note(|outcome| outcome.healed = Some(by.to_owned()));
+    }
+}
+
+/// A command has no server.
+struct NoServer;
+
+impl ServerFixes for NoServer {
+    fn carry_out(&self, _: &ToolFix) -> Result<(), String> {
+        Err("that is for tools of servers".to_owned())
+    }
+
+    fn read(&self, _: &str) -> Option<Result<String, String>> {
+        None
     }
 }
 

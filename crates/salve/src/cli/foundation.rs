@@ -228,7 +228,7 @@ pub(super) fn remedies_of_own(project: &Project, config: &Config) -> Remedies<'s
     remedies(project, config, Cow::Owned(config.policy.clone()))
 }
 
-fn remedies<'p>(
+pub(super) fn remedies<'p>(
     project: &Project,
     config: &Config,
     policy: Cow<'p, salve_core::gate::GatePolicy>,

@@ -106,12 +106,14 @@ fn after(input: &HookInput, out: &Output) -> Option<HookOutput> {
     let means = super::call::means(care, out)?;
     let call = means.judge_failure(input.called(), &text);
     let said = match means.choose(&call, ToolHints::default(), &|_| false) {
-        HealChoice::Fix(fix) if means.may_retry(0) => Some(fixed(&means, &fix, began)),
-        HealChoice::MayHaveActed => {
+        HealChoice::Fixes(fixes) if means.may_retry(0) && !fixes.is_empty() => {
+            Some(fixed(&means, &fixes[0], began))
+        }
+        HealChoice::MayHaveActed { .. } => {
             Some("The call may have taken effect. Look before you repeat it.".to_owned())
         }
         HealChoice::Person(why) => Some(format!("Salve did nothing about it: {why}.")),
-        HealChoice::Fix(_) | HealChoice::Nothing => known_fix(&means, input.called(), &text),
+        HealChoice::Fixes(_) | HealChoice::Nothing => known_fix(&means, input.called(), &text),
     };
     means.record(&Healed { call: &call, resolution: None, is_healed: false });
     Some(HookOutput::tell(input, means.scrub(&said?)))

@@ -43,6 +43,7 @@ mod show;
 mod startable;
 mod status;
 mod terminal_reporter;
+mod tool_calls;
 mod undo;
 
 use std::ffi::OsString;

@@ -8,8 +8,7 @@ use uuid::Uuid;
 use super::project::kept;
 use super::{CliError, Output, foundation};
 use crate::config::{self, Settings, Sources};
-use crate::process::Supervisor;
-use crate::proxy::{self, FailureMeans, OnNeed, ProxyError, ProxyPlan, ProxyTiming};
+use crate::proxy::{self, CallCare, OnNeed, ProxyError, ProxyPlan, ProxyTiming};
 
 /// Arguments of `salve proxy`.
 #[derive(Debug, clap::Args)]
@@ -38,8 +37,10 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         on_need: Box::new(move || on_need(&Output::new(&global))),
     };
     let care = foundation::care(Uuid::new_v4())?;
-    let on_failure = on_failure(care.clone(), out);
-    proxy::run(plan, care, on_failure).map_err(|error| match error {
+    let (own, global) = (care.clone(), out.global().clone());
+    let means = Box::new(move || super::call::means(own.clone(), &Output::new(&global)));
+    let calls = CallCare { desk: super::tool_calls::desk(care.clone(), out), means };
+    proxy::run(plan, care, calls).map_err(|error| match error {
         ProxyError::Spawn(error) => CliError::failed("cannot start the server").because(error),
         ProxyError::System(error) => CliError::failed("cannot set up the proxy").because(error),
     })
@@ -62,12 +63,6 @@ fn on_need(out: &Output) -> OnNeed {
     let shipped = config::load(&Sources::default());
     let timing = shipped.map_or_else(|_| ProxyTiming::longest(), |config| timing(&config.settings));
     OnNeed { timing, scrubber: crate::scrub::scrubber(), tools: Vec::new() }
-}
-
-/// Returns what gathers the means to heal, with the settings as they are in force by then.
-fn on_failure(care: Supervisor, out: &Output) -> FailureMeans {
-    let global = out.global().clone();
-    Box::new(move || super::call::means(care.clone(), &Output::new(&global)))
 }
 
 fn timing(settings: &Settings) -> ProxyTiming {

@@ -60,4 +60,6 @@ pub struct ToolEntry {
     pub idempotent: bool,
     /// Cluster that it is about
     pub cluster: Option<String>,
+    /// Command, or tool of the same server, that shows what a call did
+    pub verify: Option<String>,
 }

@@ -33,6 +33,7 @@ impl Settings {
         let terms = |entry: &super::tools::ToolEntry| ToolTerms {
             hints: ToolHints { is_read_only: entry.read_only, is_idempotent: entry.idempotent },
             cluster: entry.cluster.clone(),
+            verify: entry.verify.clone(),
         };
         let tools = self.tools.iter().map(|(name, entry)| (ToolPattern::new(name), terms(entry)));
         HealTable {

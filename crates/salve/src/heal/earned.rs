@@ -106,7 +106,8 @@ impl Remedies<'_> {
             | RemedyWay::HardReset
             | RemedyWay::Patch(_)
             | RemedyWay::Agent
-            | RemedyWay::Instruction(_) => return false,
+            | RemedyWay::Instruction(_)
+            | RemedyWay::BySubject => return false,
         };
         let Ok(request) = Request::new(command, ".", seconds) else { return false };
         let policy = self.policy.also_approving(request.command());

@@ -44,7 +44,7 @@ pub use subject::{
     AgentManner, FailureWaiter, OpeningTerms, Resorts, SeenFailure, SubjectContext, Subjects,
     VerifiedFinding,
 };
-pub use writer::{IncidentWriter, Lesson, Opening, WriterError, Wrote, unfinished};
+pub use writer::{IncidentWriter, Lesson, Opening, WriterError, Wrote, left_behind, unfinished};
 
 use std::time::Duration;
 

@@ -67,6 +67,8 @@ pub enum RemedyWay {
     Agent,
     /// An agent's turn, with what somebody wants it to do.
     Instruction(Scrubbed),
+    /// Something that only the subject can do, known to it by the remedy's hash.
+    BySubject,
 }
 
 impl RemedyWay {
@@ -80,7 +82,8 @@ impl RemedyWay {
             | RemedyWay::SoftReset
             | RemedyWay::HardReset
             | RemedyWay::Agent
-            | RemedyWay::Instruction(_) => false,
+            | RemedyWay::Instruction(_)
+            | RemedyWay::BySubject => false,
         }
     }
 }
@@ -327,7 +330,8 @@ impl<'a> Remedies<'a> {
                 | RemedyWay::HardReset
                 | RemedyWay::Patch(_)
                 | RemedyWay::Agent
-                | RemedyWay::Instruction(_),
+                | RemedyWay::Instruction(_)
+                | RemedyWay::BySubject,
             )
             | None => {
                 return None;
@@ -413,7 +417,8 @@ pub fn resort(what: RemedyWay, again: &'static str) -> Offer {
         RemedyWay::Again
         | RemedyWay::Known { .. }
         | RemedyWay::Patch(_)
-        | RemedyWay::Playbook(_) => {
+        | RemedyWay::Playbook(_)
+        | RemedyWay::BySubject => {
             (RemedyKind::Retry, again, again, "running it again changes nothing", Undo::Nothing)
         }
     };

@@ -117,6 +117,20 @@ pub trait Subjects {
         Ok(None)
     }
 
+    /// Carries out a remedy that only the subject can ([`RemedyWay::BySubject`]); what came of it
+    /// is told through the context, at once or later.
+    fn apply(
+        &mut self,
+        at: usize,
+        effect: DueEffect,
+        _: Digest,
+        context: &mut SubjectContext<'_, '_>,
+    ) -> Result<(), StoreError> {
+        let reason = Scrubbed::literal("this kind of subject has no remedies of its own");
+        context.finish(at, effect, EffectReport::failed(reason));
+        Ok(())
+    }
+
     /// Tells whether a failure may be repaired now; otherwise it is only put on record.
     fn may_repair(&mut self, _: usize, _: IncidentId, _: &mut RunBase<'_>) -> bool {
         true

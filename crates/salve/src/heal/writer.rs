@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{
     Actor, Digest, Draft, Entry, Event, IncidentEvent, IncidentOutcome, IncidentPolicy, Limits,
-    MemoryEvent, PersonOrder, Process, Proof, Subject, Symptom,
+    MemoryEvent, PersonOrder, Process, Proof, Subject, SubjectKind, Symptom,
 };
 use salve_core::fingerprint::Fingerprint;
 use salve_core::id::IncidentId;
@@ -343,6 +343,35 @@ pub fn unfinished(store: &Store, subject: &Subject) -> Result<Vec<Incident>, Sto
         }
     }
     Ok(open)
+}
+
+/// Returns the subjects of one kind whose incident a process left that is gone, newest first.
+pub fn left_behind(
+    store: &Store,
+    kind: SubjectKind,
+    scrubber: &Scrubber,
+) -> Result<Vec<Subject>, StoreError> {
+    let journal = store.journal();
+    let mut left: Vec<Subject> = Vec::new();
+    for opening in journal.tail(&Stream::Incidents, LOOKED_BACK)?.into_iter().rev() {
+        let (Event::Incident(IncidentEvent::Opened { subject, .. }), Some(id)) =
+            (&opening.event, opening.incident)
+        else {
+            continue;
+        };
+        if subject.kind != kind || left.contains(subject) {
+            continue;
+        }
+        let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
+        let is_left = |incident: &Incident| {
+            !matches!(incident.phase(), Phase::Closed(_) | Phase::Asking { .. })
+                && incident.owner().is_none_or(|owner| process::is_gone(owner, scrubber))
+        };
+        if Incident::replay(&entries).is_ok_and(|incident| is_left(&incident)) {
+            left.push(subject.clone());
+        }
+    }
+    Ok(left)
 }
 
 /// Returns the incident as it will be when these drafts stand in the journal.

@@ -1,31 +1,33 @@
 //! Failed calls behind the proxy: held back, healed, tried again, and only then answered.
 //!
-//! Each failed call is healed on a thread of its own, because a fix may take a minute and other
-//! calls go on meanwhile; that one cause is fixed once is [`Flight`](crate::tools::Flight)'s matter.
+//! What passes is not touched. A failure goes to the [`CallDesk`], where one incident stands for all
+//! calls that failed of one cause; here is what only the proxy can do for it: make the call again,
+//! call another tool of the server, start the server anew, and answer the client.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::tool::envelope::{Envelope, MessageId, RequestAnswer};
 use salve_core::tool::failure::{FailedCall, failure_in, may_be_failure};
-use salve_core::tool::rule::{HealChoice, ToolFix};
-use salve_core::tool::session::{WaitingRequest, called_tool};
+use salve_core::tool::rule::ToolFix;
+use salve_core::tool::session::{ToolHints, WaitingRequest, called_tool};
 use serde_json::{Value, json};
 
-use super::FailureMeans;
 use super::link::{Happened, Link, ServerWire};
 use super::wire::write_all;
-use crate::tools::{HealMeans, Healed};
+use crate::subjects::tool::{CallAnswer, CallDesk, FailingCall, ServerFixes, ToolCaller};
 
 /// How long a tool that fixes something may take.
 const FIX_LIMIT: Duration = Duration::from_secs(120);
-/// A store and regular expressions need more than a pump does.
-const STACK: usize = 2 << 20;
+/// How often it is looked whether the client still wants the answer to a call that is made again.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long what is under way may take when the client has gone.
+const LAST_HEALS: Duration = Duration::from_secs(3);
 
 /// What becomes of an answer to a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,31 +38,25 @@ pub(super) enum AnswerFate {
     Kept,
 }
 
-/// A call that is being tried again.
-struct RetriedCall {
-    call: FailedCall,
-    fix: ToolFix,
-    means: HealMeans,
+/// What came of making a call again.
+enum RetriedAnswer {
+    Worked,
+    Failed { line: Vec<u8>, text: String },
 }
 
 /// Heals what fails.
 pub(super) struct CallHealing {
     link: Arc<Link>,
-    on_failure: FailureMeans,
-    retried: Mutex<HashMap<MessageId, RetriedCall>>,
+    desk: Arc<CallDesk>,
+    retried: Mutex<HashMap<MessageId, Sender<RetriedAnswer>>>,
     own: Mutex<HashMap<MessageId, Sender<Vec<u8>>>>,
     fixes: AtomicU64,
 }
 
 impl CallHealing {
-    pub(super) fn new(link: Arc<Link>, on_failure: FailureMeans) -> Self {
+    pub(super) fn new(link: Arc<Link>, desk: Arc<CallDesk>) -> Self {
         let (retried, own, fixes) = Default::default();
-        Self { link, on_failure, retried, own, fixes }
-    }
-
-    /// Gathers the means to heal and to learn.
-    pub(super) fn means(&self) -> Option<HealMeans> {
-        (self.on_failure)()
+        Self { link, desk, retried, own, fixes }
     }
 
     /// Looks at the answer to a tool call.
@@ -72,31 +68,55 @@ impl CallHealing {
     ) -> AnswerFate {
         let is_error = matches!(envelope, Envelope::Response { answer: RequestAnswer::Error, .. });
         let failure = if is_error || may_be_failure(line) { failure_in(line) } else { None };
-        let retried = (request.retries > 0).then(|| lock(&self.retried).remove(&request.id));
-        let answer = line.to_vec();
-        let (own, id) = (Arc::clone(self), request.id.clone());
-        let work: Box<dyn FnOnce() + Send> = match (failure, retried.flatten()) {
-            (None, None) => {
+        let retried = if request.retries > 0 { self.retried().remove(&request.id) } else { None };
+        match (failure, retried) {
+            (None, retried) => {
+                if let Some(tell) = retried {
+                    // Whoever made it again has gone where nobody hears of it.
+                    let _ = tell.send(RetriedAnswer::Worked);
+                }
                 self.link.watch().worked(&request);
-                return AnswerFate::Pass;
+                AnswerFate::Pass
             }
-            (None, Some(retried)) => {
-                self.link.watch().worked(&request);
-                // The client need not wait for what is only written down.
-                spawn(Box::new(move || retried.worked()));
-                return AnswerFate::Pass;
+            (Some(text), Some(tell)) => {
+                let id = request.id;
+                self.link.session().begin_healing(&id);
+                let failed = RetriedAnswer::Failed { line: line.to_vec(), text };
+                if tell.send(failed).is_ok() {
+                    return AnswerFate::Kept;
+                }
+                self.link.session().end_healing(&id);
+                AnswerFate::Pass
             }
-            (Some(text), Some(retried)) => {
-                Box::new(move || own.failed_again(&request, &answer, &text, &retried))
+            (Some(_), None) if request.retries > 0 => AnswerFate::Pass,
+            (Some(text), None) => {
+                self.link.session().begin_healing(&request.id);
+                self.desk.submit(self.failing(request, line, text));
+                AnswerFate::Kept
             }
-            (Some(text), None) => Box::new(move || own.heal(request, &answer, &text)),
-        };
-        self.link.session().begin_healing(&id);
-        if spawn(work) {
-            AnswerFate::Kept
-        } else {
-            self.link.session().end_healing(&id);
-            AnswerFate::Pass
+        }
+    }
+
+    fn failing(
+        self: &Arc<Self>,
+        request: WaitingRequest,
+        answer: &[u8],
+        text: String,
+    ) -> FailingCall {
+        let took = Duration::from_millis(self.link.now_ms().saturating_sub(request.since_ms));
+        let ago = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
+        FailingCall {
+            tool: request.line.as_deref().and_then(called_tool).unwrap_or_default(),
+            text,
+            exit: None,
+            began: Timestamp::now().checked_sub(ago).unwrap_or(Timestamp::MIN),
+            took,
+            retries: request.retries,
+            caller: Box::new(ProxiedCall {
+                healing: Arc::clone(self),
+                request,
+                answer: answer.to_vec(),
+            }),
         }
     }
 
@@ -108,80 +128,17 @@ impl CallHealing {
         }
     }
 
-    fn heal(&self, request: WaitingRequest, answer: &[u8], text: &str) {
-        let Some(means) = (self.on_failure)() else {
-            if self.link.session().end_healing(&request.id) {
-                self.link.to_client(answer);
-            }
-            return;
-        };
-        let tool = request.line.as_deref().and_then(called_tool).unwrap_or_default();
-        let call = means.judge_failure(&tool, text);
-        let fix = match self.choose(&means, &call, &request) {
-            Ok(fix) => fix,
-            Err(note) => {
-                let answer = UnhealedAnswer { request: &request, line: answer, note };
-                return self.give_up(&answer, &means, &call);
-            }
-        };
-        let waited = self.link.now_ms().saturating_sub(request.since_ms);
-        let waited = SignedDuration::from_millis(i64::try_from(waited).unwrap_or(i64::MAX));
-        let began = Timestamp::now().checked_sub(waited).unwrap_or(Timestamp::MIN);
-        if let Err(error) = means.fix(&fix, began, &mut |fix| self.by_server(fix)) {
-            let note = Some(format!("Salve tried to heal this call: {error}."));
-            let answer = UnhealedAnswer { request: &request, line: answer, note };
-            return self.give_up(&answer, &means, &call);
-        }
-        let mut retried = lock(&self.retried);
-        let mut session = self.link.session();
-        if session.end_healing(&request.id) {
-            retried.insert(request.id.clone(), RetriedCall { call, fix, means });
-            session.retry(request, self.link.now_ms());
-            drop(session);
-            drop(retried);
-            self.link.deliver();
-        }
+    /// Waits until what is under way is in the journal.
+    pub(super) fn finish(&self) {
+        self.desk.wait_until_done(LAST_HEALS);
     }
 
-    /// Returns what to do, or else what the client is told besides its answer.
-    fn choose(
-        &self,
-        means: &HealMeans,
-        call: &FailedCall,
-        request: &WaitingRequest,
-    ) -> Result<ToolFix, Option<String>> {
-        if !means.may_retry(request.retries) || request.line.is_none() {
-            return Err(None);
-        }
-        let hints = self.link.session().hints(&call.tool).unwrap_or_default();
-        let has_tool = |tool: &str| self.link.session().hints(tool).is_some();
-        match means.choose(call, hints, &has_tool) {
-            HealChoice::Fix(fix) => Ok(fix),
-            HealChoice::Nothing => Err(None),
-            HealChoice::MayHaveActed => Err(Some(
-                "Salve did not repeat this call: it may have taken effect. Look before you call it \
-                 again."
-                    .to_owned(),
-            )),
-            HealChoice::Person(why) => Err(Some(format!("Salve did nothing about it: {why}."))),
-        }
+    fn retried(&self) -> MutexGuard<'_, HashMap<MessageId, Sender<RetriedAnswer>>> {
+        lock(&self.retried)
     }
 
-    /// Does what only the proxy can.
-    fn by_server(&self, fix: &ToolFix) -> Result<(), String> {
-        match fix {
-            ToolFix::Restart => {
-                // Nothing more goes to the old server; the new one gets all that waits.
-                *self.link.server() = ServerWire::Awaited;
-                self.link.tell(Happened::Restart);
-                Ok(())
-            }
-            ToolFix::Call { tool, arguments } => self.call(tool, arguments),
-            ToolFix::Run { .. } | ToolFix::ConnectVpn { .. } | ToolFix::Wait { .. } => Ok(()),
-        }
-    }
-
-    fn call(&self, tool: &str, arguments: &[(String, String)]) -> Result<(), String> {
+    /// Calls a tool for ourselves and returns its answer.
+    fn call(&self, tool: &str, arguments: &[(String, String)]) -> Result<Vec<u8>, String> {
         let number = self.fixes.fetch_add(1, Ordering::Relaxed);
         let id = MessageId::from_json(&format!("\"salve-fix-{number}\""));
         let arguments: serde_json::Map<String, Value> =
@@ -202,64 +159,113 @@ impl CallHealing {
         lock(&self.own).remove(&id);
         let answer = answer.ok_or_else(|| format!("`{tool}` did not answer"))?;
         match failure_in(&answer) {
-            None => Ok(()),
+            None => Ok(answer),
             Some(text) => Err(format!("`{tool}` failed: {text}")),
         }
     }
+}
 
-    fn failed_again(
-        &self,
-        request: &WaitingRequest,
-        answer: &[u8],
-        text: &str,
-        retried: &RetriedCall,
-    ) {
-        let RetriedCall { call, fix, means } = retried;
-        let again = means.judge_failure(&call.tool, text);
-        if again.category == call.category {
-            means.judge_fix(fix, false);
+impl ServerFixes for CallHealing {
+    fn carry_out(&self, fix: &ToolFix) -> Result<(), String> {
+        match fix {
+            ToolFix::Restart => {
+                // Nothing more goes to the old server; the new one gets all that waits.
+                *self.link.server() = ServerWire::Awaited;
+                self.link.tell(Happened::Restart);
+                Ok(())
+            }
+            ToolFix::Call { tool, arguments } => self.call(tool, arguments).map(drop),
+            ToolFix::Run { .. } | ToolFix::ConnectVpn { .. } | ToolFix::Wait { .. } => Ok(()),
         }
-        let note = format!(
-            "Salve {} and tried this call again, which did not help: a person has to look.",
-            fix.describe()
-        );
-        let answer = UnhealedAnswer { request, line: answer, note: Some(note) };
-        self.give_up(&answer, means, call);
     }
 
-    /// Gives the client its answer, with a word on what was done, and writes it down.
-    fn give_up(&self, answer: &UnhealedAnswer<'_>, means: &HealMeans, call: &FailedCall) {
-        let UnhealedAnswer { request, note, .. } = answer;
-        let known = self.link.watch().failed(&request.id, request.line.as_ref(), call);
-        if self.link.session().end_healing(&request.id) {
-            let notes: Vec<&str> = note.iter().chain(&known).map(String::as_str).collect();
-            let noted = (!notes.is_empty()).then(|| notes.join(" "));
-            let noted =
-                noted.as_deref().and_then(|note| annotated(answer.line, &means.scrub(note)));
-            self.link.to_client(noted.as_deref().unwrap_or(answer.line));
+    fn read(&self, tool: &str) -> Option<Result<String, String>> {
+        self.link.session().hints(tool)?;
+        Some(self.call(tool, &[]).map(|answer| text_of(&answer)))
+    }
+}
+
+/// A failed call of the client.
+struct ProxiedCall {
+    healing: Arc<CallHealing>,
+    request: WaitingRequest,
+    /// The last failure, as the server sent it.
+    answer: Vec<u8>,
+}
+
+impl ToolCaller for ProxiedCall {
+    fn hints(&self) -> ToolHints {
+        let tool = self.request.line.as_deref().and_then(called_tool).unwrap_or_default();
+        self.healing.link.session().hints(&tool).unwrap_or_default()
+    }
+
+    fn has_tool(&self, tool: &str) -> bool {
+        self.healing.link.session().hints(tool).is_some()
+    }
+
+    fn can_repeat(&self) -> bool {
+        self.request.line.is_some()
+    }
+
+    fn server(&self) -> Arc<dyn ServerFixes> {
+        Arc::clone(&self.healing) as Arc<dyn ServerFixes>
+    }
+
+    fn call_again(&mut self) -> CallAnswer {
+        let (link, id) = (&self.healing.link, &self.request.id);
+        let (tell, answered) = mpsc::channel();
+        let mut retried = self.healing.retried();
+        let mut session = link.session();
+        if !session.end_healing(id) {
+            return CallAnswer::Gone;
         }
-        means.record(&Healed { call, resolution: None, is_healed: false });
+        retried.insert(id.clone(), tell);
+        session.retry(self.request.clone(), link.now_ms());
+        drop((session, retried));
+        link.deliver();
+        let mut has_gone = false;
+        loop {
+            match answered.recv_timeout(LOOK) {
+                Ok(RetriedAnswer::Worked) => return CallAnswer::Worked,
+                Ok(RetriedAnswer::Failed { line, text }) => {
+                    self.answer = line;
+                    self.request.retries += 1;
+                    return CallAnswer::Failed { text };
+                }
+                // It was cancelled, or answered because the server died; an answer that was on its
+                // way is there by the next look.
+                Err(RecvTimeoutError::Timeout) if has_gone => {
+                    self.healing.retried().remove(id);
+                    return CallAnswer::Gone;
+                }
+                Err(RecvTimeoutError::Timeout) => has_gone = !link.session().waits_for(id),
+                Err(RecvTimeoutError::Disconnected) => return CallAnswer::Gone,
+            }
+        }
+    }
+
+    fn give_up(&mut self, call: Option<&FailedCall>, note: Option<&str>) {
+        let (link, request) = (&self.healing.link, &self.request);
+        let watch = link.watch();
+        let known = call.and_then(|call| watch.failed(&request.id, request.line.as_ref(), call));
+        if !link.session().end_healing(&request.id) {
+            return;
+        }
+        let notes: Vec<&str> = note.into_iter().chain(known.as_deref()).collect();
+        let noted = (!notes.is_empty()).then(|| annotated(&self.answer, &notes.join(" ")));
+        link.to_client(noted.flatten().as_deref().unwrap_or(&self.answer));
     }
 }
 
-/// A failed answer that the client gets after all.
-struct UnhealedAnswer<'a> {
-    request: &'a WaitingRequest,
-    line: &'a [u8],
-    /// What the client is told besides.
-    note: Option<String>,
+/// Returns the text of an answer.
+fn text_of(answer: &[u8]) -> String {
+    let message: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let content = message.pointer("/result/content").and_then(Value::as_array);
+    let texts = content.into_iter().flatten().filter_map(|one| one.get("text")?.as_str());
+    texts.collect::<Vec<_>>().join("\n")
 }
 
-impl RetriedCall {
-    /// Writes down that a call works again.
-    fn worked(&self) {
-        self.means.judge_fix(&self.fix, true);
-        let resolution = Some(self.fix.describe());
-        self.means.record(&Healed { call: &self.call, resolution, is_healed: true });
-    }
-}
-
-/// Returns a failed answer with another text in it; nothing if it cannot be read.
+/// Returns an answer with another text in it; nothing if it cannot be read.
 fn annotated(answer: &[u8], note: &str) -> Option<Vec<u8>> {
     let mut message: Value = serde_json::from_slice(answer).ok()?;
     if let Some(content) = message.pointer_mut("/result/content").and_then(Value::as_array_mut) {
@@ -274,17 +280,12 @@ fn annotated(answer: &[u8], note: &str) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// Starts a thread; returns whether there is one.
-fn spawn(work: Box<dyn FnOnce() + Send>) -> bool {
-    std::thread::Builder::new().name("salve-heal".to_owned()).stack_size(STACK).spawn(work).is_ok()
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for CallHealing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Healing").finish_non_exhaustive()
+        f.debug_struct("CallHealing").finish_non_exhaustive()
     }
 }

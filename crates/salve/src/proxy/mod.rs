@@ -32,6 +32,7 @@ use self::healing::CallHealing;
 use self::link::{Happened, Link};
 use self::supervisor::{ProxySupervisor, ProxySupervisorParts};
 use crate::process::{Capture, Outlet, OutputStyle, SpawnError, Supervisor, keeper};
+use crate::subjects::tool::CallDesk;
 use crate::tools::HealMeans;
 
 /// How much stack a pump gets.
@@ -56,8 +57,16 @@ pub struct ProxyPlan {
     pub on_need: Box<dyn Fn() -> OnNeed + Send>,
 }
 
-/// Gathers the means to heal a failed call.
-pub type FailureMeans = Box<dyn Fn() -> Option<HealMeans> + Send + Sync>;
+/// Gathers the means to heal and to learn.
+pub type HealMeansSource = Box<dyn Fn() -> Option<HealMeans> + Send + Sync>;
+
+/// What takes care of the calls behind a proxy.
+pub struct CallCare {
+    /// Where failed calls are healed.
+    pub desk: Arc<CallDesk>,
+    /// What gathers the means to learn from calls, with the settings in force.
+    pub means: HealMeansSource,
+}
 
 /// What a proxy needs only when something takes long or fails.
 #[derive(Clone, Debug)]
@@ -120,11 +129,7 @@ pub enum ProxyError {
 }
 
 /// Stands between our own standard input and output and a server until the client has gone.
-pub fn run(
-    plan: ProxyPlan,
-    care: Supervisor,
-    on_failure: FailureMeans,
-) -> Result<ExitCode, ProxyError> {
+pub fn run(plan: ProxyPlan, care: Supervisor, calls: CallCare) -> Result<ExitCode, ProxyError> {
     let (post, inbox) = mpsc::channel();
     let client = rustix::stdio::stdout().try_clone_to_owned()?;
     let input = rustix::stdio::stdin().try_clone_to_owned()?;
@@ -132,7 +137,7 @@ pub fn run(
     let outlet = Outlet::new(None, Some(errors));
     let capture = Arc::new(Capture::new(Arc::new(outlet), OutputStyle::Plain));
     let link = Arc::new(Link::new(client, post));
-    let healing = Arc::new(CallHealing::new(Arc::clone(&link), on_failure));
+    let healing = Arc::new(CallHealing::new(Arc::clone(&link), calls.desk));
     let parts = ProxySupervisorParts {
         plan,
         care,
@@ -147,9 +152,9 @@ pub fn run(
     thread("salve-from-client", move || from_client::pump(&to, input))?;
     listen(&link)?;
     let watch = Arc::clone(link.watch());
-    let to_load = Arc::clone(&healing);
-    thread_of("salve-patterns", LEARNING_STACK, move || watch.load(to_load.means()))?;
+    thread_of("salve-patterns", LEARNING_STACK, move || watch.load((calls.means)()))?;
     let code = supervisor.run();
+    healing.finish();
     link.watch().end();
     Ok(code)
 }
@@ -203,6 +208,12 @@ fn stem(word: &str) -> String {
         .find_map(|ending| name.strip_suffix(ending))
         .unwrap_or(name)
         .to_owned()
+}
+
+impl fmt::Debug for CallCare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallCare").finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for ProxyPlan {

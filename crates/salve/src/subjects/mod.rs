@@ -4,3 +4,4 @@ pub mod check;
 pub mod iteration;
 pub mod job;
 pub mod server;
+pub mod tool;

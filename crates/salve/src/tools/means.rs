@@ -20,7 +20,7 @@ use crate::gate;
 use crate::learned::{Learned, ToolFailure, When};
 use crate::process::Supervisor;
 use crate::project::Project;
-use crate::sandbox::{Sandbox, SandboxedCommand, shell};
+use crate::sandbox::{Sandbox, SandboxEnd, SandboxedCommand, shell};
 use crate::store::Store;
 
 /// How long a command that heals may take.
@@ -77,6 +77,11 @@ impl HealMeans {
         }
     }
 
+    /// Returns how often a call is tried again at most.
+    pub fn max_retries(&self) -> u32 {
+        self.max_retries
+    }
+
     /// Returns whether a call that was tried again so often may be tried once more.
     pub fn may_retry(&self, retries: u32) -> bool {
         retries < self.max_retries
@@ -102,6 +107,24 @@ impl HealMeans {
         has_tool: &dyn Fn(&str) -> bool,
     ) -> HealChoice {
         self.table.choose(call, hints, has_tool)
+    }
+
+    /// Tells whether a failed call may be made again.
+    pub fn may_repeat(&self, call: &FailedCall, hints: ToolHints) -> bool {
+        self.table.may_repeat(call, hints)
+    }
+
+    /// Runs a command that shows what a call did, and returns the last of what it says.
+    ///
+    /// # Errors
+    ///
+    /// Why it could not show that.
+    pub fn look(&self, command: &str) -> Result<String, String> {
+        let ran = self.run_held(command, &self.held(&[]), Vec::new())?;
+        if ran.exit == Exit::Code(0) {
+            return Ok(self.scrub(ran.output.trim_end()));
+        }
+        Err(self.failure(command, &ran))
     }
 
     /// Carries out a fix for a call that began at `began`, once for all who need it; what only the
@@ -178,6 +201,16 @@ impl HealMeans {
         settings: &SandboxSettings,
         env: Vec<(OsString, OsString)>,
     ) -> Result<(), String> {
+        let ran = self.run_held(command, settings, env)?;
+        if ran.exit == Exit::Code(0) { Ok(()) } else { Err(self.failure(command, &ran)) }
+    }
+
+    fn run_held(
+        &self,
+        command: &str,
+        settings: &SandboxSettings,
+        env: Vec<(OsString, OsString)>,
+    ) -> Result<SandboxEnd, String> {
         let root = self.project.as_ref().map_or(&*self.dir, Project::root);
         let dir = gate::resolve(root, ".").map_err(|error| error.to_string())?;
         let job = SandboxedCommand {
@@ -192,12 +225,13 @@ impl HealMeans {
         };
         let ran =
             Sandbox::new(settings).run(&self.care, &job).map_err(|error| error.to_string())?;
-        if let Some(breach) = ran.breach {
+        if let Some(breach) = &ran.breach {
             return Err(format!("`{command}` was stopped: {breach}"));
         }
-        if ran.exit == Exit::Code(0) {
-            return Ok(());
-        }
+        Ok(ran)
+    }
+
+    fn failure(&self, command: &str, ran: &SandboxEnd) -> String {
         let output = self.scrubber.scrub(&ran.output);
         let last: Vec<&str> = output.as_str().lines().rev().take(3).collect();
         let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
@@ -206,11 +240,24 @@ impl HealMeans {
             Exit::Signal(signal) => format!("was ended by signal {signal}"),
             Exit::TimedOut | Exit::Hung => format!("was not done after {} s", FIX_LIMIT.as_secs()),
         };
-        Err(format!("`{command}` {how}: {last}"))
+        format!("`{command}` {how}: {last}")
     }
 
     /// Writes down what came of a failed call, where the project keeps such things.
     pub fn record(&self, healed: &Healed<'_>) {
+        self.with_memory(|learned| self.put(&learned, healed));
+    }
+
+    /// Writes down what came of a failed call in a store that is open already.
+    pub fn record_in(&self, store: &Store, healed: &Healed<'_>) {
+        // The user's own memory holds what heals, and no statistics.
+        if self.project.is_some() {
+            let rules = self.config.fingerprint_rules();
+            self.put(&Learned::new(store, &self.scrubber, rules), healed);
+        }
+    }
+
+    fn put(&self, learned: &Learned<'_>, healed: &Healed<'_>) {
         let error: String = healed.call.text.chars().take(KEPT_ERROR).collect();
         let failure = ToolFailure {
             timestamp: When(Timestamp::now()),
@@ -220,12 +267,10 @@ impl HealMeans {
             resolution: healed.resolution.clone(),
             auto_healed: healed.is_healed,
         };
-        self.with_memory(|learned| {
-            // A call that works is not made to fail by statistics.
-            if learned.put_failure(&failure).is_ok() {
-                let _ = learned.sync();
-            }
-        });
+        // A call that works is not made to fail by statistics.
+        if learned.put_failure(&failure).is_ok() {
+            let _ = learned.sync();
+        }
     }
 
     /// Uses the project's memory, making it if there is none; nothing where there is no project.

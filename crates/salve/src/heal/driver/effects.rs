@@ -91,7 +91,8 @@ impl EffectRunner<'_, '_> {
             | RemedyWay::SoftReset
             | RemedyWay::HardReset
             | RemedyWay::Agent
-            | RemedyWay::Instruction(_) => self.aside(|| EffectReport::Done),
+            | RemedyWay::Instruction(_)
+            | RemedyWay::BySubject => self.aside(|| EffectReport::Done),
         }
     }
 

@@ -596,6 +596,10 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
                 let report = subjects.set_back(at, &mut context);
                 return self.finish(at, effect, report);
             }
+            Some(RemedyWay::BySubject) => {
+                let (subjects, mut context) = self.split();
+                return subjects.apply(at, effect, digest, &mut context);
+            }
             Some(
                 what @ (RemedyWay::Known { .. } | RemedyWay::Playbook(_) | RemedyWay::Patch(_)),
             ) => {
