@@ -228,7 +228,8 @@ struct Telling<'a> {
 
 fn tell(telling: &Telling<'_>, out: &Output) -> Result<Exit, CliError> {
     let note = note(telling.note);
-    let answer = people::PersonAnswer { note: note.clone(), question: telling.question };
+    let answer =
+        people::PersonAnswer { note: note.clone(), question: telling.question, shown: None };
     let word = match telling.word {
         AnswerKind::Approve => PersonWord::Approve(answer),
         AnswerKind::Reject => PersonWord::Reject(answer),

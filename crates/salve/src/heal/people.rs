@@ -1,11 +1,11 @@
-//! What people say to incidents: answers, orders, grants.
+//! What people say to incidents: answers, orders, grants, whoever carries the words.
 //!
 //! Every word is tried on the incident first; what it would not take is refused with the reason
 //! and not written. An answer is bound to the question's number and to what it is about. What a
 //! question means, and what yes and no do, is worded by [`salve_core::repair::ask`].
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, Amounts, Draft, Entry, Event, IncidentEvent, PersonOrder};
+use salve_core::event::{Actor, Amounts, Digest, Draft, Entry, Event, IncidentEvent, PersonOrder};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Ignored, Incident, NotOpened, RepairPhase};
 use salve_core::repair::{self};
@@ -14,7 +14,7 @@ use salve_core::view::IncidentView;
 
 use crate::store::{Appended, Journal, StoreError, Stream, StreamPosition};
 
-/// How often what changed meanwhile is looked at anew.
+/// How often what changed meanwhile is looked at again.
 const TRIES: usize = 8;
 
 /// What a person may say to an incident.
@@ -39,6 +39,8 @@ pub struct PersonAnswer {
     pub note: Option<Scrubbed>,
     /// The question that is meant, if it has to be that one.
     pub question: Option<u32>,
+    /// The hash of what the person was shown, where that is known.
+    pub shown: Option<Digest>,
 }
 
 /// What came of a word that was taken.
@@ -48,6 +50,8 @@ pub struct TakenWord {
     pub entries: Vec<Entry>,
     /// The incident as it is now.
     pub incident: Incident,
+    /// The number of the word's entry.
+    pub seq: u64,
 }
 
 /// Why a person's word is not taken.
@@ -95,12 +99,27 @@ pub fn speak(
         let after = view.incident().last_seq();
         let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: Some(id), event };
         let incident = after_word(view.incident(), &draft).map_err(PersonError::NotTaken)?;
-        let position = StreamPosition { stream: Stream::Incident(id), after };
-        if let Appended::Written(written) = journal.append_after(&position, vec![draft])? {
-            return Ok(TakenWord { entries: [entries, written].concat(), incident });
+        if let Some(written) = append_word(journal, after, draft)? {
+            let seq = written.first().map_or(after, |entry| entry.seq);
+            return Ok(TakenWord { entries: [entries, written].concat(), incident, seq });
         }
     }
     Err(PersonError::Restless)
+}
+
+/// Appends what a person or an agent said to an incident, unless the incident has gone on since
+/// the entry of that number; then there is nothing to return.
+pub fn append_word(
+    journal: &dyn Journal,
+    after: u64,
+    draft: Draft,
+) -> Result<Option<Vec<Entry>>, StoreError> {
+    let Some(id) = draft.incident else { return Ok(None) };
+    let position = StreamPosition { stream: Stream::Incident(id), after };
+    Ok(match journal.append_after(&position, vec![draft])? {
+        Appended::Written(written) => Some(written),
+        Appended::Refused(_) => None,
+    })
 }
 
 /// Returns the incident as it would be with a word, or why it would not take it.
@@ -120,10 +139,12 @@ fn said(view: &IncidentView, word: &mut PersonWord) -> Result<IncidentEvent, Per
         PersonWord::Reject(answer) => (answer, false),
     };
     let ask = repair::ask(view).ok_or_else(|| PersonError::NothingAsked(view.phase()))?;
-    if answer.question.is_some_and(|wanted| wanted != ask.number) {
+    let is_other = answer.question.is_some_and(|wanted| wanted != ask.number)
+        || answer.shown.is_some_and(|shown| shown != ask.digest);
+    if is_other {
         return Err(PersonError::OtherQuestion { number: ask.number, why: ask.why });
     }
-    answer.question = Some(ask.number);
+    (answer.question, answer.shown) = (Some(ask.number), Some(ask.digest));
     let (question, digest, note) = (ask.number, ask.digest, answer.note.clone());
     Ok(match is_yes {
         true => IncidentEvent::Approved { question, digest, note },

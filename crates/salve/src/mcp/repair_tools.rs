@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use salve_core::event::{Actor, Draft, Event, IncidentEvent, Process, SessionEvent, SubjectKind};
 use salve_core::id::IncidentId;
+use salve_core::incident::Incident;
 use salve_core::repair::{self, IncidentStory, NoTask, Reported, Scene, Server, Task};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::view::IncidentView;
@@ -13,16 +14,17 @@ use serde::Serialize;
 
 use super::error::RepairToolsError;
 use crate::config::Sources;
+use crate::heal::people::append_word;
 use crate::project::Project;
 use crate::reading::{
     IncidentNotFound, deserted, find_incident, incident_view, recent_incidents, servers_under_care,
 };
-use crate::store::{Appended, Store, StoreError, StoreOnDemand, Stream, StreamPosition};
+use crate::store::{Store, StoreError, StoreOnDemand, Stream};
 
 /// How many incidents are looked at, newest first.
 const RECENT: usize = 50;
 
-/// How often what changed meanwhile is looked at anew.
+/// How often what changed meanwhile is looked at again.
 const TRIES: usize = 8;
 
 /// How long a client that keeps no session counts as being there.
@@ -199,8 +201,7 @@ impl RepairTools<'_> {
                 return Ok(task);
             };
             let Some(event) = view.engage() else { return Ok(task) };
-            let (id, seq) = (view.id(), view.incident().last_seq());
-            if self.append(&by, (id, seq), event)? {
+            if self.append(&by, view.incident(), event)? {
                 return Ok(task);
             }
         }
@@ -224,8 +225,7 @@ impl RepairTools<'_> {
                 },
             )?;
             let (repair_id, attempt) = (view.id(), view.attempt());
-            let at = (repair_id, view.incident().last_seq());
-            if self.append(&by, at, step.event)? {
+            if self.append(&by, view.incident(), step.event)? {
                 let (phase, next_step) = (step.phase, step.next_step);
                 return Ok(Marked { ok: true, phase, next_step, repair_id, attempt });
             }
@@ -241,20 +241,13 @@ impl RepairTools<'_> {
         self.place.scrubber.scrub(&text).head(KEPT)
     }
 
-    /// Appends an event unless the incident has gone on since; returns whether it did.
-    fn append(
-        &mut self,
-        by: &Actor,
-        (id, after): (IncidentId, u64),
-        event: Event,
-    ) -> Result<bool, StoreError> {
+    /// Appends what an agent said, unless the incident has gone on since it was viewed; returns
+    /// whether it did.
+    fn append(&mut self, by: &Actor, viewed: &Incident, event: Event) -> Result<bool, StoreError> {
         let Some(store) = self.store()? else { return Ok(false) };
-        let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: Some(id), event };
-        let unless = StreamPosition { stream: Stream::Incident(id), after };
-        match store.journal().append_after(&unless, vec![draft])? {
-            Appended::Written(_) => Ok(true),
-            Appended::Refused(_) => Ok(false),
-        }
+        let (at, by, incident) = (Timestamp::now(), by.clone(), Some(viewed.id()));
+        let draft = Draft { at, by, incident, event };
+        Ok(append_word(store.journal(), viewed.last_seq(), draft)?.is_some())
     }
 
     /// Returns how repairs stand.

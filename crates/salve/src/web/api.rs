@@ -13,12 +13,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::access::{AccessError, AccessRight, Visitor};
-use super::decide::{Answered, DecideError, Decision, decide, order_server};
+use super::decide::{DecideError, decide, order_server};
 use super::pages::ViewQuery;
 use super::problem::HttpProblem;
 use super::project_handle::ProjectHandle;
 use super::views::{ProjectReader, ViewError};
 use super::{AppState, openapi, security};
+use crate::heal::people::{PersonAnswer, PersonWord};
 use crate::reading::IncidentNotFound;
 use crate::undo::{UndoDirection, UndoError, UndoRequest, undo_repair};
 use crate::workspace::{Again, RestoreError};
@@ -301,7 +302,7 @@ pub(super) struct Decided {
 }
 
 impl AnswerRequest {
-    fn decision(self, scrubber: &Scrubber) -> Result<Decision, HttpProblem> {
+    fn decision(self, scrubber: &Scrubber) -> Result<PersonWord, HttpProblem> {
         let note = self.note.as_deref().map(str::trim).filter(|note| !note.is_empty());
         let note: Option<Scrubbed> = note.map(|note| scrubber.scrub(note).head(LONGEST_NOTE));
         let answered = |note| {
@@ -309,12 +310,13 @@ impl AnswerRequest {
                 || HttpProblem::bad_request("say which question is answered, and its digest");
             let digest = serde_json::Value::String(self.digest.clone().ok_or_else(shown)?);
             let digest = serde_json::from_value(digest).map_err(|_| shown())?;
-            Ok(Answered { question: self.question.ok_or_else(shown)?, digest, note })
+            let question = Some(self.question.ok_or_else(shown)?);
+            Ok(PersonAnswer { note, question, shown: Some(digest) })
         };
         match self.answer {
-            AnswerWord::Approve => answered(note).map(Decision::Approve),
-            AnswerWord::Reject => answered(note).map(Decision::Reject),
-            AnswerWord::Resolve => Ok(Decision::Resolve { note }),
+            AnswerWord::Approve => answered(note).map(PersonWord::Approve),
+            AnswerWord::Reject => answered(note).map(PersonWord::Reject),
+            AnswerWord::Resolve => Ok(PersonWord::Resolve(note)),
         }
     }
 }
@@ -324,12 +326,12 @@ async fn write_decision(
     handle: &ProjectHandle,
     given: String,
     person: Scrubbed,
-    decision: impl FnOnce(&Scrubber) -> Result<Decision, HttpProblem> + Send + 'static,
+    decision: impl FnOnce(&Scrubber) -> Result<PersonWord, HttpProblem> + Send + 'static,
 ) -> Result<Response, HttpProblem> {
     let seq = handle.ask(move |reader| -> Result<u64, HttpProblem> {
         let decision = decision(reader.scrubber())?;
         let id = reader.incident_view(&given)?.id();
-        Ok(decide(reader, id, &person, &decision)?)
+        Ok(decide(reader, id, &person, decision)?)
     });
     written(&Decided { ok: true, seq: seq.await?? })
 }
@@ -391,7 +393,7 @@ async fn order(
         IncidentOrder::Escalate => PersonOrder::Escalate,
     };
     let handle = state.project(query.project.as_deref())?;
-    write_decision(handle, id, person, move |_| Ok(Decision::Order(order))).await
+    write_decision(handle, id, person, move |_| Ok(PersonWord::Order(order))).await
 }
 
 /// What a person grants an incident.
@@ -424,7 +426,7 @@ async fn refill(
         return Err(HttpProblem::bad_request("nothing is granted"));
     }
     let handle = state.project(query.project.as_deref())?;
-    write_decision(handle, id, person, move |_| Ok(Decision::Refill(granted))).await
+    write_decision(handle, id, person, move |_| Ok(PersonWord::Refill(granted))).await
 }
 
 /// What is to be undone.
