@@ -67,6 +67,10 @@ impl Job {
             (JobTurn::Started { .. }, _) => Err(NotTaken::Unexpected),
             (JobTurn::Resumed {}, by) if may_start(by) => self.resumed(by),
             (JobTurn::Ordered { order }, by) => self.ordered(entry, by, *order),
+            // Another process has the job go on by now: what this one still says is too late.
+            (_, Actor::Salve(process)) if self.steps.driver().is_some_and(|by| by != process) => {
+                Err(NotTaken::NotTheirs)
+            }
             (_, Actor::Salve(process)) => {
                 self.steps.driven_by(Some(process));
                 self.went_on(what)

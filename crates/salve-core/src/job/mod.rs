@@ -14,6 +14,7 @@ mod follow;
 mod heal;
 mod metrics;
 mod prompt;
+mod queue;
 mod state;
 mod task_events;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use crate::steps::{EndRule, Skipping, StepMachine, StepMove, StepRule, StepTerms
 pub use heal::{AttemptOutcome, FailureRule, class_of};
 pub use metrics::{Metric, MetricName, MetricsFold, prometheus_text, statsd_line};
 pub use prompt::{StepPrompt, step_prompt};
+pub use queue::{ClaimEnd, ClaimGrant, QueueState, QueuedJob, RetryTerms, WorkEnd, claim_end};
 pub use state::{AttemptRecord, JobState, JobStatus, LiveControl, RecoveryObject, job_state};
 pub use task_events::{TaskEvent, cause_word, task_events};
 

@@ -553,3 +553,33 @@ fn a_question_about_a_remedy_waits_for_a_person() {
     assert_eq!(again, Ok(()));
     assert!(matches!(of.next(time(9_000)), JobMove::Attempt { .. }));
 }
+
+/// **Invariant:** A worker whose job another one took over changes nothing any more.
+#[test]
+fn whoever_lost_a_job_to_another_cannot_go_on_with_it() {
+    let mut of = fresh(2);
+    begin(&mut of);
+    let other = Actor::Salve(Process { pid: 8, started: 1, host: text("elsewhere") });
+    let says =
+        |of: &Job, by: &Actor, what| Entry { by: by.clone(), ..entry(of.last_seq() + 1, what) };
+    let late = ends(&of, AttemptEnd::Done { checkpoint: checkpoint("late") });
+    let resumed = says(&of, &other, JobTurn::Resumed {});
+    assert_eq!(of.step(&resumed), Ok(()));
+    let late = says(&of, &salve(), late);
+    assert_eq!(of.step(&late), Err(NotTaken::NotTheirs));
+    assert_eq!(of.checkpoints().len(), 0);
+    let JobMove::Reset(PendingReset { step, cause }) = of.next(time(9_000)) else { panic!() };
+    let step = u32::try_from(step).unwrap();
+    for what in [
+        JobTurn::ResetBegan { step, cause },
+        JobTurn::ResetEnded { step, end: ResetEnd::Done },
+        begins_first(),
+    ] {
+        let entry = says(&of, &other, what);
+        assert_eq!(of.step(&entry), Ok(()));
+    }
+}
+
+fn begins_first() -> JobTurn {
+    JobTurn::StepBegan { step: 0, attempt: 1, strategy: HealStrategy::None }
+}

@@ -1,10 +1,12 @@
-//! `salve run`, `salve jobs`, `salve control`: jobs that heal, reset and resume.
+//! `salve run`, `salve submit`, `salve worker`, `salve jobs`, `salve control`: jobs that heal, reset and resume.
 
 pub(super) mod control;
 mod lines;
 pub(super) mod list;
 pub(super) mod metrics;
 pub(super) mod run;
+pub(super) mod submit;
+pub(super) mod worker;
 
 use salve_core::job::Job;
 

@@ -106,7 +106,11 @@ enum Command {
     Loop(iterate::Args),
     /// Run the steps of a job, each wrapped in self-healing, in a workspace of their own
     Run(job::run::Args),
-    /// List the runs of jobs
+    /// Put a job into the queue, for a worker to run
+    Submit(job::submit::Args),
+    /// Run the jobs of the queue
+    Worker(job::worker::Args),
+    /// List the runs of jobs, and those that failed for good
     Jobs(job::list::Args),
     /// Order a job to pause, resume, cancel, retry, reset, or go on from a step
     Control(job::control::Args),
@@ -271,6 +275,8 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Heal(args) => return heal::run(&args, out),
         Command::Loop(args) => return iterate::run(&args, out),
         Command::Run(args) => return job::run::run(&args, out),
+        Command::Submit(args) => job::submit::run(&args, out)?,
+        Command::Worker(args) => return job::worker::run(&args, out),
         Command::Jobs(args) => job::list::run(&args, out)?,
         Command::Metrics(args) => job::metrics::run(&args, out)?,
         Command::Control(args) => job::control::run(&args, out)?,

@@ -25,6 +25,15 @@ pub struct JobSettings {
     /// Times in a row that a job may be parked where an agent has no quota
     #[schemars(range(max = 1000))]
     pub max_parks: u32,
+    /// Times that a job in the queue is tried before it is dead
+    #[schemars(range(min = 1, max = 1000))]
+    pub queue_max_tries: u32,
+    /// Seconds before it is tried again; they double with each failure
+    #[schemars(range(max = 86_400))]
+    pub queue_backoff_seconds: u64,
+    /// Seconds without a sign of its worker after which another one takes a job over
+    #[schemars(range(min = 1, max = 86_400))]
+    pub queue_lease_seconds: u64,
 }
 
 /// Where figures about jobs are sent.

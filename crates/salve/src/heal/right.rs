@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait before looking again whether they are.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// How long a worker whose claim counts no longer may take to end by itself.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// The version of the lock's shape.
 const VERSION: u32 = 1;
 
@@ -41,6 +44,9 @@ pub struct LockHolder {
     pub started: u64,
     /// The host it runs on.
     pub host: String,
+    /// The claim under which a worker holds a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
     /// The run of Salve, by which all it started is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Uuid>,
@@ -55,6 +61,7 @@ impl LockHolder {
             pid: process.pid,
             started: process.started,
             host: process.host.to_string(),
+            epoch: None,
             run: None,
         }
     }
@@ -104,6 +111,17 @@ pub struct RunLock {
     before: Option<LockHolder>,
 }
 
+/// A worker that claimed a job.
+#[derive(Clone, Copy, Debug)]
+pub struct JobClaimant<'m> {
+    /// Its process.
+    pub me: &'m Process,
+    /// Its run, by which all it starts is known.
+    pub run: Uuid,
+    /// The number of its claim.
+    pub epoch: u64,
+}
+
 /// Why a right was not given.
 #[derive(Debug, thiserror::Error)]
 pub enum NotGiven {
@@ -140,6 +158,31 @@ impl RunLock {
         run: Uuid,
     ) -> Result<Self, NotGiven> {
         Self::take_as(project, right, &LockHolder { run: Some(run), ..LockHolder::of(me, None) })
+    }
+
+    /// Takes the right to run a job for a worker that claimed it. A worker whose claim counts no
+    /// longer, and which is still there, is ended first, with all that it started.
+    pub fn seize_job(
+        project: &Project,
+        job: &str,
+        claimant: &JobClaimant<'_>,
+    ) -> Result<Self, NotGiven> {
+        let right = RunRight::Job(job);
+        let me = LockHolder {
+            run: Some(claimant.run),
+            epoch: Some(claimant.epoch),
+            ..LockHolder::of(claimant.me, None)
+        };
+        match Self::take_as(project, right, &me) {
+            Err(NotGiven::Held { holder: Some(old), .. })
+                if old.epoch.is_some_and(|epoch| epoch < claimant.epoch) =>
+            {
+                let process = old.process(&crate::scrub::scrubber());
+                process::strays::end(old.run.as_slice(), &[process], GRACE);
+                Self::take_as(project, right, &me)
+            }
+            taken => taken,
+        }
     }
 
     /// Returns the run that had the right before.

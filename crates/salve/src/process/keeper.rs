@@ -49,10 +49,7 @@ pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<Ex
         SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
     let terminal = rustix::termios::tcgetattr(rustix::stdio::stdin()).ok();
     let handle = signals.handle();
-    let mut worker = Command::new(std::env::current_exe()?)
-        .args(args)
-        .env(MARK, std::process::id().to_string())
-        .spawn()?;
+    let mut worker = worker_command(args)?.spawn()?;
     let pid = i32::try_from(worker.id()).ok().and_then(Pid::from_raw);
     let forward = std::thread::spawn(move || {
         for origin in signals.forever() {
@@ -82,6 +79,13 @@ pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<Ex
         give_back(&before);
     }
     Ok(code_of(status))
+}
+
+/// Returns the command of a worker of which this process is the keeper.
+pub fn worker_command<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<Command> {
+    let mut worker = Command::new(std::env::current_exe()?);
+    worker.args(args).env(MARK, std::process::id().to_string());
+    Ok(worker)
 }
 
 /// Waits a little for the worker, and for one that takes its time lets go of what only starting it

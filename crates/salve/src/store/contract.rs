@@ -1,7 +1,8 @@
-//! What every engine has to do: the tests of [`Journal`] and [`Memory`], run against each of them.
+//! What every engine has to do: the tests of [`Journal`], [`Memory`] and [`JobQueue`], run against each of them.
 //!
 //! A new engine is plugged in with one more line in [`for_every_engine`].
 
+mod job_queue;
 mod journal;
 mod memory;
 

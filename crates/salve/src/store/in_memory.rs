@@ -9,15 +9,18 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve_core::event::{Draft, Entry, LoopId};
-use salve_core::id::{IncidentId, Signature};
+use salve_core::id::{IncidentId, JobId, Signature};
+use salve_core::job::{ClaimEnd, ClaimGrant, QueueState, QueuedJob, RetryTerms};
 use salve_core::memory::{Knowledge, KnowledgeEdit, RecordStanding, Rekeying, join, merge};
 use salve_core::near::NearIndex;
+use salve_core::scrub::Scrubbed;
 
 use super::memory::item_added_to;
 use super::stream::{LOOP_KINDS, loop_named};
 use super::{
-    Appended, Counts, Engine, FailurePortion, FileBase, FileEdit, Follower, ItemChange, Journal,
-    KeyedItem, Memory, Page, Portion, StoreError, Stream, StreamPosition,
+    Appended, ClaimStanding, ClaimToken, Counts, Engine, FailurePortion, FileBase, FileEdit,
+    Follower, ItemChange, JobArtifact, JobClaim, JobQueue, Journal, KeyedItem, Memory, Page,
+    Portion, StoreError, Stream, StreamPosition,
 };
 
 /// A journal and a memory that live as long as their clones.
@@ -41,6 +44,8 @@ struct Content {
     items: BTreeMap<String, Vec<KeyedItem>>,
     bases: BTreeMap<String, FileBase>,
     tables: Option<String>,
+    jobs: Vec<QueuedJob>,
+    artifacts: BTreeMap<(JobId, String), Vec<u8>>,
 }
 
 #[derive(Clone, Debug)]
@@ -417,5 +422,95 @@ impl Memory for InMemory {
             content.bases.insert(edit.file.to_owned(), base.clone());
         }
         Ok(())
+    }
+}
+
+impl InMemory {
+    /// Changes a job, where it may be.
+    fn change_job<T>(
+        &self,
+        job: JobId,
+        change: impl FnOnce(&mut QueuedJob) -> Option<T>,
+    ) -> Option<T> {
+        let mut content = self.content();
+        content.jobs.iter_mut().find(|row| row.job == job).and_then(change)
+    }
+
+    fn while_held(&self, claim: ClaimToken, change: impl FnOnce(&mut QueuedJob)) -> ClaimStanding {
+        let held =
+            self.change_job(claim.job, |row| row.is_held_by(claim.epoch).then(|| change(row)));
+        if held.is_some() { ClaimStanding::Held } else { ClaimStanding::Fenced }
+    }
+}
+
+fn now_ms() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
+fn millis(lease: Duration) -> u64 {
+    u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl JobQueue for InMemory {
+    fn submit(&self, job: JobId, payload: &str, terms: RetryTerms) -> Result<(), StoreError> {
+        let row = QueuedJob::submitted(job, payload.to_owned(), terms, now_ms());
+        let jobs = &mut self.content().jobs;
+        if jobs.iter().all(|known| known.job != job) {
+            jobs.push(row);
+        }
+        Ok(())
+    }
+
+    fn claim(&self, worker: &Scrubbed, lease: Duration) -> Result<Option<JobClaim>, StoreError> {
+        let now = now_ms();
+        let jobs = &mut self.content().jobs;
+        loop {
+            let free = jobs.iter_mut().filter(|row| row.free_at_ms.is_some_and(|at| at <= now));
+            let Some(row) = free.min_by_key(|row| row.free_at_ms) else { return Ok(None) };
+            if let ClaimGrant::Granted(epoch) = row.claim(worker.clone(), millis(lease), now) {
+                let token = ClaimToken { job: row.job, epoch };
+                return Ok(Some(JobClaim { token, payload: row.payload.clone() }));
+            }
+        }
+    }
+
+    fn heartbeat(&self, claim: ClaimToken, lease: Duration) -> Result<ClaimStanding, StoreError> {
+        Ok(self.while_held(claim, |row| row.prolong(millis(lease), now_ms())))
+    }
+
+    fn checkpoint(
+        &self,
+        claim: ClaimToken,
+        artifacts: &[JobArtifact],
+    ) -> Result<ClaimStanding, StoreError> {
+        let standing = self.while_held(claim, |_| {});
+        if standing == ClaimStanding::Held {
+            let kept = &mut self.content().artifacts;
+            for artifact in artifacts {
+                kept.insert((claim.job, artifact.name.clone()), artifact.bytes.clone());
+            }
+        }
+        Ok(standing)
+    }
+
+    fn artifact(&self, job: JobId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.content().artifacts.get(&(job, name.to_owned())).cloned())
+    }
+
+    fn finish(&self, claim: ClaimToken, end: ClaimEnd) -> Result<ClaimStanding, StoreError> {
+        Ok(self.while_held(claim, |row| row.finish(end, now_ms())))
+    }
+
+    fn queued(&self, state: Option<QueueState>) -> Result<Vec<QueuedJob>, StoreError> {
+        let is_meant = |row: &&QueuedJob| state.is_none_or(|state| state == row.state);
+        Ok(self.content().jobs.iter().filter(is_meant).cloned().collect())
+    }
+
+    fn requeue(&self, job: JobId) -> Result<bool, StoreError> {
+        Ok(self.change_job(job, |row| row.requeue(now_ms()).then_some(())).is_some())
+    }
+
+    fn withdraw(&self, job: JobId) -> Result<bool, StoreError> {
+        Ok(self.change_job(job, |row| row.withdraw().then_some(())).is_some())
     }
 }

@@ -1,7 +1,7 @@
 //! The project's store: the journal and the memory, behind interfaces.
 //!
-//! [`Journal`] and [`Memory`] say what Salve needs of a store; an [`Engine`] is something that has
-//! both. The one engine that ships is [`sqlite`](self), a single file that any number of processes
+//! [`Journal`], [`Memory`] and [`JobQueue`] say what Salve needs of a store; an [`Engine`] is
+//! something that has all three. The one engine that ships is [`sqlite`](self), a single file that any number of processes
 //! use at once; a second one has to implement [`Engine`] and pass the tests in `contract`, and
 //! nothing above this module changes.
 //!
@@ -15,6 +15,7 @@ mod error;
 mod handle;
 #[cfg(test)]
 pub(crate) mod in_memory;
+mod job_queue;
 mod journal;
 mod line;
 mod memory;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 
 pub use error::{Cause, RawError, StoreError};
 pub use handle::{JournalNews, NewsListener, StoreBusy, StoreHandle, StoreOnDemand};
+pub use job_queue::{ClaimStanding, ClaimToken, JobArtifact, JobClaim, JobQueue};
 pub use journal::{Appended, Follower, Journal, StreamPosition};
 pub use line::{LineError, parse_line, to_line};
 pub use memory::{
@@ -47,8 +49,8 @@ pub enum Copying {
     Later,
 }
 
-/// What a store is built on: a journal, a memory, and the little that only some engines need.
-pub trait Engine: Journal + Memory + Send {
+/// What a store is built on: a journal, a memory, a queue of jobs, and the little that only some engines need.
+pub trait Engine: Journal + Memory + JobQueue + Send {
     /// Returns, once, what the store had to be saved from since the last time.
     fn mended(&self) -> Vec<Mended> {
         Vec::new()
@@ -124,6 +126,11 @@ impl Store {
 
     /// Returns the memory.
     pub fn memory(&self) -> &dyn Memory {
+        &*self.engine
+    }
+
+    /// Returns the queue of jobs.
+    pub fn queue(&self) -> &dyn JobQueue {
         &*self.engine
     }
 

@@ -30,6 +30,7 @@ mod incident;
 mod init;
 mod jobs;
 mod jobs_heal;
+mod jobs_queue;
 mod journal;
 mod keys;
 mod killed;

@@ -10,6 +10,7 @@ use salve_core::scrub::Scrubbed;
 use super::super::answer::{refuse_agents, speaker};
 use super::super::{CliError, Exit, Output, project};
 use super::wanted;
+use crate::store::Store;
 
 /// Arguments of `salve control`.
 #[derive(Debug, clap::Args)]
@@ -57,17 +58,34 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     let at = Timestamp::now();
     store.journal().append(Draft { at, by, incident: None, event })?;
     let after = wanted(&store, &args.run)?;
+    let is_queued = tell_queue(&store, &after, order)?;
     if out.json() {
         out.fact(&job_state(&after))?;
     } else {
         let id = of.id().short();
         writeln!(out.stdout(), "{id}  {} was ordered", order.as_str())?;
-        let is_run = after.driver().is_some_and(|d| !crate::process::is_gone(d, &scrubber));
+        let is_run =
+            is_queued || after.driver().is_some_and(|d| !crate::process::is_gone(d, &scrubber));
         if !is_run && order != JobOrder::Cancel {
             out.remark(format!("  no salve runs it now; go on with: salve resume {id}"));
         }
     }
     Ok(Exit::Well)
+}
+
+/// Lets the queue know what a person wants of a job that no worker has; tells whether it is queued.
+fn tell_queue(store: &Store, of: &Job, order: JobOrder) -> Result<bool, CliError> {
+    Ok(match order {
+        JobOrder::Pause => false,
+        JobOrder::Cancel => {
+            store.queue().withdraw(of.id())?;
+            false
+        }
+        JobOrder::Resume
+        | JobOrder::RetryStep
+        | JobOrder::HardResetStep
+        | JobOrder::ResumeFromStep { .. } => store.queue().requeue(of.id())?,
+    })
 }
 
 fn order(args: &Args, of: &Job) -> Result<JobOrder, CliError> {

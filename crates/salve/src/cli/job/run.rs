@@ -2,7 +2,7 @@
 //! `salve resume RUN`, which goes on with one.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -28,10 +28,10 @@ use crate::heal::IncidentWriter;
 use crate::heal::agents::AgentPlan;
 use crate::heal::inbox::{InboxMessage, NewsQueue};
 use crate::heal::records::Records;
-use crate::heal::right::{RunLock, RunRight};
+use crate::heal::right::{JobClaimant, RunLock, RunRight};
 use crate::process::strays;
 use crate::project::Project;
-use crate::store::{Store, Stream};
+use crate::store::{ClaimToken, Store, Stream};
 use crate::subjects::job::{
     JobDriver, JobError, JobFile, JobFolder, JobOutcome, JobParts, JobSpec, StepLimits,
 };
@@ -82,7 +82,8 @@ pub(in crate::cli) struct Args {
 pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     kept(|| {
         let file = args.job()?;
-        drive(args.agent.as_deref(), out, |ground| begin(args, &file, ground))
+        let from = StartChoice { here: args.here, start: args.start.clone() };
+        drive(args.agent.as_deref(), out, None, |ground| begin(&from, &file, ground))
     })
 }
 
@@ -96,7 +97,31 @@ pub(in crate::cli) fn meant(id: Option<&str>, out: &Output) -> Result<Option<Str
 
 /// Goes on with a run of a job.
 pub(in crate::cli) fn resume(digits: &str, out: &Output) -> Result<ExitCode, CliError> {
-    kept(|| drive(None, out, |ground| go_on(digits, ground)))
+    kept(|| drive(None, out, None, |ground| go_on(digits, ground)))
+}
+
+/// Goes on with a job that a worker claimed.
+pub(super) fn run_claimed(claim: ClaimToken, out: &Output) -> Result<ExitCode, CliError> {
+    let id = claim.job.0.simple().to_string();
+    drive(None, out, Some(claim), |ground| go_on(&id, ground))
+}
+
+/// Where the workspace of a job starts from, as the command line has it.
+pub(super) struct StartChoice {
+    /// Whether the files as they are were chosen.
+    pub(super) here: bool,
+    /// The ref that was chosen.
+    pub(super) start: Option<String>,
+}
+
+/// Reads a job file.
+pub(super) fn read_job(path: &Path) -> Result<JobFile, CliError> {
+    let text = read_text_where(path, FileKind::Document, Links::Follow);
+    let text = text.map_err(|error| {
+        CliError::usage(format!("cannot read the job {}", path.display())).because(error)
+    })?;
+    JobFile::read(&path.to_string_lossy(), &text)
+        .map_err(|error| CliError::usage("the job file is wrong").because(error))
 }
 
 impl Args {
@@ -109,12 +134,7 @@ impl Args {
             no_progress: None,
         };
         if let Some(path) = &self.file {
-            let text = read_text_where(path, FileKind::Document, Links::Follow);
-            let text = text.map_err(|error| {
-                CliError::usage(format!("cannot read the job {}", path.display())).because(error)
-            })?;
-            let mut file = JobFile::read(&path.to_string_lossy(), &text)
-                .map_err(|error| CliError::usage("the job file is wrong").because(error))?;
+            let mut file = read_job(path)?;
             file.override_limits(limits);
             return Ok(file);
         }
@@ -135,33 +155,39 @@ impl Args {
 }
 
 /// What a run of a job stands on.
-struct JobGround<'g> {
-    project: &'g Project,
-    store: &'g Store,
-    config: &'g Config,
-    scrubber: &'g Scrubber,
-    writer: &'g IncidentWriter<'g>,
-    by: Actor,
-    run: Uuid,
+pub(super) struct JobGround<'g> {
+    pub(super) project: &'g Project,
+    pub(super) store: &'g Store,
+    pub(super) config: &'g Config,
+    pub(super) scrubber: &'g Scrubber,
+    pub(super) writer: &'g IncidentWriter<'g>,
+    pub(super) by: Actor,
+    pub(super) run: Uuid,
+    /// The claim under which a worker runs it.
+    pub(super) claim: Option<ClaimToken>,
 }
 
 /// A job that is about to be driven.
-struct ReadyJob {
-    of: Job,
+pub(super) struct ReadyJob {
+    pub(super) of: Job,
     spec: JobSpec,
     folder: JobFolder,
     workspace: StepStore,
-    right: RunLock,
+    pub(super) right: RunLock,
 }
 
 /// Starts a job: its file, its workspace, its first entry.
-fn begin(args: &Args, file: &JobFile, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
+pub(super) fn begin(
+    from: &StartChoice,
+    file: &JobFile,
+    ground: &JobGround<'_>,
+) -> Result<ReadyJob, CliError> {
     let spec = validated(file, ground)?;
     let id = JobId(Uuid::now_v7());
     let folder = JobFolder::of(ground.project, id);
     let right = take_right(id, ground)?;
     folder.keep_spec(&file.to_json())?;
-    let start = match (args.here, args.start.as_ref().or(file.job.start.as_ref())) {
+    let start = match (from.here, from.start.as_ref().or(file.job.start.as_ref())) {
         (false, Some(name)) => StartFrom::Ref(name.clone()),
         (false, None) if ground.project.root().join(".git").exists() => {
             StartFrom::Ref("HEAD".to_owned())
@@ -204,6 +230,9 @@ fn go_on(digits: &str, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
         let advice = error.advice();
         CliError::failed("the job's workspace cannot be used").because(error).hint(advice)
     })?;
+    if ground.claim.is_some() {
+        folder.give_back_missing(&known, ground.store.queue())?;
+    }
     ground.writer.go_on_from(known.clock());
     let of = append(id, JobTurn::Resumed {}, ground)?;
     Ok(ReadyJob { of, spec, folder, workspace, right })
@@ -217,9 +246,14 @@ fn validated(file: &JobFile, ground: &JobGround<'_>) -> Result<JobSpec, CliError
 /// Takes the right to run a job, and ends what a run that was killed left.
 fn take_right(id: JobId, ground: &JobGround<'_>) -> Result<RunLock, CliError> {
     let short = id.short();
-    let right =
-        RunLock::take_for(ground.project, RunRight::Job(&short), &ground.writer.me, ground.run)
-            .map_err(|error| CliError::failed("the job is being run").because(error))?;
+    let (me, run) = (&ground.writer.me, ground.run);
+    let right = match ground.claim {
+        Some(ClaimToken { epoch, .. }) => {
+            RunLock::seize_job(ground.project, &short, &JobClaimant { me, run, epoch })
+        }
+        None => RunLock::take_for(ground.project, RunRight::Job(&short), me, run),
+    };
+    let right = right.map_err(|error| CliError::failed("the job is being run").because(error))?;
     if let Some(before) = right.run_before() {
         strays::end(&[before], &[], STRAYS);
     }
@@ -240,6 +274,7 @@ fn append(id: JobId, what: JobTurn, ground: &JobGround<'_>) -> Result<Job, CliEr
 fn drive(
     agent: Option<&str>,
     out: &Output,
+    claim: Option<ClaimToken>,
     ready: impl FnOnce(&JobGround<'_>) -> Result<ReadyJob, CliError>,
 ) -> Result<ExitCode, CliError> {
     let project = locate(out)?;
@@ -249,7 +284,10 @@ fn drive(
     }
     let foundation = Foundation::lay(project.clone(), &config, out)?;
     let (store, scrubber, run) = (&foundation.store, &foundation.scrubber, foundation.run);
-    let by = starter(scrubber)?;
+    let by = match claim {
+        Some(_) => Actor::Salve(crate::process::this(scrubber)),
+        None => starter(scrubber)?,
+    };
     let outlet = foundation.outlet.clone();
     let mut reporter = StepReporter { out, outlet: outlet.clone() };
     let mut base = foundation.base(&config, Purpose::Steps, &mut reporter)?;
@@ -261,6 +299,7 @@ fn drive(
         writer: &base.writer,
         by,
         run,
+        claim,
     };
     let ReadyJob { of, spec, folder, workspace, right } = ready(&ground)?;
     base.project = project.copy_at(&workspace.dir())?;
@@ -286,6 +325,7 @@ fn drive(
         planner: &planner,
         outlet,
         news: NewsQueue::new(base.inbox.sender()),
+        claim,
         records: Records::new(&project, base.terms.kept),
         face: &mut teller,
     };
@@ -317,7 +357,7 @@ fn plan_agent(
 }
 
 /// Returns who starts the job: a person, and never an agent that Salve started.
-fn starter(scrubber: &Scrubber) -> Result<Actor, CliError> {
+pub(super) fn starter(scrubber: &Scrubber) -> Result<Actor, CliError> {
     match speaker(scrubber) {
         by @ (Actor::Person { .. } | Actor::Salve(_)) => Ok(by),
         Actor::Agent { .. } => Err(CliError::usage("an agent cannot start a job")
@@ -328,7 +368,7 @@ fn starter(scrubber: &Scrubber) -> Result<Actor, CliError> {
 /// Returns what an outcome means to the shell.
 fn exit_of(outcome: &JobOutcome) -> ExitCode {
     match outcome {
-        JobOutcome::Over(LoopEnd::Completed) => Exit::Well.into(),
+        JobOutcome::Over(LoopEnd::Completed) | JobOutcome::Parked => Exit::Well.into(),
         JobOutcome::Over(LoopEnd::Limit(_) | LoopEnd::Stuck | LoopEnd::Failed { .. })
         | JobOutcome::CalledOff => Exit::Failed.into(),
         JobOutcome::NeedsPerson(_) => Exit::NeedsPerson.into(),
@@ -342,6 +382,7 @@ impl From<JobError> for CliError {
         match error {
             JobError::Store(error) => error.into(),
             JobError::Write(error) => error.into(),
+            JobError::Fenced => Self::failed(error.to_string()),
             JobError::Workspace(error) => {
                 let advice = error.advice();
                 Self::failed("the job's workspace cannot be used").because(error).hint(advice)

@@ -11,6 +11,7 @@ mod error;
 mod export;
 mod follow;
 mod items;
+mod job_queue;
 mod journal;
 mod lock;
 mod memory;

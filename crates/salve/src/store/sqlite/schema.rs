@@ -24,6 +24,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, sql: include_str!("schema/2-memory.sql") },
     Migration { version: 3, sql: include_str!("schema/3-streams.sql") },
     Migration { version: 4, sql: include_str!("schema/4-key-lines.sql") },
+    Migration { version: 5, sql: include_str!("schema/5-queue.sql") },
 ];
 
 /// Marks the file as Salve's: "SALV".

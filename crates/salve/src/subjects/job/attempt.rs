@@ -26,6 +26,7 @@ use crate::heal::cause::Evidence;
 use crate::heal::running_agent::{NotStarted, release, start_agent};
 use crate::heal::{RunBase, millis};
 use crate::process::{Capture, OutputStyle};
+use crate::store::ClaimStanding;
 use crate::workspace::StepDiff;
 
 /// How many of the last lines of output are kept.
@@ -361,7 +362,7 @@ impl JobCourse<'_, '_> {
                     return Ok(AttemptEnd::Stopped.into());
                 }
                 let Some(unmet) = unverified else {
-                    return Ok(self.done(spec, due, &left)?.into());
+                    return Ok(self.done(base, spec, due, &left)?.into());
                 };
                 // What the verification itself left is not the step's.
                 self.parts.workspace.check_out_if_changed(&left.tree)?;
@@ -384,6 +385,7 @@ impl JobCourse<'_, '_> {
     /// Keeps the checkpoint of a step that is done.
     fn done(
         &mut self,
+        base: &RunBase<'_>,
         spec: &StepSpec,
         due: DueAttempt,
         left: &WorkspaceLeft,
@@ -401,6 +403,13 @@ impl JobCourse<'_, '_> {
             finished_at: Timestamp::now(),
         };
         let checkpoint = parts.folder.keep_checkpoint(&record, &left.diff, &left.tree)?;
+        if let Some(claim) = parts.claim {
+            let artifacts = parts.folder.artifacts(step);
+            match base.writer.store.queue().checkpoint(claim, &artifacts)? {
+                ClaimStanding::Held => {}
+                ClaimStanding::Fenced => return Err(JobError::Fenced),
+            }
+        }
         parts.workspace.keep(step, &left.tree, &format!("step {step}: {}", spec.id))?;
         Ok(AttemptEnd::Done { checkpoint })
     }

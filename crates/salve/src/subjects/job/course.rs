@@ -73,6 +73,7 @@ impl JobCourse<'_, '_> {
                     self.reset(base, pending)?;
                     self.honor(base)?;
                 }
+                JobMove::Wait(_) if self.parts.claim.is_some() => return Ok(JobOutcome::Parked),
                 JobMove::Wait(until) => self.wait(base, until)?,
                 JobMove::Hold(by) => {
                     if let Some(outcome) = self.hold(base, &by)? {

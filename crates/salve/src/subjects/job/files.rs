@@ -14,6 +14,7 @@ use super::digest;
 use crate::atomic::{self, WriteError};
 use crate::files::{FileKind, make_directories, open_to_append, read_bytes, rename};
 use crate::project::Project;
+use crate::store::{JobArtifact, JobQueue, StoreError};
 use crate::workspace::{ChangedPath, ReplayStep, StepDiff};
 
 /// The directory of one run of a job.
@@ -168,6 +169,29 @@ impl JobFolder {
             Ok(ReplayStep { patch, files: record.changed_files })
         };
         known.iter().enumerate().map(step).collect()
+    }
+
+    /// Returns what a step that is done left, for a queue to keep.
+    pub(super) fn artifacts(&self, step: usize) -> Vec<JobArtifact> {
+        let read = |path: PathBuf| {
+            let name = path.file_name()?.to_string_lossy().into_owned();
+            Some(JobArtifact { name, bytes: read_bytes(&path, FileKind::Bulk).ok()? })
+        };
+        [self.patch(step), self.record(step)].into_iter().filter_map(read).collect()
+    }
+
+    /// Writes what is missing of the steps that are done, as a queue kept it.
+    pub fn give_back_missing(&self, of: &Job, queue: &dyn JobQueue) -> Result<(), StoreError> {
+        for step in 0..of.checkpoints().len() {
+            for path in [self.patch(step), self.record(step)] {
+                let Some(name) = path.file_name().filter(|_| !path.exists()) else { continue };
+                if let Some(bytes) = queue.artifact(of.id(), &name.to_string_lossy())? {
+                    // What cannot be written is missed by whoever needs it.
+                    let _ = self.write(&path, bytes);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Sets the files of a step and of those after it aside, for a run that goes on from before it.

@@ -42,7 +42,7 @@ use crate::heal::inbox::NewsQueue;
 use crate::heal::records::Records;
 use crate::process::Outlet;
 use crate::project::Project;
-use crate::store::{Store, StoreError, Stream};
+use crate::store::{ClaimToken, Store, StoreError, Stream};
 use crate::workspace::{StepStore, WorkspaceError};
 
 /// Something that reached a job.
@@ -81,6 +81,8 @@ pub enum JobOutcome {
     CalledOff,
     /// The user wanted it to end, by this signal.
     Stopped(i32),
+    /// It can go on later, and the worker that ran it does something else meanwhile.
+    Parked,
 }
 
 /// Why a run of a job could not go on.
@@ -95,6 +97,9 @@ pub enum JobError {
     /// The job's workspace could not be used.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    /// The claim under which it ran counts no longer.
+    #[error("another worker has taken the job over")]
+    Fenced,
 }
 
 /// Makes the plan of a step's agent, or says what is missing.
@@ -126,6 +131,8 @@ pub struct JobParts<'a> {
     pub outlet: Arc<Outlet>,
     /// What commands and agents tell.
     pub news: NewsQueue<JobNews>,
+    /// The claim under which a worker runs the job, if one does.
+    pub claim: Option<ClaimToken>,
     /// Where the evidence of failures is kept.
     pub records: Records,
     /// Who is shown what happens.
