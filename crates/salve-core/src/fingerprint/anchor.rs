@@ -4,7 +4,7 @@ use super::flat::{Flat, flatten};
 use super::hole::trim_end;
 use super::lexer::mask;
 use super::shape::{Budget, Shape};
-use super::table::row::{AnchorError, AnchorRow, RowPatterns};
+use super::table::row::{AnchorError, AnchorRow, RowPatterns, class_weight};
 use crate::class::Class;
 
 /// A compiled row.
@@ -35,7 +35,7 @@ impl Anchor {
             near: near.into_iter().map(Shape::from).collect(),
             require: row.require,
             any: row.any,
-            weight: row.weight,
+            weight: row.weight.unwrap_or_else(|| class_weight(row.class)),
             frame: row.frame,
         })
     }

@@ -39,7 +39,7 @@ use sha2::{Digest, Sha256};
 
 pub use clean::clean;
 pub use lexer::mask;
-pub use rules::{FingerprintRules, RowError, Rows};
+pub use rules::{FingerprintRules, RecognisedRow, RowError, Rows};
 pub use table::pattern::ShapeError;
 pub use table::row::{AnchorError, AnchorRow, ClassError, ClassRow, Example};
 pub use window::{WHOLE, Window};

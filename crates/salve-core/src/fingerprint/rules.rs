@@ -31,6 +31,15 @@ pub enum RowError {
     },
 }
 
+/// A row of the tables that knows a failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecognisedRow {
+    /// Its id.
+    pub id: String,
+    /// The names of its holes and what they caught.
+    pub holes: Vec<(String, String)>,
+}
+
 /// The rules by which failures are recognised.
 #[derive(Debug)]
 pub struct FingerprintRules {
@@ -116,6 +125,19 @@ impl FingerprintRules {
         Some(self.row_matches(number, line))
     }
 
+    /// Returns the row that knows a failure by its identity, with the values of its holes.
+    ///
+    /// A value with a character that only Rust escapes so is left out.
+    pub fn recognised_row(&self, identity: &str) -> Option<RecognisedRow> {
+        let (id, values) = identity.split_once('(').unwrap_or((identity, ")"));
+        let own = self.own.iter().find(|row| row.id == id);
+        let row = own.or_else(|| built_in::anchor(built_in::number_of(id)?))?;
+        let list = format!("[{}]", values.strip_suffix(')').unwrap_or(values));
+        let values: Vec<String> = serde_json::from_str(&list).unwrap_or_default();
+        let holes = row.identify.iter().cloned().zip(values).collect();
+        Some(RecognisedRow { id: id.to_owned(), holes })
+    }
+
     /// Returns an anchor by its number.
     pub(crate) fn anchor(&self, number: usize) -> Option<&Anchor> {
         match number.checked_sub(built_in::COUNT) {
@@ -180,6 +202,7 @@ impl FingerprintRules {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::row::class_weight;
     use super::super::tables::{self, AnchorFile, ClassFile, NAMES};
     use super::*;
 
@@ -211,6 +234,24 @@ mod tests {
         errors.extend(rules.check_classes(Some(&built_in::CLASSES), &rows.classes));
         let report: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert!(errors.is_empty(), "{} broken rows:\n{}", errors.len(), report.join("\n"));
+    }
+
+    #[test]
+    fn a_weight_stands_in_a_row_only_where_its_class_gives_another() {
+        for row in tables().anchors {
+            assert_ne!(row.weight, Some(class_weight(row.class)), "row `{}`", row.id);
+        }
+    }
+
+    #[test]
+    fn the_row_of_an_identity_is_found_with_its_holes() {
+        let rules = FingerprintRules::built_in();
+        let row = |identity| rules.recognised_row(identity).map(|row| row.holes);
+        let port = ("port".to_owned(), "3000".to_owned());
+        assert_eq!(row("port.in_use(\"3000\")"), Some(vec![port]));
+        assert_eq!(row("npm.lock_missing"), Some(Vec::new()));
+        assert_eq!(row("port.in_use(\"\\u{7f}\")"), Some(Vec::new()));
+        assert_eq!(row("no.such_row"), None);
     }
 
     #[test]

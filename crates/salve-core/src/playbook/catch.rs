@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+use crate::fingerprint::RecognisedRow;
+
 /// The sort of thing that a rule's pattern catches; a named group of the pattern says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CatchKind {
@@ -104,6 +106,15 @@ impl Caught {
         let value = value.trim();
         if !value.is_empty() {
             self.0.entry(kind).or_insert_with(|| value.to_owned());
+        }
+    }
+
+    /// Keeps what the holes of a row caught, where a hole has the name of a kind.
+    pub(super) fn keep_holes(&mut self, row: &RecognisedRow) {
+        for (name, value) in &row.holes {
+            if let Ok(kind) = name.parse() {
+                self.keep(kind, value);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use super::fill;
 use super::pattern::{CasedText, RulePattern};
 use crate::class::Class;
 use crate::event::Exit;
+use crate::fingerprint::{FingerprintRules, RecognisedRow};
 
 /// Whether a remedy may run unattended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -65,6 +66,10 @@ pub struct RuleRow {
     pub id: String,
     /// What sort of trouble it knows.
     pub nature: Nature,
+    /// Rows of the fingerprint's tables that know the failure; their holes catch values. It is
+    /// enough that one of these rows or one of the patterns fits.
+    #[serde(default)]
+    pub on: Vec<String>,
     /// Regular expressions that name the failure; one has to match. Named groups catch values.
     #[serde(default, rename = "match")]
     pub patterns: Vec<String>,
@@ -269,19 +274,24 @@ impl PlaybookRule {
             Exit::Signal(signal) => {
                 self.row.exit.is_empty() || self.row.exit.contains(&(128 + signal))
             }
-            Exit::TimedOut | Exit::Hung => {
-                self.row.exit.is_empty() && !self.row.patterns.is_empty()
-            }
+            Exit::TimedOut | Exit::Hung => self.row.exit.is_empty() && !self.is_about_class(),
         };
         exits && (self.row.class.is_empty() || self.row.class.contains(&class))
     }
 
-    /// Returns what it catches if one of its patterns matches in `text`; `near` is searched for
-    /// the rest.
-    pub(super) fn catch(&self, text: CasedText<'_>, near: CasedText<'_>) -> Option<Caught> {
+    /// Returns what it catches if it knows the failure by one of its rows or one of its patterns
+    /// matches in `text`; `near` is searched for the rest.
+    pub(super) fn catch(
+        &self,
+        text: CasedText<'_>,
+        near: CasedText<'_>,
+        row: Option<&RecognisedRow>,
+    ) -> Option<Caught> {
         let mut caught = Caught::default();
-        let fits = self.patterns.iter().any(|pattern| pattern.keep(text, &mut caught));
-        if !(fits || self.patterns.is_empty())
+        let row = row.filter(|row| self.row.on.contains(&row.id));
+        row.iter().for_each(|row| caught.keep_holes(row));
+        let fits = row.is_some() || self.patterns.iter().any(|p| p.keep(text, &mut caught));
+        if !(fits || self.is_about_class())
             || self.unless.iter().any(|pattern| pattern.is_match(near))
         {
             return None;
@@ -291,6 +301,11 @@ impl PlaybookRule {
         }
         caught.complete();
         Some(caught)
+    }
+
+    /// Returns whether no text has to match, only the class.
+    fn is_about_class(&self) -> bool {
+        self.patterns.is_empty() && self.row.on.is_empty()
     }
 
     /// Returns whether every condition is as wished.
@@ -305,8 +320,11 @@ impl PlaybookRule {
 /// Refuses a rule that makes no sense.
 fn check_shape(row: &RuleRow) -> Result<(), PlaybookRuleError> {
     let wrong = |reason| Err(PlaybookRuleError::Shape { rule: row.id.clone(), reason });
-    if row.patterns.is_empty() && row.class.is_empty() {
-        return wrong("it has neither a pattern nor a class");
+    if row.patterns.is_empty() && row.class.is_empty() && row.on.is_empty() {
+        return wrong("it has neither a row, nor a pattern, nor a class");
+    }
+    if row.on.iter().any(|id| FingerprintRules::built_in().recognised_row(id).is_none()) {
+        return wrong("`on` names a row that the tables do not have");
     }
     if row.examples.is_empty() {
         return wrong("it has no example");

@@ -16,7 +16,7 @@ use super::place;
 use super::rule::{PatternPlace, PlaybookRule, PlaybookRuleError, RuleExample, RuleRow, RuleTurn};
 use super::{Diagnosis, ObservedFailure, PlaybookFinding, Prescription, remedy};
 use crate::event::Exit;
-use crate::fingerprint::{Fingerprint, FingerprintRules, Hints, clean};
+use crate::fingerprint::{Fingerprint, FingerprintRules, Hints, RecognisedRow, clean};
 use crate::scrub::Scrubber;
 
 /// The shipped tables, in the order in which they are asked.
@@ -117,9 +117,10 @@ impl Playbook {
         }
         let story = OutputEnd::new(seen.output, seen.fingerprint);
         let about = |rule: &&PlaybookRule| rule.concerns(seen.exit, seen.fingerprint.class);
-        self.rules.iter().filter(about).any(|rule| {
-            story.texts(rule.row.place).any(|text| rule.catch(text, story.near()).is_some())
-        })
+        self.rules
+            .iter()
+            .filter(about)
+            .any(|rule| story.texts(rule.row.place).any(|text| story.catch(rule, text).is_some()))
     }
 
     /// Returns the things that the failure speaks of and whose state [`Playbook::diagnose`] wants.
@@ -132,7 +133,7 @@ impl Playbook {
         for rule in &self.rules {
             if rule.concerns(seen.exit, seen.fingerprint.class) {
                 for text in story.texts(rule.row.place) {
-                    rule.catch(text, story.near()).iter().for_each(|caught| clues.add(caught));
+                    story.catch(rule, text).iter().for_each(|caught| clues.add(caught));
                 }
             }
         }
@@ -156,7 +157,7 @@ impl Playbook {
         let small = raw.to_ascii_lowercase();
         let text = CasedText { raw: &raw, small: &small };
         let alive = self.rules.iter().filter(|rule| rule.row.alive);
-        alive.into_iter().any(|rule| rule.catch(text, text).is_some())
+        alive.into_iter().any(|rule| rule.catch(text, text, None).is_some())
     }
 
     /// Returns what a subject that still runs tells about what is broken around it; unknown unless
@@ -227,7 +228,7 @@ impl Playbook {
         holds: impl Fn(Condition, &Caught) -> bool,
     ) -> Option<(&PlaybookRule, Caught)> {
         self.rules.iter().filter(|rule| rule.row.alive).find_map(|rule| {
-            let caught = rule.catch(story.whole(), story.whole())?;
+            let caught = rule.catch(story.whole(), story.whole(), None)?;
             rule.fits(|condition| holds(condition, &caught)).then_some((rule, caught))
         })
     }
@@ -245,7 +246,7 @@ impl Playbook {
             for reach in 0..3 {
                 for rule in self.rules.iter().filter(|rule| rule.row.turn == turn).filter(about) {
                     let text = story.texts(rule.row.place).nth(reach);
-                    let caught = text.and_then(|text| rule.catch(text, story.near()));
+                    let caught = text.and_then(|text| story.catch(rule, text));
                     if let Some(caught) = caught
                         && rule.fits(|condition| holds(condition, &caught))
                     {
@@ -325,6 +326,8 @@ struct OutputEnd {
     whole: String,
     small: String,
     near: Range<usize>,
+    /// The row of the fingerprint's tables that knows the failure.
+    row: Option<RecognisedRow>,
 }
 
 impl OutputEnd {
@@ -340,7 +343,14 @@ impl OutputEnd {
             before..after.map_or(whole.len(), |(end, _)| at + end)
         });
         let (small_key, small) = (key.to_ascii_lowercase(), whole.to_ascii_lowercase());
-        Self { key, small_key, whole, small, near }
+        let identity = fingerprint.identity.as_deref();
+        let row = identity.and_then(|one| FingerprintRules::built_in().recognised_row(one));
+        Self { key, small_key, whole, small, near, row }
+    }
+
+    /// Returns what a rule catches in `text`, one of [`OutputEnd::texts`].
+    fn catch(&self, rule: &PlaybookRule, text: CasedText<'_>) -> Option<Caught> {
+        rule.catch(text, self.near(), self.row.as_ref())
     }
 
     fn whole(&self) -> CasedText<'_> {

@@ -90,3 +90,29 @@ fn every_advice_is_harmless_whatever_the_failure_names() {
         }
     }
 }
+
+#[test]
+fn a_rule_may_name_a_row_and_uses_what_its_holes_caught() {
+    let rule = |on: &str| {
+        format!(
+            "[[rule]]\nid = \"own.port\"\nnature = \"infrastructure\"\non = [\"{on}\"]\n\
+             finding = \"Port {{port}} is taken.\"\nnext = \"Look at port {{port}}.\"\n\
+             examples = [{{ text = \"Error: listen EADDRINUSE: address already in use :::3000\" }}]\n\
+             counter = [{{ text = \"TypeError: x is not a function\" }}]\n"
+        )
+    };
+    let playbook = Playbook::parse(&[&rule("port.in_use")]).unwrap();
+    let output = "Error: listen EADDRINUSE: address already in use :::3000";
+    let fingerprint = FingerprintRules::built_in().fingerprint(output, &Hints::default());
+    let seen = ObservedFailure { fingerprint: &fingerprint, exit: &Exit::Code(1), output };
+    let clues = playbook.clues(&seen);
+    assert_eq!(clues.ports.into_iter().collect::<Vec<_>>(), [3000]);
+    let found =
+        playbook.diagnose(&seen, &ProjectFacts::default(), &Scrubber::new(Key::new([7; 32])));
+    assert_eq!(found.findings[0].what.as_str(), "Port 3000 is taken.");
+    let unknown = Playbook::parse(&[&rule("port.nowhere")]).unwrap_err();
+    assert_eq!(
+        unknown[0].to_string(),
+        "rule `own.port`: `on` names a row that the tables do not have"
+    );
+}

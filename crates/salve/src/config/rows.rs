@@ -25,7 +25,7 @@ pub(super) struct AnchorSchema {
     require: Option<Vec<String>>,
     /// Texts of which one must occur somewhere in the output
     any: Option<Vec<String>>,
-    /// How surely the line names the failure: wrappers 10 to 20, root causes 70 and more
+    /// How surely the line names the failure, if its class does not say: wrappers 10 to 20, code 54, infrastructure 60, root causes 70 and more
     weight: Option<u8>,
     /// Whether upper and lower case are the same
     fold: Option<bool>,

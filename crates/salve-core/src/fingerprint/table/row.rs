@@ -29,9 +29,9 @@ pub struct AnchorRow {
     /// Literals of which one must occur somewhere in the output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub any: Vec<String>,
-    /// How surely the line names the failure.
-    #[serde(default = "default_weight")]
-    pub weight: u8,
+    /// How surely the line names the failure, where that does not follow from its class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u8>,
     /// Whether ASCII case does not matter.
     #[serde(default)]
     pub fold: bool,
@@ -46,8 +46,37 @@ pub struct AnchorRow {
     pub counter: Vec<String>,
 }
 
-fn default_weight() -> u8 {
-    50
+/// Returns how surely a line names the failure if its row does not say so: the more one class of
+/// failures brings about others, the more. A full disk breaks builds and tests; a failed test breaks
+/// nothing else. On one line the row with more literal text wins.
+pub(crate) fn class_weight(class: Class) -> u8 {
+    match class {
+        Class::RateLimit
+        | Class::DiskFull
+        | Class::Oom
+        | Class::LockHeld
+        | Class::Auth
+        | Class::Permission
+        | Class::ResourceLimit
+        | Class::Hang
+        | Class::MissingTool
+        | Class::VersionMismatch => 60,
+        Class::PortConflict
+        | Class::DependencyConflict
+        | Class::DependencyMissing
+        | Class::Environment
+        | Class::Tls
+        | Class::ConfigError
+        | Class::Timeout => 58,
+        Class::Network | Class::DbError | Class::SyntaxError => 56,
+        Class::ImportError
+        | Class::BuildError
+        | Class::RuntimeError
+        | Class::TestFailure
+        | Class::LintError
+        | Class::Unknown => 54,
+        Class::TypeError => 50,
+    }
 }
 
 /// A text that a row must recognise, and the identifying values in it.
