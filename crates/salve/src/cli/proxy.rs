@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::project::kept;
 use super::{CliError, Output, foundation};
 use crate::config::{self, Settings, Sources};
+use crate::proxy::bridge::{self, BridgeTarget, HttpHeader};
 use crate::proxy::{self, CallCare, OnNeed, ProxyError, ProxyPlan, ProxyTiming};
 
 /// Arguments of `salve proxy`.
@@ -16,14 +17,63 @@ pub(super) struct Args {
     /// Name of the server in errors and logs [default: after its command]
     #[arg(long, short = 'n', value_name = "NAME")]
     name: Option<String>,
+    /// Address of a server that is reached by HTTP
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    url: Option<String>,
+    /// Header that is sent to that address, as `Name: value`
+    #[arg(long, value_name = "HEADER", requires = "url")]
+    header: Vec<String>,
+    /// Only bridge standard input and output and the address
+    #[arg(long, hide = true, requires = "url")]
+    bridge: bool,
     /// Command that starts the server
-    #[arg(last = true, required = true, value_name = "SERVER")]
+    #[arg(last = true, required_unless_present = "url", value_name = "SERVER")]
     command: Vec<OsString>,
 }
 
 /// Runs the proxy, in two processes: one that works and one that keeps.
 pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
-    kept(|| work(args, out))
+    match target(args)? {
+        Some(target) if args.bridge => {
+            let ran = bridge::run(target).map(|()| ExitCode::SUCCESS);
+            ran.map_err(|error| CliError::failed("cannot read the messages").because(error))
+        }
+        Some(_) | None => kept(|| work(args, out)),
+    }
+}
+
+/// Returns where a server is reached by HTTP, if it is.
+fn target(args: &Args) -> Result<Option<BridgeTarget>, CliError> {
+    let Some(url) = args.url.clone() else { return Ok(None) };
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return Err(CliError::usage("an address begins with http:// or https://"));
+    }
+    let header = |text: &String| {
+        HttpHeader::parse(text).ok_or_else(|| CliError::usage("a header is written `Name: value`"))
+    };
+    let headers = args.header.iter().map(header).collect::<Result<_, _>>()?;
+    Ok(Some(BridgeTarget { url, headers }))
+}
+
+/// Returns the command of the server: for one that is reached by HTTP, this program as a bridge.
+fn command(args: &Args) -> Result<Vec<OsString>, CliError> {
+    let Some(url) = &args.url else { return Ok(args.command.clone()) };
+    let own = std::env::current_exe()
+        .map_err(|error| CliError::failed("cannot tell where Salve is").because(error))?;
+    let mut words: Vec<OsString> = vec![own.into(), "proxy".into(), "--bridge".into()];
+    words.extend(["--url".into(), url.into()]);
+    words.extend(args.header.iter().flat_map(|text| ["--header".into(), text.into()]));
+    Ok(words)
+}
+
+/// Returns the name of a server in errors and logs.
+fn name(args: &Args) -> String {
+    let of_url = |url: &String| {
+        let host = url.split("://").nth(1).unwrap_or(url).split(['/', ':', '@', '?']).next();
+        proxy::server_name(&[host.unwrap_or_default().into()])
+    };
+    let own = || args.url.as_ref().map_or_else(|| proxy::server_name(&args.command), of_url);
+    args.name.clone().unwrap_or_else(own)
 }
 
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
@@ -31,8 +81,8 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
     let global = out.global().clone();
     let plan = ProxyPlan {
-        name: args.name.clone().unwrap_or_else(|| proxy::server_name(&args.command)),
-        argv: args.command.clone(),
+        name: name(args),
+        argv: command(args)?,
         dir: here,
         on_need: Box::new(move || on_need(&Output::new(&global))),
     };

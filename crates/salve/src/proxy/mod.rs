@@ -4,6 +4,7 @@
 //! each from one wire straight to the other, because every thread in between would cost each call
 //! a wake-up. A third supervises the server. Nothing on the way of a call that works opens a file.
 
+pub mod bridge;
 mod crash;
 mod from_client;
 mod from_server;

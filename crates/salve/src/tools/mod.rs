@@ -1,7 +1,7 @@
 //! What heals failed tool calls, whoever made them: a client behind the proxy, or `salve call`.
 //!
 //! What fits a failure is decided in core; here it is done, once for all who wait for it
-//! (`flight`), and what came of it is kept. `watch` is where prevention looks at calls.
+//! (`flight`), and what came of it is kept. `prevention` reads the patterns that calls are watched for.
 
 mod flight;
 mod means;

@@ -50,6 +50,7 @@ mod planted;
 mod playbook;
 mod prevention;
 mod proxy;
+mod proxy_http;
 mod recovery;
 mod recovery_resumed;
 mod rules;
