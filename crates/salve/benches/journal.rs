@@ -50,7 +50,7 @@ fn project() -> (TempDir, Project) {
 }
 
 fn note() -> Draft {
-    let by = Actor::Person { name: Scrubbed::literal("ann") };
+    let by = Actor::Agent { name: Scrubbed::literal("ann") };
     let text = Scrubbed::literal("the server answered 200 three times in a row and stayed up");
     Draft {
         at: Timestamp::now(),

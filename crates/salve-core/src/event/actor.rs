@@ -15,6 +15,17 @@ pub enum Actor {
         /// The name: a login, an address, whatever the project knows people by.
         name: Scrubbed,
     },
+    /// Somebody who may have been a person: their word bears no seal that holds now, being older
+    /// than seals or sealed with a key that was given up. It is history and allows nothing.
+    Unproven {
+        /// The name that stands in the entry.
+        name: Scrubbed,
+    },
+    /// Somebody who wrote a person's word into the journal without being let in; nobody believes it.
+    Forged {
+        /// The name that stands in the entry.
+        name: Scrubbed,
+    },
     /// An agent, by name; it may report, never decide.
     Agent {
         /// The name it gave itself.
@@ -39,7 +50,25 @@ impl Actor {
     pub fn person(&self) -> Option<&Scrubbed> {
         match self {
             Actor::Person { name } if !name.as_str().trim().is_empty() => Some(name),
-            Actor::Person { .. } | Actor::Salve(_) | Actor::Agent { .. } => None,
+            Actor::Person { .. }
+            | Actor::Unproven { .. }
+            | Actor::Forged { .. }
+            | Actor::Salve(_)
+            | Actor::Agent { .. } => None,
+        }
+    }
+
+    /// Returns the name under which a person speaks, or spoke before words were sealed.
+    ///
+    /// It is for telling what happened. What a word allows is asked of [`Actor::person`].
+    pub fn person_in_history(&self) -> Option<&Scrubbed> {
+        match self {
+            Actor::Unproven { name } if !name.as_str().trim().is_empty() => Some(name),
+            Actor::Unproven { .. }
+            | Actor::Person { .. }
+            | Actor::Forged { .. }
+            | Actor::Salve(_)
+            | Actor::Agent { .. } => self.person(),
         }
     }
 
@@ -47,7 +76,30 @@ impl Actor {
     pub fn process(&self) -> Option<&Process> {
         match self {
             Actor::Salve(process) => Some(process),
-            Actor::Person { .. } | Actor::Agent { .. } => None,
+            Actor::Person { .. }
+            | Actor::Unproven { .. }
+            | Actor::Forged { .. }
+            | Actor::Agent { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_person_allows_and_only_a_forged_word_is_not_even_history() {
+        let name = Scrubbed::literal("ada");
+        for (actor, allows, is_history) in [
+            (Actor::Person { name: name.clone() }, true, true),
+            (Actor::Unproven { name: name.clone() }, false, true),
+            (Actor::Forged { name: name.clone() }, false, false),
+            (Actor::Agent { name }, false, false),
+        ] {
+            assert_eq!(actor.person().is_some(), allows, "{actor:?}");
+            assert_eq!(actor.person_in_history().is_some(), is_history, "{actor:?}");
+            assert_eq!(actor.process(), None);
         }
     }
 }

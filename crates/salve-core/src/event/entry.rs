@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Actor, Event};
+use super::{Actor, Event, Seal};
 use crate::id::IncidentId;
 
 /// A fact about to be written to the journal.
@@ -31,12 +31,14 @@ pub struct Entry {
     pub incident: Option<IncidentId>,
     /// What happened.
     pub event: Event,
+    /// The seal, if it is a person's word that was sealed.
+    pub seal: Option<Seal>,
 }
 
 impl Draft {
     /// Returns the entry this draft becomes at `seq`.
     pub fn at_seq(self, seq: u64) -> Entry {
         let Self { at, by, incident, event } = self;
-        Entry { seq, at, by, incident, event }
+        Entry { seq, at, by, incident, event, seal: None }
     }
 }

@@ -91,7 +91,8 @@ impl Incident {
         }
         match &entry.by {
             Actor::Salve(process) => self.hear_salve(process, &entry.event),
-            Actor::Person { .. } => match entry.by.person() {
+            Actor::Forged { .. } => Err(Ignored::NotAPerson),
+            Actor::Person { .. } | Actor::Unproven { .. } => match entry.by.person_in_history() {
                 Some(name) => self.hear_person(name, entry),
                 None => Err(Ignored::NotAPerson),
             },

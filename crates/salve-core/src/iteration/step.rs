@@ -57,7 +57,13 @@ impl Loop {
                 ahead.steps.driven_by(Some(process));
                 ahead.hear(entry, *iteration, what)?;
             }
-            (_, Actor::Person { .. } | Actor::Agent { .. }) => return Err(NotTaken::NotTheirs),
+            (
+                _,
+                Actor::Person { .. }
+                | Actor::Unproven { .. }
+                | Actor::Forged { .. }
+                | Actor::Agent { .. },
+            ) => return Err(NotTaken::NotTheirs),
         }
         if !matches!(what, LoopTurn::Charged { .. }) {
             ahead.steps.stands_since(entry);

@@ -122,7 +122,7 @@ fn time(seq: u64) -> Timestamp {
 /// Returns the entry of a turn.
 fn entry(seq: u64, iteration: u32, what: LoopTurn) -> Entry {
     let event = LoopEvent::Turned { id: id(), iteration, what }.into();
-    Entry { seq, at: time(seq), by: salve(), incident: None, event }
+    Entry { seq, at: time(seq), by: salve(), incident: None, event, seal: None }
 }
 
 /// Returns a loop that has just been started under these terms.

@@ -75,7 +75,13 @@ impl Job {
                 self.steps.driven_by(Some(process));
                 self.went_on(what)
             }
-            (_, Actor::Person { .. } | Actor::Agent { .. }) => Err(NotTaken::NotTheirs),
+            (
+                _,
+                Actor::Person { .. }
+                | Actor::Unproven { .. }
+                | Actor::Forged { .. }
+                | Actor::Agent { .. },
+            ) => Err(NotTaken::NotTheirs),
         }
     }
 
@@ -332,7 +338,7 @@ impl Job {
         let by = Actor::Person { name: by.clone() };
         let event = JobEvent::Advanced { id: self.id, what: JobTurn::Ordered { order } }.into();
         let seq = self.steps.last_seq().saturating_add(1);
-        let entry = Entry { seq, at: self.steps.clock(), by, incident: None, event };
+        let entry = Entry { seq, at: self.steps.clock(), by, incident: None, event, seal: None };
         self.clone().step(&entry)
     }
 }

@@ -47,7 +47,7 @@ fn ada() -> Actor {
 fn entry(seq: u64, what: JobTurn) -> Entry {
     let by = if matches!(what, JobTurn::Ordered { .. }) { ada() } else { salve() };
     let event = Event::Job(JobEvent::Advanced { id: id(), what });
-    Entry { seq, at: time(seq), by, incident: None, event }
+    Entry { seq, at: time(seq), by, incident: None, event, seal: None }
 }
 
 fn fresh(steps: usize) -> Job {

@@ -19,7 +19,14 @@ impl Journal {
         let seq = self.entries.len() as u64 + 1;
         let by = Actor::Salve(process(1));
         let incident = Some(IncidentId(Uuid::from_u128(incident)));
-        self.entries.push(Entry { seq, at, by, incident, event: Event::Incident(event) });
+        self.entries.push(Entry {
+            seq,
+            at,
+            by,
+            incident,
+            event: Event::Incident(event),
+            seal: None,
+        });
     }
 
     /// Opens an incident with a failure.

@@ -95,6 +95,8 @@ pub fn who(actor: &Actor) -> String {
     match actor {
         Actor::Salve(_) => "salve".into(),
         Actor::Person { name } => name.to_string(),
+        Actor::Unproven { name } => format!("{name} (no seal that holds)"),
+        Actor::Forged { name } => format!("somebody who is not {name} (forged)"),
         Actor::Agent { name } => agent_title(name),
     }
 }

@@ -68,6 +68,7 @@ fn up() -> Vec<Server> {
         by: Actor::Salve(process(1)),
         incident: None,
         event,
+        seal: None,
     };
     let server = Scrubbed::literal("web");
     let command = Scrubbed::literal("npm run dev");

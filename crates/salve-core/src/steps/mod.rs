@@ -286,7 +286,7 @@ impl StepMachine {
 pub(crate) fn may_start(by: &Actor) -> bool {
     match by {
         Actor::Salve(_) => true,
-        Actor::Person { .. } => by.person().is_some(),
-        Actor::Agent { .. } => false,
+        Actor::Person { .. } | Actor::Unproven { .. } => by.person_in_history().is_some(),
+        Actor::Forged { .. } | Actor::Agent { .. } => false,
     }
 }

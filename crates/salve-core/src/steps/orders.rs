@@ -12,7 +12,7 @@ use crate::scrub::Scrubbed;
 
 /// Returns who gives an order, if they may: a person anything, Salve itself only a pause.
 pub(crate) fn orders_as(by: &Actor, order: PersonOrder) -> Result<Scrubbed, NotTaken> {
-    match (by.person(), order) {
+    match (by.person_in_history(), order) {
         (Some(name), _) => Ok(name.clone()),
         // Salve itself may hold everything; only a person lets it go on.
         (None, PersonOrder::Pause) if by.process().is_some() => Ok(Scrubbed::literal("salve")),

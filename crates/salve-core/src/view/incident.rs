@@ -250,7 +250,7 @@ impl IncidentView {
         note: Option<&Scrubbed>,
     ) -> QuestionSettled {
         let command = self.open_question().and_then(|asked| asked.command.clone());
-        let who = entry.by.person().cloned();
+        let who = entry.by.person_in_history().cloned();
         self.answers.push(GivenAnswer { who, how, command, note: note.cloned() });
         how
     }

@@ -204,7 +204,7 @@ fn standing(events: &[(Actor, Event)]) -> SettingsStanding {
     for (seq, (by, event)) in (1..).zip(events) {
         let at = jiff::Timestamp::UNIX_EPOCH;
         let (by, event) = (by.clone(), event.clone());
-        standing.take(&Entry { seq, at, by, incident: None, event });
+        standing.take(&Entry { seq, at, by, incident: None, event, seal: None });
     }
     standing
 }

@@ -333,13 +333,16 @@ fn desert(store: &Store, incident: &Incident, out: &Output) {
     }
 }
 
-/// Refuses where an agent that Salve started speaks.
+/// Refuses where an agent speaks, or anything else that Salve started.
 pub(super) fn refuse_agents(to_do: &str) -> Result<(), CliError> {
-    match process::is_agents() {
-        true => Err(CliError::needs_person(format!("an agent cannot {to_do}"))
-            .hint("a person runs this in a terminal of their own")),
-        false => Ok(()),
+    let hint = "a person runs this in a terminal of their own";
+    if process::is_agents() {
+        return Err(CliError::needs_person(format!("an agent cannot {to_do}")).hint(hint));
     }
+    let dir = std::env::current_dir().unwrap_or_default();
+    process::answerer::judge_own_process(&dir).map_err(|why| {
+        CliError::needs_person(format!("this process cannot {to_do}")).because(why).hint(hint)
+    })
 }
 
 /// Returns the name under which the user speaks.

@@ -5,13 +5,20 @@ use std::io::Write;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use super::answer::refuse_agents;
 use super::{CliError, Exit, Output};
 use crate::doctor::{self, Finding, FindingState};
 use crate::project::{Project, ProjectError};
+use crate::seal_keys::SealKeys;
+use crate::store::StoreError;
 
 /// Arguments of `salve doctor`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    /// Make a new key to seal people's words with; those that the old one sealed allow nothing more
+    #[arg(long)]
+    new_key: bool,
+}
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -22,7 +29,13 @@ struct DoctorReport<'a> {
 }
 
 /// Examines and reports; fails if anything keeps Salve from working.
-pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    if args.new_key {
+        refuse_agents("make a new key")?;
+        let name = SealKeys::renew().map_err(StoreError::from)?;
+        writeln!(out.stdout(), "people's words are sealed with a new key from now on: {name}")?;
+        return Ok(Exit::Well);
+    }
     let project = match Project::locate(out.global().project.as_deref()) {
         Ok(project) => Some(project),
         Err(ProjectError::NotFound { .. }) => None,

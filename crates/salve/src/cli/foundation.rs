@@ -21,6 +21,7 @@ use super::terminal_reporter::TerminalReporter;
 use super::{CliError, Output};
 use crate::config::Config;
 use crate::dirs;
+use crate::door::Door;
 use crate::heal::inbox::{Inbox, InboxMessage};
 use crate::heal::remedies::Remedies;
 use crate::heal::right::{RunLock, RunRight};
@@ -29,7 +30,7 @@ use crate::notify::{NoticePlan, Notifier};
 use crate::process::{Outlet, Supervisor, strays};
 use crate::project::Project;
 use crate::sandbox::Sandbox;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 /// How long what a killed run left may take to end by itself.
 const STRAYS: Duration = Duration::from_secs(2);
@@ -56,6 +57,8 @@ pub(super) struct Foundation<'o> {
     /// The mark of this run.
     pub(super) run: Uuid,
     pub(super) notices: RefCell<Notifier>,
+    /// Where people's words come in while this runs.
+    _door: Option<Door>,
     out: &'o Output,
 }
 
@@ -72,12 +75,20 @@ impl<'o> Foundation<'o> {
             out.remark(text);
         }
         let store = Store::open(&project)?;
+        let door = match Door::open(&project, || store.journal().last_seq()) {
+            Err(StoreError::Word(error)) => {
+                // Nobody can answer where there is no place for a key either.
+                out.remark(format_args!("people's answers are not looked at: {error}"));
+                None
+            }
+            door => Some(door?),
+        };
         tell_mended(&store, out);
         rekey_memory(&store, config, &scrubber, out);
         let notices = Notifier::start(&project, NoticePlan::new(&config.settings), &scrubber)?;
         let notices = RefCell::new(notices);
         let (run, outlet) = (Uuid::new_v4(), outlet(out));
-        Ok(Self { project, store, scrubber, outlet, run, notices, out })
+        Ok(Self { project, store, scrubber, outlet, run, notices, _door: door, out })
     }
 
     /// Takes the right to heal checks, and clears away what a run that was killed left.

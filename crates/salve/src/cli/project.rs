@@ -8,9 +8,10 @@ use salve_core::scrub::Scrubber;
 
 use crate::atomic::WriteError;
 use crate::config::Config;
+use crate::door::{self, DoorError};
 use crate::heal::Presence;
 use crate::learned::{Learned, LearnedError};
-use crate::process::{self, keeper};
+use crate::process::{self, answerer, keeper};
 use crate::project::{Project, ProjectError};
 use crate::store::{Store, StoreError};
 
@@ -72,13 +73,24 @@ pub(super) fn user_name() -> String {
     name.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
 }
 
-/// Returns who speaks: a person, unless an agent that Salve started is behind this process.
+/// Returns who speaks: a person, unless an agent or anything else that Salve started is behind this
+/// process.
 pub(super) fn speaker(scrubber: &Scrubber) -> Actor {
     if process::is_agents() {
         let name = said(process::AGENT_MARK).unwrap_or_else(|| "unnamed".to_owned());
         return Actor::Agent { name: scrubber.scrub(&name) };
     }
-    Actor::Person { name: scrubber.scrub(&user_name()) }
+    // What a check, a server or an attached agent does is nobody's word.
+    let dir = std::env::current_dir().unwrap_or_default();
+    match answerer::judge_own_process(&dir) {
+        Ok(()) => Actor::Person { name: scrubber.scrub(&user_name()) },
+        Err(_) => Actor::Salve(process::this(scrubber)),
+    }
+}
+
+/// Refuses unless a person speaks, as every Salve that runs in the project sees it.
+pub(super) fn expect_person(project: &Project) -> Result<(), CliError> {
+    door::may_speak(project.root()).map_err(|error| StoreError::Word(error).into())
 }
 
 /// Returns whether somebody is at the terminal.
@@ -136,6 +148,11 @@ impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Project(error) => error.into(),
+            StoreError::Word(error @ (DoorError::Refused(_) | DoorError::Silent(_))) => {
+                let error = StoreError::Word(error);
+                let advice = error.advice();
+                Self::needs_person("this is for a person to say").because(error).hint(advice)
+            }
             error => {
                 let advice = error.advice();
                 Self::failed("cannot use the project's store").because(error).hint(advice)

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::events::find;
 use super::output::counted;
-use super::project::{locate, scrubber, speaker, tell_mended};
+use super::project::{expect_person, locate, scrubber, speaker, tell_mended};
 use super::{CliError, Exit, Output};
 use crate::process;
 use crate::store::{Store, Stream};
@@ -51,6 +51,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
             .hint(format!("ask the person you work for to run `{}`", command.trim_end())));
     }
     let project = locate(out)?;
+    expect_person(&project)?;
     let Some(store) = Store::open_existing(&project)? else {
         return Err(CliError::failed("Salve has repaired nothing in this project"));
     };

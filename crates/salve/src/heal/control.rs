@@ -288,7 +288,7 @@ pub fn pause(store: &Store) -> Result<Option<Actor>, StoreError> {
                 return Ok(Some(entry.by));
             }
             Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Resume })
-                if entry.by.person().is_some() =>
+                if entry.by.person_in_history().is_some() =>
             {
                 return Ok(None);
             }

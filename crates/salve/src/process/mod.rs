@@ -4,6 +4,7 @@
 //! runs in the worker, which is a sub-reaper: whatever a server leaves behind falls to us, and
 //! nothing of it survives, whether it left its session, its parents or its environment.
 
+pub mod answerer;
 mod capture;
 mod command;
 mod family;

@@ -60,7 +60,7 @@ fn read_stat(path: &str) -> Option<Stat> {
     parse_stat(&fs::read(path).ok()?)
 }
 
-fn parse_stat(line: &[u8]) -> Option<Stat> {
+pub(super) fn parse_stat(line: &[u8]) -> Option<Stat> {
     // The program's name may hold anything, so the fields count from the parenthesis after it.
     let open = memchr::memchr(b'(', line)?;
     let close = memchr::memrchr(b')', line)?;

@@ -9,7 +9,9 @@ use std::time::Duration;
 use serde_json::error::Category;
 
 use super::sqlite::StoreLockHolder;
+use crate::door::DoorError;
 use crate::project::ProjectError;
+use crate::seal_keys::SealKeyError;
 
 /// What the system or the database engine said.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +148,12 @@ pub enum StoreError {
         /// The file in question.
         path: PathBuf,
     },
+    /// A person's word was not let in.
+    #[error(transparent)]
+    Word(#[from] DoorError),
+    /// There is no key to seal a person's word with.
+    #[error(transparent)]
+    Key(#[from] SealKeyError),
     /// The program asked for something the store cannot do.
     #[error("cannot use {}", path.display())]
     Other {
@@ -191,6 +199,8 @@ impl StoreError {
             | Self::Newer { .. }
             | Self::Malformed { .. }
             | Self::Forgot { .. }
+            | Self::Word(_)
+            | Self::Key(_)
             | Self::Other { .. } => false,
         }
     }
@@ -217,6 +227,9 @@ impl StoreError {
             Self::Newer { .. } => "update Salve; the store itself is fine".into(),
             Self::Malformed { seq, .. } => format!("salve events --since {seq}"),
             Self::Forgot { .. } => "start it again; leave .salve alone while salve runs".into(),
+            Self::Word(DoorError::Silent(pid)) => format!("end process {pid}, or try again"),
+            Self::Word(_) => "a person runs this in a terminal of their own".into(),
+            Self::Key(_) => "salve doctor".into(),
             Self::Other { .. } => "salve doctor".into(),
         }
     }

@@ -6,7 +6,7 @@
 //! is. Anything else out of shape is an error that says what is wrong.
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, DecodeError, Encoded, Entry, Event};
+use salve_core::event::{Actor, DecodeError, Encoded, Entry, Event, Seal};
 use salve_core::id::IncidentId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,13 +37,16 @@ struct JournalLine {
     event: String,
     version: u32,
     data: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seal: Option<Seal>,
 }
 
 /// Returns the entry as one line of JSON, without the line's end.
 pub fn to_line(entry: &Entry) -> String {
     let Encoded { kind, version, data } = entry.event.encode();
-    let Entry { seq, at, ref by, incident, event: _ } = *entry;
-    let line = JournalLine { seq, at, by: by.clone(), incident, event: kind, version, data };
+    let Entry { seq, at, ref by, incident, event: _, ref seal } = *entry;
+    let (by, seal) = (by.clone(), seal.clone());
+    let line = JournalLine { seq, at, by, incident, event: kind, version, data, seal };
     // Every part has string keys only, so there is no failing path.
     serde_json::to_string(&line).unwrap_or_default()
 }
@@ -51,12 +54,12 @@ pub fn to_line(entry: &Entry) -> String {
 /// Reads an entry from one line of JSON.
 pub fn parse_line(line: &str) -> Result<Entry, LineError> {
     let line: JournalLine = serde_json::from_str(line).map_err(LineError::Shape)?;
-    let JournalLine { seq, at, by, incident, event: kind, version, data } = line;
+    let JournalLine { seq, at, by, incident, event: kind, version, data, seal } = line;
     if seq == 0 || seq > MAX_SEQ {
         return Err(LineError::Seq(seq));
     }
     let event = Event::decode(Encoded { kind, version, data }).map_err(LineError::Event)?;
-    Ok(Entry { seq, at, by, incident, event })
+    Ok(Entry { seq, at, by, incident, event, seal })
 }
 
 #[cfg(test)]

@@ -305,7 +305,7 @@ fn a_person_calls_a_repair_off_while_an_agent_is_waited_for() {
     let bench = Bench::new();
     let mut run = bench.dev(&[]);
     run.until("awaiting_agent");
-    let mut client = Client::hello(&bench.project, "claude-code");
+    let mut client = Client::hello_of_another(&bench.project, "claude-code");
     take_up(&mut client);
     bench.project.write("app.sh", "half done");
     let id = bench.incidents()[0].to_string();

@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 fn draft(text: &str) -> Draft {
     let text = serde_json::from_value(text.into()).unwrap();
-    let by = Actor::Person { name: Scrubbed::literal("ann") };
+    let by = Actor::Agent { name: Scrubbed::literal("ann") };
     Draft {
         at: Timestamp::now(),
         by,

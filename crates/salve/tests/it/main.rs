@@ -4,6 +4,7 @@
 
 mod agent;
 mod agent_own;
+mod answers;
 mod architecture;
 mod bench;
 mod care;

@@ -25,15 +25,21 @@ impl Client {
         Self::of(project.command(&["mcp"]))
     }
 
-    /// Starts a client of an agent that did not start what these tests start, and shakes hands.
-    pub(crate) fn hello_of_another(project: &Project, name: &str) -> Self {
+    /// Returns `salve mcp` as the child of a process that is not these tests, so that the person in
+    /// them is not the agent.
+    fn of_another(project: &Project) -> Command {
         let salve = project.command(&["mcp"]);
-        let mut agent = Command::new("sh");
-        agent.args(["-c", "\"$@\"; exit $?", "sh"]).arg(salve.get_program());
-        agent.args(salve.get_args()).current_dir(project.dir());
+        let mut agent = Command::new("timeout");
+        agent.arg("600").arg(salve.get_program()).args(salve.get_args());
+        agent.current_dir(project.dir());
         let envs = salve.get_envs().filter_map(|(name, value)| Some((name, value?)));
         agent.env_clear().envs(envs);
-        Self::of(agent).greet(name)
+        agent
+    }
+
+    /// Starts a client of an agent that did not start what these tests start, and shakes hands.
+    pub(crate) fn hello_of_another(project: &Project, name: &str) -> Self {
+        Self::of(Self::of_another(project)).greet(name)
     }
 
     fn of(mut command: Command) -> Self {

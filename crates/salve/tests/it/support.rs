@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use salve::seal_keys::SealKeys;
 use salve_core::event::{AtALoss, IncidentPolicy, Limits, Mode, OnFailure};
 use salve_core::scrub::Scrubbed;
 use tempfile::TempDir;
@@ -66,7 +67,11 @@ impl Project {
     pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("project")).unwrap();
-        std::fs::create_dir_all(root.path().join("home")).unwrap();
+        let data = root.path().join("home/data/salve");
+        std::fs::create_dir_all(&data).unwrap();
+        // The test reads journals as the same person who speaks in it.
+        SealKeys::of_user().unwrap();
+        std::fs::copy(SealKeys::path().unwrap(), data.join("seal.keys")).unwrap();
         Self { root }
     }
 

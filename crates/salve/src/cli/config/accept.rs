@@ -8,7 +8,7 @@ use salve_core::scrub::Scrubbed;
 use serde::Serialize;
 
 use super::{project, stuck};
-use crate::cli::project::{scrubber, user_name};
+use crate::cli::project::{expect_person, scrubber, user_name};
 use crate::cli::{CliError, Exit, Output};
 use crate::config::{LiveSettings, Reload, Sources};
 use crate::notify::{NoticePlan, Notifier};
@@ -43,6 +43,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     let Some(project) = project(out)?.filter(|project| project.database().exists()) else {
         return nothing(out);
     };
+    expect_person(&project)?;
     let store = Store::open(&project)?;
     let sources = Sources::of_process(Some(&project), &out.global().set);
     let now = Timestamp::now();

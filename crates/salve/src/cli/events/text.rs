@@ -39,6 +39,8 @@ fn who(by: &Actor) -> String {
     match by {
         Actor::Salve(process) => format!("salve {}", process.pid),
         Actor::Person { name } => visible(name.as_str()),
+        Actor::Unproven { name } => format!("{} (no seal that holds)", visible(name.as_str())),
+        Actor::Forged { name } => format!("FORGED as {}", visible(name.as_str())),
         Actor::Agent { name } => format!("agent {}", visible(name.as_str())),
     }
 }

@@ -360,8 +360,10 @@ fn plan_agent(
 pub(super) fn starter(scrubber: &Scrubber) -> Result<Actor, CliError> {
     match speaker(scrubber) {
         by @ (Actor::Person { .. } | Actor::Salve(_)) => Ok(by),
-        Actor::Agent { .. } => Err(CliError::usage("an agent cannot start a job")
-            .hint("let the person who started you run it")),
+        Actor::Agent { .. } | Actor::Unproven { .. } | Actor::Forged { .. } => {
+            Err(CliError::usage("an agent cannot start a job")
+                .hint("let the person who started you run it"))
+        }
     }
 }
 

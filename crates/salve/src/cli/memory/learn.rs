@@ -127,7 +127,7 @@ fn learn_remedy(args: &Args, desk: &MemoryCommandContext<'_>) -> Result<LearnedF
     let at = Timestamp::now();
     let speaker = project::speaker(&desk.scrubber);
     let by = match &speaker {
-        Actor::Person { name } => name.clone(),
+        Actor::Person { name } | Actor::Unproven { name } | Actor::Forged { name } => name.clone(),
         Actor::Agent { name } => desk.scrubber.scrub(&format!("agent {name}")),
         Actor::Salve(_) => Scrubbed::literal("salve"),
     };

@@ -563,6 +563,13 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         })
     }
 
+    /// Returns whether a remedy may run on this word: a rule's, or a person's whose seal holds.
+    fn is_authorised(&self, on: Authority) -> Result<bool, StoreError> {
+        let Authority::Approval(seq) = on else { return Ok(true) };
+        let entry = self.base.writer.store.journal().entry(seq)?;
+        Ok(entry.is_some_and(|entry| entry.by.person().is_some()))
+    }
+
     /// Applies the remedy that hashes to `digest`, on somebody's word.
     fn apply(
         &mut self,
@@ -574,6 +581,10 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let (subjects, mut context) = self.split();
         let withdrawn = subjects.withdrawn(at, digest, &mut context)?;
         self.settle()?;
+        let withdrawn = match withdrawn {
+            None if !self.is_authorised(on)? => Some("its approval bears no seal that holds"),
+            withdrawn => withdrawn,
+        };
         if let Some(reason) = withdrawn {
             return self.finish(at, effect, EffectReport::failed(Scrubbed::literal(reason)));
         }

@@ -18,7 +18,7 @@ use crate::atomic::{self, WriteError};
 use crate::files::{self, FileKind};
 use crate::project::Project;
 use crate::store::error::expect_file;
-use crate::store::{Journal, StoreError, Stream, to_line};
+use crate::store::{Journal, StoreError, to_line};
 
 /// How many entries are copied at once.
 const BATCH: usize = 1000;
@@ -133,7 +133,7 @@ impl Copy<'_> {
 
     fn copy(&self, mut after: u64, to: &mut dyn Write) -> Result<u64, StoreError> {
         loop {
-            let entries = self.engine.read(after, &Stream::Project, BATCH)?;
+            let entries = self.engine.read_as_stored(after, BATCH)?;
             let Some(last) = entries.last().map(|entry| entry.seq) else { return Ok(after) };
             let mut text = String::new();
             for entry in &entries {

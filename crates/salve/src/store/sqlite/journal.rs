@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row, Transaction, named_params};
-use salve_core::event::{Draft, Encoded, Entry, Event, LoopId};
+use salve_core::event::{Actor, Digest, Draft, Encoded, Entry, Event, LoopId};
 use salve_core::id::IncidentId;
 
 use super::follow::SqliteFollower;
+use super::words::WordPass;
 use super::{Copying, Durability, Sqlite, export};
 use crate::store::line::MAX_SEQ;
 use crate::store::stream::KindSelector;
@@ -14,8 +15,10 @@ use crate::store::{Appended, Follower, Journal, RawError, StoreError, Stream, St
 impl Journal for Sqlite {
     fn append_all(&self, drafts: Vec<Draft>) -> Result<Vec<Entry>, StoreError> {
         let rows: Vec<_> = drafts.iter().map(RawEntry::of).collect();
-        let first = self.append_with(durability(&drafts), |tx| insert_all(tx, &rows))?;
-        Ok(number(drafts, first))
+        let pass = self.let_in(&rows)?;
+        let first =
+            self.append_with(durability(&drafts), |tx| insert_all(tx, &rows, pass.as_ref()))?;
+        Ok(number(drafts, &rows, first, pass.as_ref()))
     }
 
     fn append_after(
@@ -24,14 +27,15 @@ impl Journal for Sqlite {
         drafts: Vec<Draft>,
     ) -> Result<Appended, StoreError> {
         let rows: Vec<_> = drafts.iter().map(RawEntry::of).collect();
+        let pass = self.let_in(&rows)?;
         let written = self.append_with(durability(&drafts), |tx| {
             match select(tx, stream, Span { after: *after, ..Span::first(1) })?.pop() {
                 Some(obstacle) => Ok(Err(obstacle)),
-                None => insert_all(tx, &rows).map(Ok),
+                None => insert_all(tx, &rows, pass.as_ref()).map(Ok),
             }
         })?;
         match written {
-            Ok(first) => Ok(Appended::Written(number(drafts, first))),
+            Ok(first) => Ok(Appended::Written(number(drafts, &rows, first, pass.as_ref()))),
             Err(obstacle) => Ok(Appended::Refused(Box::new(self.decode(obstacle)?))),
         }
     }
@@ -141,13 +145,31 @@ impl Sqlite {
 
     fn decode(&self, row: RawEntry) -> Result<Entry, StoreError> {
         let (path, seq) = (self.project().database(), row.seq);
-        row.decode().map_err(|source| {
+        let entry = row.clone().decode().map_err(|source| {
             if source.is_damage() {
                 StoreError::Corrupt { path, source: source.into() }
             } else {
                 StoreError::Malformed { path, seq, source }
             }
-        })
+        })?;
+        self.judged(&row, entry)
+    }
+
+    /// Returns entries as they are stored, whoever is believed to have written them.
+    pub(super) fn read_as_stored(
+        &self,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let span = Span { after, ..Span::first(limit) };
+        let rows = self.read_tables(|tx| select(tx, &Stream::Project, span))?;
+        let path = self.project().database();
+        let decode = |row: RawEntry| {
+            let seq = row.seq;
+            let malformed = |source| StoreError::Malformed { path: path.clone(), seq, source };
+            row.decode().map_err(malformed)
+        };
+        rows.into_iter().map(decode).collect()
     }
 }
 
@@ -161,9 +183,35 @@ pub(super) struct RawEntry {
     kind: String,
     version: u32,
     data: String,
+    seal: Option<String>,
 }
 
 impl RawEntry {
+    /// Returns what is announced of a row that carries a person's word; others have none.
+    pub(super) fn word(&self) -> Option<Digest> {
+        self.names_person().then(|| self.digest(b"a person's word", 0))
+    }
+
+    /// Returns what is sealed of a row that carries a person's word, at its place.
+    pub(super) fn sealed_content(&self, seq: u64) -> Option<Digest> {
+        self.names_person().then(|| self.digest(b"a sealed word", seq))
+    }
+
+    /// Returns whether it says that a person speaks, however that is spelt.
+    fn names_person(&self) -> bool {
+        self.by.contains("person")
+            && matches!(serde_json::from_str(&self.by), Ok(Actor::Person { .. }))
+    }
+
+    fn digest(&self, what: &[u8], seq: u64) -> Digest {
+        let Self { seq: _, at, by, incident, kind, version, data, seal: _ } = self;
+        let incident = incident.as_deref().unwrap_or_default();
+        let texts = [by, incident, kind, data].map(str::as_bytes);
+        let [by, incident, kind, data] = texts;
+        let (seq, at, version) = (seq.to_le_bytes(), at.to_le_bytes(), version.to_le_bytes());
+        Digest::of(&[what, &seq, &at, by, incident, kind, &version, data])
+    }
+
     /// Returns the row that `draft` becomes; it gets its number when it is inserted.
     pub(super) fn of(draft: &Draft) -> Self {
         let Encoded { kind, version, data } = draft.event.encode();
@@ -176,7 +224,13 @@ impl RawEntry {
             kind,
             version,
             data: data.to_string(),
+            seal: None,
         }
+    }
+
+    /// Returns the row with a seal that it bore before.
+    pub(super) fn with_seal(self, seal: Option<String>) -> Self {
+        Self { seal, ..self }
     }
 
     pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -188,19 +242,29 @@ impl RawEntry {
             kind: row.get(4)?,
             version: row.get(5)?,
             data: row.get(6)?,
+            seal: row.get(7)?,
         })
     }
 
     pub(super) fn insert(&self, tx: &Transaction<'_>, seq: u64) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO entry (seq, at, by, incident, kind, version, data) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let Self { seq: _, at, by, incident, kind, version, data } = self;
-        let values = rusqlite::params![seq, at, by, incident, kind, version, data];
+        self.insert_sealed(tx, seq, self.seal.as_deref())
+    }
+
+    fn insert_sealed(
+        &self,
+        tx: &Transaction<'_>,
+        seq: u64,
+        seal: Option<&str>,
+    ) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO entry (seq, at, by, incident, kind, version, data, seal) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let Self { seq: _, at, by, incident, kind, version, data, seal: _ } = self;
+        let values = rusqlite::params![seq, at, by, incident, kind, version, data, seal];
         tx.prepare_cached(sql)?.execute(values).map(drop)
     }
 
     pub(super) fn decode(self) -> Result<Entry, RawError> {
-        let Self { seq, at, by, incident, kind, version, data } = self;
+        let Self { seq, at, by, incident, kind, version, data, seal } = self;
         Ok(Entry {
             seq,
             at: Timestamp::from_microsecond(at).map_err(RawError::Time)?,
@@ -210,6 +274,8 @@ impl RawEntry {
                 let data = serde_json::from_str(&data).map_err(RawError::Json)?;
                 Event::decode(Encoded { kind, version, data }).map_err(RawError::Event)?
             },
+            // What is no seal seals nothing.
+            seal: seal.and_then(|seal| seal.parse().ok()),
         })
     }
 }
@@ -222,8 +288,18 @@ fn durability(drafts: &[Draft]) -> Durability {
     }
 }
 
-fn number(drafts: Vec<Draft>, first: u64) -> Vec<Entry> {
-    (first..).zip(drafts).map(|(seq, draft)| stored(draft, seq)).collect()
+/// Returns the entries that drafts have become, as reading them back would.
+fn number(
+    drafts: Vec<Draft>,
+    rows: &[RawEntry],
+    first: u64,
+    pass: Option<&WordPass>,
+) -> Vec<Entry> {
+    let sealed = |((seq, draft), row): ((u64, Draft), &RawEntry)| {
+        let seal = pass.and_then(|pass| pass.seal(row, seq)?.parse().ok());
+        Entry { seal, ..stored(draft, seq) }
+    };
+    (first..).zip(drafts).zip(rows).map(sealed).collect()
 }
 
 /// Returns the entry as reading it back would: the store keeps microseconds.
@@ -237,9 +313,16 @@ pub(super) fn last_seq(tx: &Transaction<'_>) -> rusqlite::Result<u64> {
     tx.prepare_cached("SELECT coalesce(max(seq), 0) FROM entry")?.query_row([], |row| row.get(0))
 }
 
-fn insert_all(tx: &Transaction<'_>, rows: &[RawEntry]) -> rusqlite::Result<u64> {
+fn insert_all(
+    tx: &Transaction<'_>,
+    rows: &[RawEntry],
+    pass: Option<&WordPass>,
+) -> rusqlite::Result<u64> {
     let first = last_seq(tx)? + 1;
-    (first..).zip(rows).try_for_each(|(seq, row)| row.insert(tx, seq))?;
+    (first..).zip(rows).try_for_each(|(seq, row)| {
+        let seal = pass.and_then(|pass| pass.seal(row, seq));
+        row.insert_sealed(tx, seq, seal.as_deref())
+    })?;
     Ok(first)
 }
 
@@ -272,7 +355,7 @@ fn select(
     stream: &Stream,
     Span { after, before, order, limit }: Span,
 ) -> rusqlite::Result<Vec<RawEntry>> {
-    let mut sql = "SELECT seq, at, by, incident, kind, version, data FROM entry \
+    let mut sql = "SELECT seq, at, by, incident, kind, version, data, seal FROM entry \
                    WHERE seq > :after AND seq < :before"
         .to_owned();
     let selector = stream.selector();

@@ -20,6 +20,7 @@ mod open;
 mod patience;
 mod salvage;
 mod schema;
+mod words;
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -38,6 +39,7 @@ pub use salvage::Mended;
 
 use super::{Copying, Engine, StoreError};
 use crate::project::Project;
+use crate::seal_keys::SealKeys;
 use lock::{Guard, Share};
 use patience::WorkLimit;
 
@@ -73,6 +75,10 @@ pub(super) struct Sqlite {
     copying: Cell<Copying>,
     /// How long one transaction may take, as long as the store may be damaged.
     patience: Cell<Option<Duration>>,
+    /// The user's keys as they were read last.
+    keys: RefCell<Option<SealKeys>>,
+    /// From which entry on words bear seals; 0 while it was not looked up.
+    sealed_from: Cell<u64>,
 }
 
 /// The connection in use and the file it belongs to.
@@ -138,6 +144,8 @@ impl Sqlite {
             mended: RefCell::new(mended),
             copying: Cell::new(Copying::AtOnce),
             patience: Cell::new(Some(SUSPICIOUS)),
+            keys: RefCell::new(None),
+            sealed_from: Cell::new(0),
         }
     }
 
@@ -251,6 +259,7 @@ impl Sqlite {
         let mut mended = Vec::new();
         let old = self.live.replace(open::open(&self.project, &mut mended)?);
         self.openings.set(self.openings.get() + 1);
+        self.sealed_from.set(0);
         self.mended.borrow_mut().extend(mended);
         // What is left of the old file is not ours to tidy: its name is another file's now.
         let _ = old.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);

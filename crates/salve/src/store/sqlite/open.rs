@@ -77,6 +77,15 @@ impl LiveConnection {
         let copied = export::copied_to(project);
         let sql = "SELECT coalesce(max(seq), 0) FROM entry";
         let last: u64 = self.conn.query_row(sql, [], |row| row.get(0)).map_err(engine)?;
+        if copied > last {
+            // A damaged page may look like a lost end; nothing is written into a damaged file.
+            let answer = self.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
+            let answer: String = answer.map_err(engine)?;
+            if answer != "ok" {
+                let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+                return Err(engine(rusqlite::Error::SqliteFailure(code, Some(answer))));
+            }
+        }
         Ok(copied <= last)
     }
 }

@@ -143,6 +143,7 @@ fn build(
             tx.execute("DELETE FROM entry WHERE seq = ?1", [seq])?;
         }
         restore_from_copy(&tx, project)?;
+        carry_over_sealed_from(&tx, damaged)?;
         let kept: u64 = tx.query_row("SELECT count(*) FROM entry", [], |row| row.get(0))?;
         let last = last_seq(&tx)?;
         let lost = last.saturating_sub(kept);
@@ -158,6 +159,21 @@ fn build(
         .and_then(|file| file.sync_all())
         .map_err(|error| StoreError::system(fresh, error))?;
     Ok(mended)
+}
+
+/// Keeps from which entry on words bear seals; where that cannot be read any more, the first seal
+/// says it.
+fn carry_over_sealed_from(tx: &Transaction<'_>, damaged: &Path) -> rusqlite::Result<()> {
+    let read = |conn: Connection| {
+        let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'sealed_from'";
+        conn.query_row(sql, [], |row| row.get::<_, u64>(0)).ok()
+    };
+    let from = match Connection::open(damaged).ok().and_then(read) {
+        Some(from) => from,
+        None => last_seq(tx)? + 1,
+    };
+    let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('sealed_from', ?1)";
+    tx.execute(sql, [from.to_string()]).map(drop)
 }
 
 /// Restores to a database that lost its end, or is new, what only `events.jsonl` still has.
@@ -199,7 +215,7 @@ fn sign(tx: &Transaction<'_>, seq: u64, event: Event) -> rusqlite::Result<()> {
 /// Lists the rows of the journal that nobody can have written.
 fn damaged_rows(conn: &Connection) -> rusqlite::Result<Vec<i64>> {
     let mut damaged = Vec::new();
-    let sql = "SELECT seq, at, by, incident, kind, version, data FROM entry";
+    let sql = "SELECT seq, at, by, incident, kind, version, data, seal FROM entry";
     let mut statement = conn.prepare(sql)?;
     let mut all = statement.query([])?;
     while let Some(row) = all.next()? {
@@ -222,7 +238,7 @@ fn disagreeing_rows(conn: &Connection, project: &Project) -> rusqlite::Result<Ve
         return Ok(found);
     }
     let Ok(file) = open_regular(&project.events(), Links::Refuse) else { return Ok(found) };
-    let sql = "SELECT seq, at, by, incident, kind, version, data FROM entry WHERE seq = ?1";
+    let sql = "SELECT seq, at, by, incident, kind, version, data, seal FROM entry WHERE seq = ?1";
     let mut statement = conn.prepare(sql)?;
     for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
         let copied = std::str::from_utf8(&line).ok().and_then(|line| parse_line(line).ok());
@@ -247,9 +263,10 @@ fn restore_from_copy(tx: &Transaction<'_>, project: &Project) -> rusqlite::Resul
     for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
         let line = scrubber.scrub_lossy(&line);
         let Ok(entry) = parse_line(line.as_str()) else { continue };
-        let Entry { seq, at, by, incident, event } = entry;
+        let Entry { seq, at, by, incident, event, seal } = entry;
         if !known.exists([seq])? {
-            RawEntry::of(&Draft { at, by, incident, event }).insert(tx, seq)?;
+            let row = RawEntry::of(&Draft { at, by, incident, event });
+            row.with_seal(seal.map(String::from)).insert(tx, seq)?;
             restored += 1;
         }
     }

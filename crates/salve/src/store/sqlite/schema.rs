@@ -25,6 +25,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, sql: include_str!("schema/3-streams.sql") },
     Migration { version: 4, sql: include_str!("schema/4-key-lines.sql") },
     Migration { version: 5, sql: include_str!("schema/5-queue.sql") },
+    Migration { version: 6, sql: include_str!("schema/6-seals.sql") },
 ];
 
 /// Marks the file as Salve's: "SALV".

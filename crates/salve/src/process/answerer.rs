@@ -1,0 +1,264 @@
+//! Who may speak for a person: a look at a process, taken by whoever it speaks to.
+//!
+//! Everything that Salve starts stays below the process that started it: keepers and workers are
+//! sub-reapers, so that no double fork leads out. A process with a Salve among those that led to it
+//! is therefore somebody's agent, check, server, tool or remedy, and never a person.
+//!
+//! **Invariant:** what cannot be looked at is refused.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, PROC_SUPER_MAGIC};
+
+use super::keeper;
+use super::tree::{self, Stat};
+
+/// The spaces that have to be the same as ours.
+const SPACES: [(&str, &str); 3] =
+    [("user", "user namespace"), ("pid", "process namespace"), ("mnt", "mount namespace")];
+/// More generations than any process has.
+const GENERATIONS: usize = 4_096;
+/// Programs that start a server for its client and are not the client themselves.
+const WRAPPERS: [&str; 6] = ["sh", "bash", "dash", "zsh", "env", "npm"];
+
+/// Why a process may not speak for a person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerRefusal {
+    /// A Salve started it, or what started it.
+    #[error("it was started by Salve (process {0})")]
+    OfSalve(u32),
+    /// It belongs to an agent that is attached to this project.
+    #[error("it belongs to an agent that is attached to this project (process {0})")]
+    OfAttachedAgent(u32),
+    /// Another user runs it.
+    #[error("another user runs it")]
+    OfOtherUser,
+    /// It lives in a space of its own.
+    #[error("it lives in a {0} of its own")]
+    InOtherSpace(&'static str),
+    /// It is another program.
+    #[error("it is not the same `salve` program")]
+    OtherProgram,
+    /// It cannot be looked at.
+    #[error("it cannot be looked at: {0}")]
+    Unseen(String),
+}
+
+/// Judges a process that came to speak to this one about the project at `root`.
+pub fn judge_visitor(pid: u32, uid: u32, root: &Path) -> Result<(), AnswerRefusal> {
+    if uid != rustix::process::geteuid().as_raw() {
+        return Err(AnswerRefusal::OfOtherUser);
+    }
+    expect_real_proc()?;
+    let before = look(pid)?;
+    for (space, name) in SPACES {
+        let theirs = fs::read_link(format!("/proc/{pid}/ns/{space}"));
+        let ours = fs::read_link(format!("/proc/self/ns/{space}"));
+        match (theirs, ours) {
+            (Ok(theirs), Ok(ours)) if theirs == ours => {}
+            (Ok(_), Ok(_)) => return Err(AnswerRefusal::InOtherSpace(name)),
+            (Err(error), _) | (_, Err(error)) => return Err(unseen(&error)),
+        }
+    }
+    let ours = program(std::process::id());
+    if ours.is_none() || program(pid) != ours {
+        return Err(AnswerRefusal::OtherProgram);
+    }
+    judge_origin(&before, root)?;
+    // All that was seen is about the one that is still there.
+    match look(pid)? == before {
+        true => Ok(()),
+        false => Err(AnswerRefusal::Unseen("it became another process meanwhile".to_owned())),
+    }
+}
+
+/// Judges this process itself, for what is said while nobody listens.
+pub fn judge_own_process(root: &Path) -> Result<(), AnswerRefusal> {
+    expect_real_proc()?;
+    judge_origin(&look(std::process::id())?, root)
+}
+
+/// Refuses whoever a Salve or an attached agent started.
+pub(crate) fn judge_origin(process: &Stat, root: &Path) -> Result<(), AnswerRefusal> {
+    let ancestors = ancestors(process)?;
+    let own_keeper = ancestors.first().filter(|parent| is_keeper_of(parent.pid, process));
+    let others = ancestors.iter().skip(usize::from(own_keeper.is_some()));
+    if let Some(salve) = others.clone().find(|one| is_salve(one.pid) && !is_demo(one.pid)) {
+        return Err(AnswerRefusal::OfSalve(salve.pid));
+    }
+    let line: Vec<u32> = ancestors.iter().map(|one| one.pid).collect();
+    match attached_agents(root).into_iter().find(|agent| line.contains(agent)) {
+        Some(agent) => Err(AnswerRefusal::OfAttachedAgent(agent)),
+        None => Ok(()),
+    }
+}
+
+fn unseen(error: &dyn std::fmt::Display) -> AnswerRefusal {
+    AnswerRefusal::Unseen(error.to_string())
+}
+
+/// Refuses where something else was put in the place of the system's own view of processes.
+fn expect_real_proc() -> Result<(), AnswerRefusal> {
+    let real = rustix::fs::statfs("/proc").map_err(|error| unseen(&error))?;
+    let is_ours = tree::own().is_some_and(|own| own.pid == std::process::id());
+    if real.f_type != PROC_SUPER_MAGIC || !is_ours {
+        return Err(AnswerRefusal::Unseen("/proc is not this system's".to_owned()));
+    }
+    Ok(())
+}
+
+/// Reads about a process from the system itself, through whatever lies over its files.
+fn look(pid: u32) -> Result<Stat, AnswerRefusal> {
+    let path = format!("/proc/{pid}/stat");
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| unseen(&error))?;
+    let system = rustix::fs::fstatfs(&file).map_err(|error| unseen(&error))?;
+    let mut line = Vec::new();
+    File::from(file).read_to_end(&mut line).map_err(|error| unseen(&error))?;
+    let stat = tree::parse_stat(&line).filter(|stat| stat.pid == pid);
+    match stat {
+        Some(stat) if system.f_type == PROC_SUPER_MAGIC => Ok(stat),
+        _ => Err(AnswerRefusal::Unseen(format!("{path} is not this system's"))),
+    }
+}
+
+/// Returns those that led to a process, its parent first.
+fn ancestors(process: &Stat) -> Result<Vec<Stat>, AnswerRefusal> {
+    let mut found: Vec<Stat> = Vec::new();
+    let mut parent = process.parent;
+    // The first process of all, or of this space, has nobody above it that could be seen.
+    while parent > 0 {
+        let stat = match look(parent) {
+            Ok(stat) => stat,
+            // Where others' processes are hidden, what is hidden is no Salve of this user.
+            Err(_) if hides_others() => break,
+            Err(error) => return Err(error),
+        };
+        if found.len() > GENERATIONS {
+            return Err(AnswerRefusal::Unseen("its parents do not end".to_owned()));
+        }
+        parent = stat.parent;
+        found.push(stat);
+    }
+    Ok(found)
+}
+
+/// Returns whether this system shows a user only their own processes.
+fn hides_others() -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut of_proc = mounts.lines().filter(|line| line.split(' ').nth(4) == Some("/proc"));
+    of_proc.any(|line| line.contains("hidepid=") && !line.contains("hidepid=0"))
+}
+
+/// Returns which file a process runs, whatever its name is by now.
+fn program(pid: u32) -> Option<(u64, u64)> {
+    fs::metadata(format!("/proc/{pid}/exe")).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+/// Returns whether a process is a Salve, this one's release or another.
+fn is_salve(pid: u32) -> bool {
+    let Ok(path) = fs::read_link(format!("/proc/{pid}/exe")) else { return false };
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let is_named = matches!(name, b"salve" | b"salve (deleted)");
+    is_named || program(pid).is_some_and(|theirs| Some(theirs) == program(std::process::id()))
+}
+
+fn words(pid: u32) -> Vec<Vec<u8>> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = line.strip_suffix(b"\0").unwrap_or(&line);
+    line.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect()
+}
+
+/// Returns whether a process is a demo, which starts nothing but Salves in a project of its own.
+fn is_demo(pid: u32) -> bool {
+    words(pid).get(1).is_some_and(|word| word == b"demo")
+}
+
+/// Returns whether a process does nothing but keep `worker`: the same program with the same words.
+fn is_keeper_of(pid: u32, worker: &Stat) -> bool {
+    let rest = |pid| words(pid).into_iter().skip(1).collect::<Vec<_>>();
+    program(pid).is_some()
+        && program(pid) == program(worker.pid)
+        && keeper::is_a_worker(worker)
+        && rest(pid) == rest(worker.pid)
+}
+
+/// Returns the processes that have the repair tools of the project at `root` for themselves.
+fn attached_agents(root: &Path) -> Vec<u32> {
+    let servers = tree::all().into_iter().filter(|stat| {
+        is_salve(stat.pid) && serves_tools(&words(stat.pid)) && tree::is_fed(stat.pid)
+    });
+    let of_project = servers.filter(|stat| works_in(stat.pid, root));
+    of_project.filter_map(|stat| client_of(&stat)).collect()
+}
+
+/// Returns whether these are the words of a server of repair tools.
+fn serves_tools(words: &[Vec<u8>]) -> bool {
+    words.iter().skip(1).find(|word| !word.starts_with(b"-")).is_some_and(|word| word == b"mcp")
+}
+
+fn works_in(pid: u32, root: &Path) -> bool {
+    let names = |word: &Vec<u8>| Path::new(OsStr::from_bytes(word)).starts_with(root);
+    let dir: Option<PathBuf> = tree::cwd(pid);
+    dir.is_some_and(|dir| dir.starts_with(root) || root.starts_with(dir))
+        || words(pid).iter().any(names)
+}
+
+/// Returns who started a server of tools, shells and the like passed over.
+fn client_of(server: &Stat) -> Option<u32> {
+    let mut pid = server.parent;
+    for _ in 0..GENERATIONS {
+        let stat = tree::stat(pid).filter(|stat| stat.pid > 1)?;
+        let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+        let name = path.file_name().unwrap_or_default();
+        let is_wrapper = WRAPPERS.iter().any(|wrapper| *wrapper == name);
+        if !is_wrapper && !is_salve(pid) {
+            return Some(pid);
+        }
+        pid = stat.parent;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_seen_with_all_that_led_to_it() {
+        let me = look(std::process::id()).unwrap();
+        let line = ancestors(&me).unwrap();
+        assert_eq!(line.first().map(|stat| stat.pid), Some(me.parent));
+        assert!(line.last().is_some_and(|first| first.parent == 0), "{line:?}");
+        assert!(matches!(look(u32::MAX), Err(AnswerRefusal::Unseen(_))));
+    }
+
+    #[test]
+    fn only_servers_of_tools_have_clients() {
+        let is = |line: &str| {
+            let words: Vec<_> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            serves_tools(&words)
+        };
+        assert!(is("salve mcp") && is("/usr/bin/salve --json mcp"));
+        assert!(!is("salve dev mcp") && !is("salve") && !is("mcp"));
+    }
+
+    #[test]
+    fn another_user_and_another_program_are_refused() {
+        let (me, uid) = (std::process::id(), rustix::process::geteuid().as_raw());
+        let root = Path::new("/nowhere");
+        assert_eq!(judge_visitor(me, uid + 1, root), Err(AnswerRefusal::OfOtherUser));
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let judged = judge_visitor(other.id(), uid, root);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!(judged, Err(AnswerRefusal::OtherProgram));
+        assert_eq!(judge_visitor(me, uid, root), Ok(()));
+        assert!(matches!(judge_visitor(other.id(), uid, root), Err(AnswerRefusal::Unseen(_))));
+    }
+}

@@ -1,0 +1,204 @@
+//! People's words in the journal: let in by those they are for, sealed, and judged when read.
+
+use salve_core::event::{Actor, Digest, Entry};
+
+use super::Sqlite;
+use super::journal::RawEntry;
+use crate::door::{self, LetIn, WordStanding};
+use crate::seal_keys::{SealKeys, SealWorth};
+use crate::store::StoreError;
+
+/// What rows need that carry people's words: the keys, and that they were let in.
+#[derive(Debug)]
+pub(super) struct WordPass {
+    keys: SealKeys,
+    _let_in: LetIn,
+}
+
+impl WordPass {
+    /// Seals a row for its place in the journal.
+    pub(super) fn seal(&self, row: &RawEntry, seq: u64) -> Option<String> {
+        let content = row.sealed_content(seq)?;
+        self.keys.seal(content).map(|seal| seal.to_string())
+    }
+}
+
+impl Sqlite {
+    /// Has the words of people among `rows` let in; nothing if there are none.
+    pub(super) fn let_in(&self, rows: &[RawEntry]) -> Result<Option<WordPass>, StoreError> {
+        let words: Vec<Digest> = rows.iter().filter_map(RawEntry::word).collect();
+        if words.is_empty() {
+            return Ok(None);
+        }
+        let let_in = door::announce(self.project().root(), &words)?;
+        Ok(Some(WordPass { keys: SealKeys::of_user()?, _let_in: let_in }))
+    }
+
+    /// Returns the entry with who says so as far as it is believed.
+    pub(super) fn judged(&self, row: &RawEntry, mut entry: Entry) -> Result<Entry, StoreError> {
+        let Actor::Person { name } = &entry.by else { return Ok(entry) };
+        let name = name.clone();
+        // JSON has several spellings of one name; only the one that Salve writes is sealed.
+        let Some(word) = row.word() else {
+            entry.by = Actor::Forged { name };
+            return Ok(entry);
+        };
+        let worth = match (&entry.seal, row.sealed_content(entry.seq)) {
+            (Some(seal), Some(content)) => self.worth(seal, content),
+            (Some(_), None) => SealWorth::Wrong,
+            (None, _) if entry.seq < self.sealed_from()? => SealWorth::OfOldKey,
+            (None, _) => SealWorth::Wrong,
+        };
+        let standing = door::standing(self.project().root(), word, entry.seq);
+        entry.by = match (worth, standing) {
+            (SealWorth::Holds, WordStanding::NotOurs | WordStanding::Announced) => {
+                return Ok(entry);
+            }
+            (SealWorth::OfOldKey, WordStanding::NotOurs | WordStanding::Announced) => {
+                Actor::Unproven { name }
+            }
+            (SealWorth::Wrong, _) | (_, WordStanding::Unannounced) => Actor::Forged { name },
+        };
+        Ok(entry)
+    }
+
+    fn worth(&self, seal: &salve_core::event::Seal, content: Digest) -> SealWorth {
+        let known = self.keys.borrow().as_ref().map(|keys| keys.worth(seal, content));
+        match known {
+            // An old key may have become one meanwhile, and an unknown one known.
+            Some(SealWorth::Holds) => SealWorth::Holds,
+            Some(SealWorth::OfOldKey | SealWorth::Wrong) | None => {
+                // Without keys nothing is believed.
+                let keys = SealKeys::of_user().ok();
+                let worth = keys.as_ref().map(|keys| keys.worth(seal, content));
+                *self.keys.borrow_mut() = keys;
+                worth.unwrap_or(SealWorth::Wrong)
+            }
+        }
+    }
+
+    /// Returns the number of the first entry from which on every word has to bear a seal.
+    fn sealed_from(&self) -> Result<u64, StoreError> {
+        let known = self.sealed_from.get();
+        if known > 0 {
+            return Ok(known);
+        }
+        let from = self.read_tables(|tx| {
+            let sql = "SELECT min(coalesce((SELECT CAST(value AS INTEGER) FROM meta \
+                       WHERE name = 'sealed_from'), 1), \
+                       coalesce((SELECT min(seq) FROM entry WHERE seal IS NOT NULL), ?1))";
+            tx.prepare_cached(sql)?.query_row([i64::MAX], |row| row.get::<_, u64>(0))
+        })?;
+        self.sealed_from.set(from);
+        Ok(from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use rusqlite::Connection;
+    use salve_core::event::{Draft, Event, NoteEvent};
+    use salve_core::scrub::Scrubbed;
+
+    use super::*;
+    use crate::door::Door;
+    use crate::project::Project;
+    use crate::store::{Store, Stream};
+
+    fn word(text: &'static str) -> Draft {
+        let event = Event::Note(NoteEvent::Noted { text: Scrubbed::literal(text) });
+        let by = Actor::Person { name: Scrubbed::literal("ada") };
+        Draft { at: Timestamp::now(), by, incident: None, event }
+    }
+
+    fn project() -> (tempfile::TempDir, Project) {
+        let dir = tempfile::tempdir().unwrap();
+        let project = Project::at(dir.path()).unwrap();
+        (dir, project)
+    }
+
+    fn sql(project: &Project, sql: &str) {
+        Connection::open(project.database()).unwrap().execute_batch(sql).unwrap();
+    }
+
+    fn speakers(project: &Project) -> Vec<&'static str> {
+        let entries = Store::open(project).unwrap().journal().read(0, &Stream::Project, 99);
+        let name = |by: &Actor| match by {
+            Actor::Person { .. } => "person",
+            Actor::Unproven { .. } => "unproven",
+            Actor::Forged { .. } => "forged",
+            Actor::Salve(_) | Actor::Agent { .. } => "other",
+        };
+        entries.unwrap().iter().map(|entry| name(&entry.by)).collect()
+    }
+
+    const COPY: &str = "INSERT INTO entry (at, by, incident, kind, version, data, seal) \
+                        SELECT at, by, incident, kind, version, data, seal FROM entry WHERE seq = 1";
+
+    /// **Invariant:** A person's word without a seal that holds at its very place is believed by
+    /// nobody.
+    #[test]
+    fn a_word_is_believed_with_its_seal_at_its_place_only() {
+        for (harm, want) in [
+            ("", &["person", "person"][..]),
+            (COPY, &["person", "person", "forged"]),
+            ("UPDATE entry SET seal = NULL WHERE seq = 2", &["person", "forged"]),
+            ("UPDATE entry SET data = '{\"text\":\"no\"}' WHERE seq = 2", &["person", "forged"]),
+            ("UPDATE entry SET at = at + 1 WHERE seq = 2", &["person", "forged"]),
+            ("UPDATE entry SET seal = 'x' WHERE seq = 2", &["person", "forged"]),
+            (
+                "UPDATE entry SET by = '{\"person\":{\"name\":\"eve\"}}' WHERE seq = 2",
+                &["person", "forged"],
+            ),
+            // Another spelling of the same is another word.
+            (
+                "UPDATE entry SET by = ' {\"person\":{\"name\":\"ada\"}}' WHERE seq = 2",
+                &["person", "forged"],
+            ),
+        ] {
+            let (_dir, project) = project();
+            let store = Store::open(&project).unwrap();
+            store.journal().append_all(vec![word("yes"), word("yes again")]).unwrap();
+            sql(&project, harm);
+            assert_eq!(speakers(&project), want, "{harm}");
+        }
+    }
+
+    #[test]
+    fn words_from_before_seals_are_history_until_the_first_sealed_one() {
+        let (_dir, project) = project();
+        let store = Store::open(&project).unwrap();
+        store.journal().append_all(vec![word("old"), word("older")]).unwrap();
+        sql(
+            &project,
+            "UPDATE entry SET seal = NULL; UPDATE meta SET value = '99' WHERE name = 'sealed_from'",
+        );
+        assert_eq!(speakers(&project), ["unproven", "unproven"]);
+        store.journal().append_all(vec![word("new"), word("newer")]).unwrap();
+        sql(&project, "UPDATE entry SET seal = NULL WHERE seq = 4");
+        assert_eq!(speakers(&project), ["unproven", "unproven", "person", "forged"]);
+    }
+
+    /// **Invariant:** A Salve that runs believes no word that was not announced to it, though its
+    /// seal holds.
+    #[test]
+    fn a_word_that_nobody_announced_is_not_believed_while_the_door_is_open() {
+        let (_dir, project) = project();
+        let store = Store::open(&project).unwrap();
+        store.journal().append(word("before")).unwrap();
+        let door = Door::open(&project, || store.journal().last_seq()).unwrap();
+        store.journal().append(word("announced")).unwrap();
+        assert_eq!(speakers(&project), ["person", "person"]);
+        // Somebody who knows the key writes a row of their own.
+        let row = RawEntry::of(&word("by the key alone"));
+        let seal = SealKeys::of_user().unwrap().seal(row.sealed_content(3).unwrap()).unwrap();
+        let conn = Connection::open(project.database()).unwrap();
+        let tx = conn.unchecked_transaction().unwrap();
+        row.with_seal(Some(seal.into())).insert(&tx, 3).unwrap();
+        tx.commit().unwrap();
+        assert_eq!(speakers(&project), ["person", "person", "forged"]);
+        drop(door);
+        assert_eq!(speakers(&project), ["person"; 3], "the seal is all that others have");
+    }
+}
