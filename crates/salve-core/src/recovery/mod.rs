@@ -21,6 +21,6 @@ pub use draft::{DraftedFailure, draft, proposed, to_json};
 pub use escalation::{Actions, Escalation};
 pub use log::LogLine;
 pub(crate) use log::recovery_lines;
-pub use manifest::is_manifest;
+pub use manifest::{install_script_words, is_manifest};
 pub(crate) use turns::turn_line;
 pub use usage::{RecoveryStatistics, RecoveryUsage};

@@ -8,11 +8,11 @@ use std::fs;
 use std::path::Path;
 
 use salve_core::event::{Digest, Event, LoopEvent, LoopId, SeenFile};
-use salve_core::recovery::is_manifest;
+use salve_core::recovery::{install_script_words, is_manifest};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::IncidentWriter;
-use crate::files::{FileKind, read_bytes};
+use crate::files::{FileKind, read_bytes, read_text};
 use crate::store::{StoreError, Stream};
 
 /// How deep directories are looked into.
@@ -88,6 +88,29 @@ fn look(root: &Path, scrubber: &Scrubber) -> Manifests {
                 }
             } else if is_manifest(&path) {
                 found.insert(scrubber.scrub(&path), digest(&item.path()));
+                if name == "package.json" {
+                    found.extend(install_scripts(root, &dir, scrubber));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Returns the files of the project that a package's scripts run when packages are installed.
+fn install_scripts(root: &Path, dir: &str, scrubber: &Scrubber) -> Manifests {
+    let package = root.join(dir).join("package.json");
+    let text = read_text(&package, FileKind::Bulk).unwrap_or_default();
+    let mut found = Manifests::new();
+    for word in install_script_words(&text) {
+        // Programs take names without their ending, and directories for what is in them.
+        let names = [word.clone(), format!("{word}.js"), format!("{word}/index.js")];
+        for name in names.iter().filter(|name| !Path::new(name).is_absolute()) {
+            let path = root.join(dir).join(name);
+            let is_file = fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_dir());
+            if is_file {
+                let shown = Path::new(dir).join(name);
+                found.insert(scrubber.scrub(&shown.to_string_lossy()), digest(&path));
             }
         }
     }
@@ -140,6 +163,17 @@ mod tests {
         write(".npmrc", "registry=x");
         fs::remove_file(root.join("go.mod")).unwrap();
         assert_eq!(look(0), [".npmrc", "go.mod", "web/package.json"]);
+        let package = r#"{"scripts":{"postinstall":"node tools/post && sh ./x.sh"}}"#;
+        write("web/package.json", package);
+        for path in ["web/tools/post.js", "web/x.sh", "web/test.js"] {
+            write(path, "1");
+        }
+        let with_scripts = store.journal().last_seq().unwrap();
+        assert_eq!(look(with_scripts), [""; 0]);
+        for path in ["web/tools/post.js", "web/x.sh", "web/test.js"] {
+            write(path, "2");
+        }
+        assert_eq!(look(with_scripts), ["web/./x.sh", "web/tools/post.js"]);
         let next = store.journal().last_seq().unwrap();
         assert_eq!(look(next), [""; 0], "the next run begins with what is there");
     }

@@ -1,6 +1,7 @@
 //! A loop whose tests cannot execute again and again: recovered by a rule, by a person's word, and
 //! left as it is.
 
+use crate::heal::Visit;
 use crate::loops::{PROMISE, Rounds};
 use crate::support::wait_for;
 
@@ -66,4 +67,30 @@ fn a_loop_runs_to_its_promise_through_a_recovery_an_approval_and_a_rejection() {
     assert_eq!(count("recovery_proposed"), 3, "{events:?}");
     assert_eq!((count("recovery_escalated"), count("recovery_executed")), (2, 2), "{events:?}");
     assert_eq!(count("iteration_began"), 4, "{events:?}");
+}
+
+/// **Invariant:** What a role changed of what says what is installed, or of the scripts that an
+/// install runs, is asked about even in the first recovery.
+#[test]
+fn a_script_that_a_role_planted_before_the_first_recovery_is_asked_about() {
+    for planted in [
+        r#"echo '{"scripts": {"postinstall": "sh evil.sh"}, "dependencies": {"part-1": "1"}}' > package.json"#,
+        "echo evil > hook.sh",
+    ] {
+        let work = format!("echo 1 > stage.txt\n{planted}");
+        let rounds = Rounds::new(&[("implementer", &work), ("tester", DIAGNOSIS)]);
+        rounds.project.write("check.sh", TESTS);
+        rounds.project.write("hook.sh", "true");
+        let package =
+            r#"{"scripts": {"postinstall": "sh hook.sh"}, "dependencies": {"part-1": "1"}}"#;
+        rounds.project.write("package.json", package);
+        rounds.project.write(
+            "salve.toml",
+            "[playbook]\nauto = \"none\"\n[recovery]\nauto_approve = [\"touch 1.txt\"]\n",
+        );
+        let words = ["--id", "v1", "--task", "reach the fourth stage", "--no-wait"];
+        let said = Visit::of(&rounds.command(&words).output().unwrap());
+        said.expect(3, &["changed in this run of the loop"]);
+        assert!(!rounds.project.dir().join("1.txt").exists(), "{planted}");
+    }
 }

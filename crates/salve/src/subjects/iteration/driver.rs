@@ -15,6 +15,7 @@ use super::{LoopDriver, LoopEnding, LoopError, LoopNews};
 use crate::heal::inbox::InboxMessage;
 use crate::heal::loop_files::{FilesError, LoopFiles};
 use crate::heal::loops::{Recovered, Recovery, Sought};
+use crate::heal::manifests;
 use crate::heal::run::CommandRunEnd;
 use crate::heal::{Presence, millis};
 use crate::process::{Capture, Outlet, OutputStyle};
@@ -47,6 +48,9 @@ impl LoopDriver<'_> {
         self.base.writer.go_on_from(of.clock());
         self.folder.make(of.task())?;
         let (dir, root) = (self.folder.dir().to_path_buf(), self.base.project.root());
+        // What says what is installed is kept before any role can change it.
+        let name = self.base.writer.scrubber.scrub(of.id().as_str());
+        manifests::changed(&self.base.writer, root, &name, of.run_since())?;
         let files = LoopFiles::new(dir, root, of.id().as_str());
         let (ran, stopping, begun, held) = (None, None, false, None);
         LoopRun { driver: self, of, files, ran, stopping, begun, held }.live()
