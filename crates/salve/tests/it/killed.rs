@@ -72,7 +72,7 @@ fn is_stale(lock: &Path) -> bool {
 /// Lets an agent mend whatever is still waited for, until the server is well and all is over.
 fn heal(bench: &Bench, phase: &str) {
     let run = bench.dev(&[("SALVE_SERVER_FLAP_WINDOW_MS", "0")]);
-    let mut client = Client::hello(&bench.project, "claude-code");
+    let mut client = Client::hello_of_another(&bench.project, "claude-code");
     wait_until(&format!("a good end after `{phase}`"), || {
         let task = client.call("canvas_get_repair_task", json!({}));
         if task["pending"] == true {
@@ -101,7 +101,7 @@ fn a_repair_by_an_agent_goes_on_wherever_salve_was_killed() {
     for phase in REPAIRED {
         let bench = Bench::new();
         let mut run = bench.dev(&HELD);
-        let mut client = Client::hello(&bench.project, "claude-code");
+        let mut client = Client::hello_of_another(&bench.project, "claude-code");
         play(&bench, &mut run, &mut client, phase);
         run.kill();
         let lock = bench.project.dir().join(".dev-repair.lock");
@@ -116,7 +116,7 @@ fn worsen(bench: &Bench, attempts: u32, phase: &str) {
     let most = if phase == "exhausted" { attempts } else { attempts + 2 };
     let most = most.to_string();
     let mut run = bench.dev(&[("REPAIR_MAX_ATTEMPTS", most.as_str())]);
-    let mut client = Client::hello(&bench.project, "claude-code");
+    let mut client = Client::hello_of_another(&bench.project, "claude-code");
     for attempt in 1..=attempts {
         run.until("awaiting_agent");
         let task = client.call("canvas_get_repair_task", json!({}));
@@ -153,7 +153,7 @@ fn the_cooldown_outlives_a_kill() {
 fn a_question_to_a_person_outlives_salve_and_starting_it_again_is_an_answer() {
     let bench = Bench::new();
     let mut run = bench.dev(&[("REPAIR_MAX_FILES", "0")]);
-    let mut client = Client::hello(&bench.project, "claude-code");
+    let mut client = Client::hello_of_another(&bench.project, "claude-code");
     run.until("awaiting_agent");
     let task = client.call("canvas_get_repair_task", json!({}));
     bench.project.write("app.sh", MENDED);
