@@ -171,6 +171,8 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("server.stop_grace_ms", Bearing::None),
     ("server.url", Bearing::Unset),
     ("servers", Bearing::Fewer),
+    ("skills.commands", Bearing::Fewer),
+    ("skills.servers", Bearing::Fewer),
     ("specialists", Bearing::Fewer),
     ("telemetry.prefix", Bearing::None),
     ("telemetry.statsd", Bearing::Unset),

@@ -26,6 +26,7 @@ pub mod register;
 pub mod sandbox;
 pub mod scrub;
 pub mod seal_keys;
+pub mod skills;
 pub mod store;
 pub mod subjects;
 pub mod team;

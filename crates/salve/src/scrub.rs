@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use salve_core::scrub::{Key, Scrubber};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::dirs;
@@ -31,6 +32,20 @@ pub fn scrubber() -> Scrubber {
         Scrubber::new(key).with_variables(pairs)
     };
     SCRUBBER.get_or_init(make).clone()
+}
+
+/// Returns a value with the secrets taken out of all its texts.
+pub fn scrub_value(scrubber: &Scrubber, value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(scrubber.scrub(text).into_string()),
+        Value::Array(list) => list.iter().map(|value| scrub_value(scrubber, value)).collect(),
+        Value::Object(object) => {
+            let clean =
+                |(key, value): (&String, &Value)| (key.clone(), scrub_value(scrubber, value));
+            Value::Object(object.iter().map(clean).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
 }
 
 /// Returns the key kept in `dir`, making it if there is none; nothing if the file holds no key.

@@ -40,6 +40,7 @@ mod scrub;
 mod serve;
 mod servers;
 mod show;
+mod skill;
 mod startable;
 mod status;
 mod terminal_reporter;
@@ -120,6 +121,8 @@ enum Command {
     Proxy(proxy::Args),
     /// Run one command and heal what keeps it from working, as far as that is safe
     Call(call::Args),
+    /// Run or check a skill: steps in YAML that call tools
+    Skill(skill::Args),
     /// Start a server that another salve cares for
     Start(servers::Args),
     /// Stop a server that another salve cares for
@@ -282,6 +285,7 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Control(args) => job::control::run(&args, out)?,
         Command::Proxy(args) => return proxy::run(&args, out),
         Command::Call(args) => return call::run(&args, out),
+        Command::Skill(args) => skill::run(&args, out)?,
         Command::Demo(args) => demo::run(args, out)?,
         Command::Start(args) => servers::run(&args, ServerOrder::Start, out)?,
         Command::Stop(args) => servers::run(&args, ServerOrder::Stop, out)?,

@@ -58,6 +58,8 @@ pub struct Settings {
     pub playbook: Playbook,
     /// Healing of failed tool calls
     pub auto_heal: AutoHeal,
+    /// The tools that skills may call
+    pub skills: SkillSettings,
     /// Warnings about calls that are known to fail
     pub prevention: PreventionSettings,
     /// What is known about tools and commands, by a pattern of their names
@@ -310,6 +312,16 @@ pub struct AutoHeal {
     pub clusters: BTreeMap<String, String>,
     /// What heals failed calls, the first that fits before all others
     pub rules: Vec<HealRuleEntry>,
+}
+
+/// The tools that skills may call.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SkillSettings {
+    /// Commands that start MCP servers whose tools skills may call, by the servers' names
+    pub servers: BTreeMap<String, String>,
+    /// Commands that are tools of skills, by the tools' names; arguments are in ARG_NAME
+    pub commands: BTreeMap<String, String>,
 }
 
 /// Warnings about calls that are known to fail.

@@ -23,6 +23,7 @@ use super::yaml::{Document, parse};
 use super::{Learned, LearnedError, Malformed, SyncReport};
 use crate::atomic::{self, Made, WriteError};
 use crate::files::{self, FileError, FileKind};
+use crate::scrub::scrub_value;
 use crate::store::{
     FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, StoreError, UnknownItem,
 };
@@ -327,17 +328,9 @@ impl Learned<'_> {
 
     /// Returns an item without secrets.
     fn clean(&self, item: &LearnedItem) -> LearnedItem {
-        let clean = |(key, value): (&String, &Value)| (key.clone(), self.clean_value(value));
+        let clean =
+            |(key, value): (&String, &Value)| (key.clone(), scrub_value(self.scrubber, value));
         item.iter().map(clean).collect()
-    }
-
-    fn clean_value(&self, value: &Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.scrubber.scrub(text).into_string()),
-            Value::Array(list) => list.iter().map(|value| self.clean_value(value)).collect(),
-            Value::Object(item) => Value::Object(self.clean(item)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-        }
     }
 
     /// Gives each item what tells it from the others; a second one of a kind gets a number.

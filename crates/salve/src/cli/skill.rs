@@ -1,0 +1,163 @@
+//! `salve skill`: runs and checks skills.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use salve_core::scrub::Scrubber;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{CliError, Exit, Output, config, foundation};
+use crate::files::{self, FileKind};
+use crate::project::Project;
+use crate::scrub::scrub_value;
+use crate::skills::{
+    CallHealer, FindingSeverity, Skill, SkillFinding, SkillReport, SkillRun, SkillTools, StepState,
+    check_skill, parse_skill,
+};
+
+/// Arguments of `salve skill`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: SkillCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum SkillCommand {
+    /// Run the steps of a skill
+    Run(RunArgs),
+    /// Say what is wrong with a skill, with line numbers
+    Check(CheckArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct RunArgs {
+    /// The skill's file
+    file: PathBuf,
+    /// An input of the skill
+    #[arg(long, value_name = "NAME=VALUE")]
+    input: Vec<String>,
+    /// Call no tool; say which would be called
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct CheckArgs {
+    /// The skill's file
+    file: PathBuf,
+}
+
+#[derive(Debug, Serialize)]
+struct CheckFact<'a> {
+    version: u32,
+    file: &'a str,
+    findings: &'a [SkillFinding],
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
+    match &args.command {
+        SkillCommand::Run(args) => run_skill(args, out),
+        SkillCommand::Check(args) => check(args, out),
+    }
+}
+
+fn read(file: &Path) -> Result<Skill, CliError> {
+    let name = file.display();
+    let text = files::read_bytes(file, FileKind::Document).map_err(|error| {
+        CliError::failed(format!("cannot read {name}")).because(std::io::Error::from(error))
+    })?;
+    let text = String::from_utf8_lossy(&text);
+    parse_skill(&text)
+        .map_err(|error| CliError::usage(format!("{name}:{}: {}", error.line, error.reason)))
+}
+
+fn check(args: &CheckArgs, out: &Output) -> Result<Exit, CliError> {
+    let findings = check_skill(&read(&args.file)?);
+    let name = args.file.display().to_string();
+    if out.json() {
+        out.fact(&CheckFact { version: 1, file: &name, findings: &findings })?;
+    } else {
+        let mut stdout = out.stdout();
+        for SkillFinding { line, severity, text } in &findings {
+            let how = match severity {
+                FindingSeverity::Error => "error",
+                FindingSeverity::Warning => "warning",
+            };
+            writeln!(stdout, "{name}:{line}: {how}: {text}")?;
+        }
+        if findings.is_empty() {
+            out.remark("nothing is wrong with it");
+        }
+    }
+    let is_wrong = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
+    Ok(if is_wrong { Exit::Failed } else { Exit::Well })
+}
+
+fn run_skill(args: &RunArgs, out: &Output) -> Result<Exit, CliError> {
+    let skill = read(&args.file)?;
+    let inputs = inputs(&args.input, &skill)?;
+    let config = config::in_force(out)?;
+    let scrubber = foundation::scrubber(&config)?;
+    let here = std::env::current_dir()
+        .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+    let project = Project::locate(out.global().project.as_deref()).ok();
+    let dir = project.map_or(here, |project| project.root().to_owned());
+    let salve = std::env::current_exe()
+        .map_err(|error| CliError::failed("cannot find Salve itself").because(error))?;
+    let healer = if skill.heals_itself() { CallHealer::Skill } else { CallHealer::Salve };
+    let mut tools = SkillTools::new(dir, salve, healer);
+    tools.servers.clone_from(&config.settings.skills.servers);
+    tools.commands.clone_from(&config.settings.skills.commands);
+    let caller = if args.dry_run { None } else { Some(&mut tools) };
+    let report = SkillRun { skill: &skill, inputs, tools: caller }.run();
+    tell(&report, &scrubber, out)?;
+    Ok(if report.ok { Exit::Well } else { Exit::Failed })
+}
+
+fn inputs(given: &[String], skill: &Skill) -> Result<BTreeMap<String, Value>, CliError> {
+    let mut inputs = BTreeMap::new();
+    for input in given {
+        let Some((name, value)) = input.split_once('=') else {
+            return Err(CliError::usage(format!("`{input}` is not NAME=VALUE")));
+        };
+        inputs.insert(name.to_owned(), Value::String(value.to_owned()));
+    }
+    let missing = skill.inputs.iter().find(|input| {
+        input.is_required && input.default.is_null() && !inputs.contains_key(&input.name)
+    });
+    match missing {
+        Some(input) => Err(CliError::usage(format!("the skill needs the input `{}`", input.name))
+            .hint(format!("--input {}=…", input.name))),
+        None => Ok(inputs),
+    }
+}
+
+/// Prints what happened, without secrets.
+fn tell(report: &SkillReport, scrubber: &Scrubber, out: &Output) -> Result<(), CliError> {
+    let clean = scrub_value(scrubber, &serde_json::to_value(report).unwrap_or_default());
+    if out.json() {
+        let mut fact = clean;
+        fact["version"] = 1.into();
+        return out.fact(&fact);
+    }
+    let mut stdout = out.stdout();
+    for (step, clean) in report.steps.iter().zip(clean["steps"].as_array().into_iter().flatten()) {
+        let text = |key: &str| clean[key].as_str().map(str::to_owned);
+        let state = step.state.as_str();
+        writeln!(stdout, "{state:<9} {}  because {}", step.id, text("why").unwrap_or_default())?;
+        if !step.inputs.is_empty() {
+            writeln!(stdout, "          with {}", clean["inputs"])?;
+        }
+        if matches!(step.state, StepState::Worked | StepState::Failed) && !step.result.is_null() {
+            let result = text("result").unwrap_or_else(|| clean["result"].to_string());
+            for line in result.lines().take(20) {
+                writeln!(stdout, "          {line}")?;
+            }
+        }
+    }
+    Ok(())
+}

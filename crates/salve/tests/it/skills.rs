@@ -1,0 +1,163 @@
+//! Skills against a real server and real commands.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::Value;
+
+use crate::support::Project;
+
+/// The tools spec's example, as it stands.
+const SPEC: &str = r#"
+steps:
+  - id: main_operation
+    tool: bonfire_deploy
+    args:
+      namespace: "{{ namespace }}"
+    on_error: continue
+
+  # ========== AUTO-HEAL PATTERN ==========
+  - id: detect_failure
+    condition: "main_operation and '❌' in str(main_operation)"
+    compute: |
+      error_text = str(main_operation)[:300].lower()
+      result = {
+        "needs_vpn": any(x in error_text for x in ['no route', 'timeout', 'network']),
+        "needs_auth": any(x in error_text for x in ['unauthorized', '401', 'forbidden']),
+      }
+    output: failure_info
+
+  - id: fix_vpn
+    condition: "failure_info and failure_info.get('needs_vpn')"
+    tool: vpn_connect
+    on_error: continue
+
+  - id: fix_auth
+    condition: "failure_info and failure_info.get('needs_auth')"
+    tool: kube_login
+    args:
+      cluster: ephemeral
+    on_error: continue
+
+  - id: retry_operation
+    condition: "failure_info"
+    tool: bonfire_deploy
+    args:
+      namespace: "{{ namespace }}"
+    output: main_operation_retry
+  # ========== END AUTO-HEAL ==========
+"#;
+
+/// A server whose `bonfire_deploy` works only after a login.
+const SERVER: &str = r#"
+import json, os, sys
+def send(id, result):
+    sys.stdout.write(json.dumps({'jsonrpc': '2.0', 'id': id, 'result': result}) + '\n'); sys.stdout.flush()
+for line in sys.stdin:
+    m = json.loads(line)
+    method, id = m.get('method'), m.get('id')
+    if method == 'initialize':
+        send(id, {'protocolVersion': '2025-06-18', 'capabilities': {'tools': {}}, 'serverInfo': {'name': 'x', 'version': '1'}})
+    elif method == 'tools/list':
+        send(id, {'tools': [{'name': 'bonfire_deploy', 'inputSchema': {'type': 'object'}}]})
+    elif method == 'tools/call':
+        with open('deploys', 'a') as f: f.write(json.dumps(m['params']) + '\n')
+        if os.path.exists('token'): send(id, {'content': [{'type': 'text', 'text': 'deployed to ' + m['params']['arguments']['namespace']}]})
+        else: send(id, {'content': [{'type': 'text', 'text': '❌ HTTP 401 Unauthorized'}], 'isError': True})
+"#;
+
+const SETTINGS: &str = r#"
+[skills.servers]
+bonfire = "python3 server.py"
+[skills.commands]
+kube_login = 'echo "$ARG_CLUSTER" >>logins; touch token'
+vpn_connect = "touch vpn"
+[[auto_heal.rules]]
+match = "401"
+run = "touch token; echo salve >>logins"
+"#;
+
+fn stage() -> Project {
+    let project = Project::new();
+    project.write("server.py", SERVER);
+    project.write("salve.toml", SETTINGS);
+    project.write("deploy.yaml", SPEC);
+    project
+}
+
+fn lines(project: &Project, file: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(project.dir().join(file)).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_specs_skill_heals_by_its_own_steps_and_only_by_them() {
+    let project = stage();
+    let args = ["--json", "skill", "run", "deploy.yaml", "--input", "namespace=eph-1"];
+    let output = project.run(&args);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    let states: Vec<_> = report["steps"].as_array().unwrap().iter().map(|s| &s["state"]).collect();
+    assert_eq!(states, ["failed", "worked", "skipped", "worked", "worked"], "{report}");
+    assert_eq!(report["outputs"]["main_operation_retry"], "deployed to eph-1");
+    assert_eq!(report["outputs"]["failure_info"]["needs_auth"], true);
+    // One failure, one login, and that by the skill.
+    assert_eq!(lines(&project, "logins"), ["ephemeral"]);
+    assert_eq!(lines(&project, "deploys").len(), 2);
+    assert!(!project.dir().join("vpn").exists());
+    // With a token nothing has to be healed, and the trace says why not.
+    let output = project.run(&["skill", "run", "deploy.yaml", "--input", "namespace=eph-2"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("skipped   detect_failure  because `main_operation and"), "{text}");
+    assert!(text.contains("with {\"namespace\":\"eph-2\"}"), "{text}");
+}
+
+#[test]
+fn a_skill_without_healing_of_its_own_has_salves() {
+    let project = stage();
+    project
+        .write("plain.yaml", "steps:\n- id: a\n  tool: bonfire_deploy\n  args: {namespace: x}\n");
+    let output = project.run(&["--json", "skill", "run", "plain.yaml"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["outputs"]["a"], "deployed to x", "{report}");
+    assert_eq!(lines(&project, "logins"), ["salve"]);
+    let checked = project.run(&["skill", "check", "plain.yaml"]);
+    let text = String::from_utf8(checked.stdout).unwrap();
+    assert!(text.starts_with("plain.yaml:2: warning: `a` reaches out"), "{text}");
+    assert_eq!(checked.status.code(), Some(0));
+}
+
+#[test]
+fn a_failure_ends_a_skill_a_dry_run_calls_nothing_and_mistakes_are_named() {
+    let project = stage();
+    project.write(
+        "bad",
+        "#!/bin/sh\ncat; echo 'token=ghp_16C7e42F292c6912E7710c838347Ae178B4a' >&2; exit 4\n",
+    );
+    let path = project.dir().join("bad");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    project.write("salve.toml", "[skills.commands]\nbad = './bad'\nslow = 'sleep 60'\n");
+    project.write("a.yaml", "steps:\n- id: a\n  tool: bad\n- id: b\n  compute: result = 1\n");
+    let output = project.run(&["skill", "run", "a.yaml"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("failed") && !text.contains("ghp_16") && !text.contains("worked"),
+        "{text}"
+    );
+    project.write("b.yaml", "steps:\n- id: a\n  tool: slow\n  timeout: 1\n  on_error: continue\n- id: b\n  compute: result = str(a)\n");
+    let output = project.run(&["--json", "skill", "run", "b.yaml"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = report["outputs"]["b"].as_str().unwrap();
+    assert!(said.contains("not done after 1 s and may have taken effect"), "{said}");
+    let output =
+        project.run(&["skill", "run", "deploy.yaml", "--dry-run", "--input", "namespace=x"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("would run main_operation"), "{text}");
+    assert!(!project.dir().join("deploys").exists());
+    project.write("c.yaml", "steps:\n- id: a\n  tool: x\n  condition: nobody\n");
+    let output = project.run(&["skill", "check", "c.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("c.yaml:2: error:"));
+    let output = project.run(&["skill", "run", "c.yaml", "--input", "nobody=1"]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("no server and no command"));
+}
