@@ -1,8 +1,10 @@
-//! Development tasks: `cargo xtask check`, `bench`, `fuzz`, `sim`, `invariants`.
+//! Development tasks: `cargo xtask check`, `bench`, `fuzz`, `sim`, `invariants`,
+//! `attack`.
 //!
 //! `check` is what CI runs, whole: nothing is checked anywhere else. It installs the cargo tools
 //! it needs, so that a machine with git and a Rust toolchain is enough.
 
+mod attack;
 mod invariants;
 mod steps;
 
@@ -17,6 +19,7 @@ cargo xtask <task>
   fuzz [SECONDS]  run every fuzz target for so long (default 60)
   sim [SEEDS]     run the incident simulator over so many seeds (default 100000)
   invariants      list what must never happen, and the test that holds it
+  attack          try to break every promise of docs/security.md, and count those that hold
 ";
 
 fn main() -> ExitCode {
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
         ["fuzz", seconds] => steps::fuzz(seconds),
         ["sim"] => steps::sim("100000"),
         ["sim", seeds] => steps::sim(seeds),
+        ["attack"] => attack::walk(&mut io::stdout()),
         ["invariants"] => invariants::list(&mut io::stdout()),
         [] | ["help" | "-h" | "--help"] => {
             return print(&mut io::stdout(), HELP, ExitCode::SUCCESS);

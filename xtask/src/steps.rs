@@ -105,7 +105,7 @@ fn answers(mut command: Command) -> bool {
 }
 
 /// Returns a cargo command with the words of `line` as arguments, run at the workspace's root.
-fn cargo(line: &str) -> Command {
+pub(crate) fn cargo(line: &str) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.args(line.split_whitespace()).current_dir(root());
     command
