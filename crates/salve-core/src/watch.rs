@@ -4,10 +4,14 @@
 //! makes the probes it asks for. Time is given in milliseconds since the run began, taken from a
 //! clock that nobody can set.
 //!
-//! A server is well when it answers where it should, and still does after a soak; one that answers
-//! nowhere is well when it has stayed up for as long as it takes to say so. A server that starts
-//! for the first time has the whole start-up time to get there; one that is being verified must
-//! not answer badly more often than the probes allow.
+//! A server is well with its first good answer; where something has to be proven, only once it
+//! still answers after a soak. One that answers nowhere is well when it has stayed up for as long
+//! as it takes to say so. A server that starts for the first time has the whole start-up time to
+//! get there; one that is being verified must not answer badly more often than the probes allow.
+//!
+//! A server in trouble that has not ended is mostly *ill*, not dead: [`course_of`] says which. One
+//! that is left running is looked at more and more seldom, and at once when a file changed: each
+//! look makes a broken page write its traceback once more.
 
 /// How long things may take, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +22,7 @@ pub struct WatchTerms {
     pub retries: u32,
     /// The pause between two probes.
     pub delay_ms: u64,
-    /// How long a server that answers well has to go on doing so.
+    /// How long a server that answers well has to go on doing so; zero where nothing is proven.
     pub soak_ms: u64,
     /// How long a server may take until it answers at all.
     pub startup_ms: u64,
@@ -76,6 +80,8 @@ pub enum ServerSight {
     Address,
     /// A probe came back.
     Answered(ProbeAnswer),
+    /// A file of the project changed.
+    Changed,
     /// Time passed.
     Time,
 }
@@ -109,9 +115,75 @@ enum WatchState {
     Starting,
     Checking { bad: u32, probe_at: u64 },
     Soaking { until: u64 },
-    Well { probe_at: Option<u64>, failing: Option<u64> },
+    Well { probe_at: Option<u64>, failing: Option<FailingSince> },
+    /// It is in trouble and left running.
+    Ill { probe_at: Option<u64>, pause: u64 },
     Over,
 }
+
+/// Since when a server that was well has failed in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FailingSince {
+    at: u64,
+    /// Whether it answers at all.
+    answers: bool,
+}
+
+/// What becomes of a server in trouble that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TroubleCourse {
+    /// It is left running.
+    LeaveRunning,
+    /// It is ended.
+    End,
+}
+
+/// Whether a server starts itself anew when a file changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelfReload {
+    /// It does.
+    Reloads,
+    /// Nothing says so.
+    Unknown,
+}
+
+/// Whether a server told of a failure since its last good answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultTold {
+    /// It did.
+    Told,
+    /// It did not.
+    Silent,
+}
+
+/// Returns what becomes of a server in trouble that has not ended.
+///
+/// One that answers badly, elsewhere or not yet is left running, as the bare command would leave
+/// it. One that hangs is ended, unless it reloads by itself and has told what is wrong: then it
+/// waits for the file to be mended.
+pub const fn course_of(
+    trouble: ServerTrouble,
+    reload: SelfReload,
+    fault: FaultTold,
+) -> TroubleCourse {
+    match (trouble, reload, fault) {
+        (
+            ServerTrouble::Unhealthy | ServerTrouble::NotListening | ServerTrouble::Replaced,
+            _,
+            _,
+        )
+        | (ServerTrouble::Hung, SelfReload::Reloads, FaultTold::Told) => {
+            TroubleCourse::LeaveRunning
+        }
+        // What it told has a safe remedy, which needs it out of the way.
+        (ServerTrouble::Impaired, _, _)
+        | (ServerTrouble::Hung, SelfReload::Unknown, _)
+        | (ServerTrouble::Hung, SelfReload::Reloads, FaultTold::Silent) => TroubleCourse::End,
+    }
+}
+
+/// The longest pause between two looks at an ill server, in looks at a well one.
+const LONGEST_ILL_PAUSE: u64 = 30;
 
 /// Where a server answers, as far as that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +218,18 @@ impl Watch {
         matches!(self.state, WatchState::Well { .. })
     }
 
+    /// Tells whether the server is in trouble and left running.
+    pub fn is_ill(&self) -> bool {
+        matches!(self.state, WatchState::Ill { .. })
+    }
+
+    /// Goes on watching a server that was found unwell and is left running.
+    pub fn leave_running(&mut self, now: u64) {
+        let pause = self.terms.liveness_ms;
+        let probe_at = (pause > 0).then(|| now.saturating_add(pause));
+        self.state = WatchState::Ill { probe_at, pause: pause.saturating_mul(2) };
+    }
+
     /// Returns what is due at `now`; a probe is due once and counts as made.
     pub fn due(&mut self, now: u64) -> Due {
         if self.probing {
@@ -158,8 +242,11 @@ impl Watch {
                 return Due::At(until);
             }
             WatchState::Soaking { until } => until,
-            WatchState::Well { probe_at: Some(probe_at), .. } => probe_at,
-            WatchState::Well { probe_at: None, .. } | WatchState::Over => return Due::Nothing,
+            WatchState::Well { probe_at: Some(probe_at), .. }
+            | WatchState::Ill { probe_at: Some(probe_at), .. } => probe_at,
+            WatchState::Well { probe_at: None, .. }
+            | WatchState::Ill { probe_at: None, .. }
+            | WatchState::Over => return Due::Nothing,
         };
         if now < probe_at {
             return Due::At(probe_at);
@@ -176,7 +263,30 @@ impl Watch {
                 self.probing = false;
                 self.answered(now, answer)
             }
+            ServerSight::Changed => {
+                self.changed(now);
+                None
+            }
             ServerSight::Time => self.waited(now),
+        }
+    }
+
+    /// Looks soon at a server that may have been mended.
+    fn changed(&mut self, now: u64) {
+        let soon = now.saturating_add(self.terms.delay_ms);
+        match &mut self.state {
+            WatchState::Ill { probe_at, pause } => {
+                *probe_at = Some(soon);
+                *pause = self.terms.liveness_ms;
+            }
+            WatchState::Checking { probe_at, .. } => *probe_at = (*probe_at).min(soon),
+            WatchState::Well { probe_at: Some(probe_at), failing: Some(_) } => {
+                *probe_at = (*probe_at).min(soon);
+            }
+            WatchState::Starting
+            | WatchState::Soaking { .. }
+            | WatchState::Well { .. }
+            | WatchState::Over => {}
         }
     }
 
@@ -185,13 +295,14 @@ impl Watch {
         match self.state {
             WatchState::Starting => self.check(now),
             WatchState::Soaking { .. } if before == Address::Unknown => self.check(now),
-            WatchState::Well { failing, .. } if before == Address::Unknown => {
-                self.state = WatchState::Well { probe_at: self.next_look(now), failing };
-                None
+            // It only stayed up until now: whether it is well, its answers tell.
+            WatchState::Well { .. } | WatchState::Ill { .. } if before == Address::Unknown => {
+                self.check(now)
             }
             WatchState::Checking { .. }
             | WatchState::Soaking { .. }
             | WatchState::Well { .. }
+            | WatchState::Ill { .. }
             | WatchState::Over => None,
         }
     }
@@ -211,11 +322,15 @@ impl Watch {
             | WatchState::Checking { .. }
             | WatchState::Soaking { .. }
             | WatchState::Well { .. }
+            | WatchState::Ill { .. }
             | WatchState::Over => None,
         }
     }
 
     fn soak(&mut self, now: u64) -> WatchTurn {
+        if self.terms.soak_ms == 0 {
+            return self.well(now);
+        }
         self.state = WatchState::Soaking { until: now.saturating_add(self.terms.soak_ms) };
         WatchTurn::Soaking
     }
@@ -241,12 +356,31 @@ impl Watch {
                 None
             }
             (WatchState::Well { failing, .. }, answer) => {
-                let since = failing.unwrap_or(now);
-                if now.saturating_sub(since) >= self.terms.grace_ms {
+                let answers = answer == ProbeAnswer::Bad;
+                let same = failing.filter(|failing| failing.answers == answers);
+                let since = same.unwrap_or(FailingSince { at: now, answers });
+                if now.saturating_sub(since.at) >= self.terms.grace_ms {
                     return Some(self.unwell(answer));
                 }
-                let probe_at = Some(now.saturating_add(self.terms.delay_ms));
-                self.state = WatchState::Well { probe_at, failing: Some(since) };
+                let soon = now.saturating_add(self.terms.delay_ms);
+                let probe_at = match answer {
+                    // Each look makes it tell its fault again: two have to do.
+                    ProbeAnswer::Bad => soon.max(since.at.saturating_add(self.terms.grace_ms)),
+                    ProbeAnswer::Nobody
+                    | ProbeAnswer::Stranger
+                    | ProbeAnswer::Silent
+                    | ProbeAnswer::Good => soon,
+                };
+                self.state =
+                    WatchState::Well { probe_at: Some(probe_at), failing: Some(since) };
+                None
+            }
+            (WatchState::Ill { .. }, ProbeAnswer::Good) => Some(self.soak(now)),
+            (WatchState::Ill { pause, .. }, _) => {
+                let longest = self.terms.liveness_ms.saturating_mul(LONGEST_ILL_PAUSE);
+                let probe_at = (pause > 0).then(|| now.saturating_add(pause));
+                let pause = pause.saturating_mul(2).min(longest);
+                self.state = WatchState::Ill { probe_at, pause };
                 None
             }
             (WatchState::Starting | WatchState::Over, _) => None,
@@ -255,20 +389,31 @@ impl Watch {
 
     /// Counts a bad answer of a server that is not well yet.
     fn answered_badly(&mut self, now: u64, bad: u32, answer: ProbeAnswer) -> Option<WatchTurn> {
-        let late = now >= self.terms.startup_ms;
-        let counts = match answer {
+        let (startup, delay) = (self.terms.startup_ms, self.terms.delay_ms);
+        let is_late = now >= startup;
+        let is_judged = is_late || self.terms.strictness == Strictness::Strict;
+        let counted = bad.saturating_add(1);
+        let (bad, probe_at) = match answer {
             // A server that does not listen yet, or whose place is still taken, is starting.
-            ProbeAnswer::Nobody | ProbeAnswer::Stranger | ProbeAnswer::Good => late,
-            ProbeAnswer::Silent | ProbeAnswer::Bad => {
-                late || self.terms.strictness == Strictness::Strict
+            ProbeAnswer::Nobody | ProbeAnswer::Stranger | ProbeAnswer::Good if !is_late => {
+                (0, now.saturating_add(delay))
             }
+            ProbeAnswer::Silent if !is_judged => (0, now.saturating_add(delay)),
+            // It may still be starting, and each look makes it tell its fault again.
+            ProbeAnswer::Bad if !is_judged => {
+                let pause = delay.saturating_mul(1 << counted.min(16));
+                (counted, now.saturating_add(pause).min(startup))
+            }
+            ProbeAnswer::Nobody
+            | ProbeAnswer::Stranger
+            | ProbeAnswer::Good
+            | ProbeAnswer::Silent
+            | ProbeAnswer::Bad => (counted, now.saturating_add(delay)),
         };
-        let bad = if counts { bad.saturating_add(1) } else { 0 };
-        if bad >= self.terms.retries.max(1) {
+        if is_judged && bad >= self.terms.retries.max(1) {
             return Some(self.unwell(answer));
         }
-        self.state =
-            WatchState::Checking { bad, probe_at: now.saturating_add(self.terms.delay_ms) };
+        self.state = WatchState::Checking { bad, probe_at };
         None
     }
 
@@ -284,133 +429,4 @@ impl Watch {
 }
 
 #[cfg(test)]
-mod tests {
-    use ProbeAnswer::{Bad, Good, Nobody, Silent, Stranger};
-
-    use super::*;
-
-    fn terms(strictness: Strictness) -> WatchTerms {
-        WatchTerms {
-            strictness,
-            retries: 3,
-            delay_ms: 10,
-            soak_ms: 30,
-            startup_ms: 1_000,
-            survive_ms: 50,
-            liveness_ms: 100,
-            grace_ms: 25,
-        }
-    }
-
-    /// Lets a server give these answers, then the last of them for ever, and returns its turns.
-    fn turns(mut watch: Watch, answers: &[ProbeAnswer]) -> Vec<(u64, WatchTurn)> {
-        let mut answers = answers.iter().copied();
-        let (mut now, mut last, mut turns) = (0, None, Vec::new());
-        for _ in 0..1_000 {
-            let seen = match watch.due(now) {
-                Due::Probe => {
-                    last = answers.next().or(last);
-                    ServerSight::Answered(last.expect("an answer"))
-                }
-                Due::At(at) => {
-                    now = at;
-                    ServerSight::Time
-                }
-                Due::Nothing => break,
-            };
-            turns.extend(watch.hear(now, seen).map(|turn| (now, turn)));
-        }
-        turns
-    }
-
-    #[track_caller]
-    fn check(strictness: Strictness, answers: &[ProbeAnswer], want: &[(u64, WatchTurn)]) {
-        let watch = Watch::new(terms(strictness), Address::Known);
-        assert_eq!(turns(watch, answers), want, "{answers:?}");
-    }
-
-    #[test]
-    fn a_server_is_well_when_it_answers_and_still_does_after_the_soak() {
-        let want = [(0, WatchTurn::Soaking), (30, WatchTurn::Well)];
-        for strictness in [Strictness::Lenient, Strictness::Strict] {
-            check(strictness, &[Good], &want);
-        }
-    }
-
-    #[test]
-    fn a_server_that_does_not_listen_yet_has_its_start_up_time() {
-        let want = [(20, WatchTurn::Soaking), (50, WatchTurn::Well)];
-        for strictness in [Strictness::Lenient, Strictness::Strict] {
-            check(strictness, &[Nobody, Stranger, Good], &want);
-        }
-        let want = [(1_020, WatchTurn::Unwell(ServerTrouble::NotListening))];
-        check(Strictness::Strict, &[Nobody], &want);
-        let want = [(1_020, WatchTurn::Unwell(ServerTrouble::Replaced))];
-        check(Strictness::Lenient, &[Stranger], &want);
-    }
-
-    #[test]
-    fn bad_answers_count_at_once_only_when_a_remedy_is_verified() {
-        check(Strictness::Strict, &[Bad], &[(20, WatchTurn::Unwell(ServerTrouble::Unhealthy))]);
-        check(Strictness::Strict, &[Silent], &[(20, WatchTurn::Unwell(ServerTrouble::Hung))]);
-        check(Strictness::Lenient, &[Bad], &[(1_020, WatchTurn::Unwell(ServerTrouble::Unhealthy))]);
-        let want = [(20, WatchTurn::Soaking), (50, WatchTurn::Well)];
-        check(Strictness::Strict, &[Bad, Bad, Good], &want);
-    }
-
-    /// **Invariant:** A server is well only when it still answers after the soak.
-    #[test]
-    fn four_good_seconds_are_not_health() {
-        let want = [
-            (0, WatchTurn::Soaking),
-            // Bad at the end of the soak: it has to begin again.
-            (40, WatchTurn::Soaking),
-            (70, WatchTurn::Well),
-        ];
-        check(Strictness::Strict, &[Good, Bad, Good], &want);
-    }
-
-    #[test]
-    fn a_server_that_was_well_is_unwell_when_it_fails_past_the_grace() {
-        let unwell = |ailment| {
-            [(0, WatchTurn::Soaking), (30, WatchTurn::Well), (160, WatchTurn::Unwell(ailment))]
-        };
-        check(Strictness::Lenient, &[Good, Good, Silent], &unwell(ServerTrouble::Hung));
-        check(Strictness::Lenient, &[Good, Good, Bad], &unwell(ServerTrouble::Unhealthy));
-        let fine = [(0, WatchTurn::Soaking), (30, WatchTurn::Well)];
-        check(Strictness::Lenient, &[Good, Good, Bad, Silent, Good], &fine);
-    }
-
-    #[test]
-    fn a_server_that_answers_nowhere_has_to_stay_up() {
-        let watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
-        assert_eq!(turns(watch, &[]), [(50, WatchTurn::Soaking), (80, WatchTurn::Well)]);
-    }
-
-    #[test]
-    fn an_address_may_turn_up_at_any_time() {
-        let mut watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
-        assert_eq!(watch.hear(5, ServerSight::Address), Some(WatchTurn::Checking));
-        assert_eq!(watch.due(5), Due::Probe);
-        assert_eq!(watch.due(6), Due::Nothing, "one probe at a time");
-        assert_eq!(watch.hear(7, ServerSight::Answered(Good)), Some(WatchTurn::Soaking));
-        assert_eq!(watch.hear(8, ServerSight::Address), None, "it is known");
-
-        let mut watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
-        assert_eq!(watch.hear(50, ServerSight::Time), Some(WatchTurn::Soaking));
-        assert_eq!(watch.hear(60, ServerSight::Address), Some(WatchTurn::Checking));
-        let mut watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
-        watch.hear(50, ServerSight::Time);
-        assert_eq!(watch.hear(80, ServerSight::Time), Some(WatchTurn::Well));
-        assert_eq!(watch.due(80), Due::Nothing);
-        assert_eq!(watch.hear(90, ServerSight::Address), None);
-        assert_eq!(watch.due(90), Due::At(190));
-    }
-
-    #[test]
-    fn without_liveness_nobody_looks_at_a_server_that_is_well() {
-        let terms = WatchTerms { liveness_ms: 0, ..terms(Strictness::Lenient) };
-        let watch = Watch::new(terms, Address::Known);
-        assert_eq!(turns(watch, &[Good]), [(0, WatchTurn::Soaking), (30, WatchTurn::Well)]);
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@ pub mod detect;
 pub mod dirs;
 pub mod doctor;
 pub mod door;
+pub mod file_watch;
 pub mod files;
 pub mod gate;
 pub mod heal;

@@ -177,6 +177,7 @@ fn words(event: &Event, person: &str) -> Option<String> {
         Event::Incident(IncidentEvent::Superseded {}) => {
             "SUPERSEDED: something else is proposed".into()
         }
+        Event::Incident(IncidentEvent::CameBack { why }) => format!("CAME BACK: {why}"),
         Event::Incident(IncidentEvent::Exhausted { resource }) => {
             format!("EXHAUSTED: {resource:?}")
         }

@@ -159,6 +159,8 @@ kinds! {
         Rejected "rejected" 1 true;
         Resolved "resolved" 1 true;
         Superseded "superseded" 1 true;
+        TriedAgain "tried_again" 1 false;
+        CameBack "came_back" 1 true;
         Ordered "ordered" 1 true;
         ProofExplained "proof_explained" 1 false;
         SeenGreen "seen_green" 1 false;

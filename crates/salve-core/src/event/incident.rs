@@ -166,6 +166,17 @@ pub enum IncidentEvent {
     },
     /// What a person was asked about is no longer what is proposed; it is chosen anew.
     Superseded {},
+    /// The subject of an incident that waits for a person was run again, which is no attempt of
+    /// Salve's: somebody wanted it, or what stood in its way has changed.
+    TriedAgain {
+        /// Why.
+        why: Scrubbed,
+    },
+    /// The subject of an incident that waited for a person is well, without a remedy of Salve's.
+    CameBack {
+        /// What had changed.
+        why: Scrubbed,
+    },
     /// A person gave an order to the incident.
     Ordered {
         /// The order.

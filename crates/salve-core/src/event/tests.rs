@@ -137,6 +137,8 @@ fn one_of_each() -> Vec<Event> {
         Event::Incident(IncidentEvent::Rejected { question: 1, digest, note: None }),
         Event::Incident(IncidentEvent::Resolved { note: None }),
         Event::Incident(IncidentEvent::Superseded {}),
+        Event::Incident(IncidentEvent::TriedAgain { why: text("app.py changed") }),
+        Event::Incident(IncidentEvent::CameBack { why: text("app.py changed") }),
         Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Escalate }),
         Event::Incident(IncidentEvent::ProofExplained {
             why: text("red before"),

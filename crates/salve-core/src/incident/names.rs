@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{Incident, Phase, Told};
 use crate::event::{
-    AgentMark, Effect, EffectReport, Event, IncidentEvent, IncidentOutcome, Mode, PersonQuestion,
-    Proof, RemedyKind, Stage,
+    AgentMark, Effect, EffectReport, Event, IncidentEvent, IncidentOutcome, Mode, Proof,
+    RemedyKind, Stage,
 };
 
 /// A phase of a repair, as the dev-server spec names them.
@@ -164,18 +164,19 @@ fn came_to(after: &Incident, event: &IncidentEvent) -> &'static [RepairPhase] {
     use {IncidentEvent as E, RepairPhase as P};
     let leads = matches!(
         event,
-        E::Finished { .. } | E::NothingLeft { .. } | E::Tripped { .. } | E::Ordered { .. }
+        E::Finished { .. }
+            | E::Judged { .. }
+            | E::NothingLeft { .. }
+            | E::Tripped { .. }
+            | E::CameBack { .. }
+            | E::Ordered { .. }
     );
     match after.phase {
         Phase::Ending { outcome: IncidentOutcome::Recovered(_), .. } if leads => &[P::Recovered],
         Phase::Ending { outcome: IncidentOutcome::Unhealed, .. } if leads => {
             &[P::FailedRequiresHuman]
         }
-        Phase::Asking { question, told: Told::No, .. }
-            if leads && question != PersonQuestion::Remedy =>
-        {
-            &[P::FailedRequiresHuman]
-        }
+        Phase::Asking { told: Told::No, .. } if leads => &[P::FailedRequiresHuman],
         Phase::Choosing
         | Phase::Due { .. }
         | Phase::Doing { .. }

@@ -51,6 +51,8 @@ impl Incident {
             | E::Judged { .. }
             | E::NothingLeft { .. }
             | E::Superseded { .. }
+            | E::TriedAgain { .. }
+            | E::CameBack { .. }
             | E::Requested { .. }
             | E::Progressed { .. }
             | E::AgentLaunched { .. }

@@ -166,6 +166,8 @@ impl Incident {
             E::Judged { remedy, judgement } => self.judged(remedy, judgement),
             E::NothingLeft {} => self.nothing_left(),
             E::Superseded {} => self.superseded(),
+            E::TriedAgain { .. } => self.tried_again(),
+            E::CameBack { .. } => self.came_back(),
             E::Requested { effect, what } => self.requested(*effect, *what),
             E::Progressed { effect, .. } if self.is_running(*effect) => Ok(None),
             E::Progressed { .. } => Err(Ignored::Stale),

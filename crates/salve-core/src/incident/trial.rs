@@ -1,9 +1,11 @@
 //! Taking up a remedy: whether it may be tried, and on whose word.
 
 use super::step::Taken;
-use super::{ConsideredRemedy, Ignored, Incident, Phase, RemedyFate, Then, Trial, TrialReach};
+use super::{
+    ConsideredRemedy, Ignored, Incident, Phase, RemedyFate, Then, Told, Trial, TrialReach, later,
+};
 use crate::event::{
-    Authority, Effect, IncidentOutcome, Judgement, PersonQuestion, Remedy, RemedyKind,
+    Authority, Effect, IncidentOutcome, Judgement, PersonQuestion, Proof, Remedy, RemedyKind,
     RemedyVerdict, Repeat, Resource, Undo,
 };
 
@@ -122,6 +124,52 @@ impl Incident {
             (false, false) => self.ask(PersonQuestion::NothingLeft),
         }
         Ok(None)
+    }
+
+    /// Takes in that the subject was run again while a person is waited for.
+    ///
+    /// It uses up nothing and answers nothing, but it ends a cooldown: what is asked then has been
+    /// said already.
+    pub(super) fn tried_again(&mut self) -> Taken {
+        match self.phase {
+            Phase::Asking { .. } => {}
+            Phase::CoolingDown { .. } => {
+                let resource = self.ledger.exhausted().unwrap_or(Resource::Attempts);
+                self.ask(PersonQuestion::Exhausted(resource));
+                if let Phase::Asking { told, .. } = &mut self.phase {
+                    *told = Told::Yes;
+                }
+            }
+            Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => return Err(Ignored::Stale),
+        }
+        Ok(None)
+    }
+
+    /// Takes in that the subject is well though nobody answered; what a remedy may have done to
+    /// the files is still a person's to judge.
+    pub(super) fn came_back(&mut self) -> Taken {
+        let is_touched =
+            self.trial.as_ref().is_some_and(|trial| trial.reach != TrialReach::Untouched);
+        match self.phase {
+            Phase::Asking { .. } | Phase::CoolingDown { .. } if !is_touched => {
+                self.trial = None;
+                let from = later(self.clock, self.policy.watch_ms);
+                let outcome = IncidentOutcome::Recovered(Proof::Transient);
+                self.phase = Phase::Ending { outcome, from };
+                Ok(None)
+            }
+            Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Choosing
+            | Phase::Due { .. }
+            | Phase::Doing { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => Err(Ignored::Stale),
+        }
     }
 
     /// Takes back what was asked because something else is proposed by now; nothing of it was done.

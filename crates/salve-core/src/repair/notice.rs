@@ -64,6 +64,9 @@ fn crashed(view: &IncidentView) -> String {
     let (symptom, what) = (view.incident().symptom(), what(view));
     match &symptom.exit {
         Some(exit) => format!("{what} {} ({})", words(view).crashed, exit_text(exit)),
+        None if view.subject().kind == SubjectKind::Server => {
+            format!("{what} runs and is ill: {}", symptom.key_line)
+        }
         None => format!("{what} failed: {}", symptom.key_line),
     }
 }

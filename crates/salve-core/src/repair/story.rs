@@ -217,6 +217,8 @@ fn of_people_and_ends(event: &Event) -> String {
             noted(&format!("said no to question {question}"), note.as_ref())
         }
         Event::Incident(IncidentEvent::Resolved { note }) => noted("settled it", note.as_ref()),
+        Event::Incident(IncidentEvent::TriedAgain { why }) => format!("started it again: {why}"),
+        Event::Incident(IncidentEvent::CameBack { why }) => format!("it is well again: {why}"),
         Event::Incident(IncidentEvent::Ordered { order }) => ordered(*order).into(),
         Event::Incident(IncidentEvent::Ended { outcome }) => ended(*outcome).into(),
         Event::Incident(IncidentEvent::ProofExplained { why, taken_back: false }) => {

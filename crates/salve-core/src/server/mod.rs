@@ -2,11 +2,17 @@
 //!
 //! Everything here is pure: output, kernel tables and answers come in as values.
 
+pub mod awaited;
+pub mod edits;
 pub mod finder;
 pub mod health;
+pub mod reload;
 pub mod socket;
 pub mod url;
 
+pub use awaited::{AwaitedThing, awaited_things};
+pub use edits::{is_edit, is_watched_dir};
 pub use finder::UrlFinder;
 pub use health::{Expect, Fault, StatusRange};
+pub use reload::self_reload;
 pub use url::LocalUrl;

@@ -210,7 +210,9 @@ impl IncidentView {
             Event::Incident(IncidentEvent::Resolved { note, .. }) => {
                 Some(self.answered(QuestionSettled::Resolved, entry, note.as_ref()))
             }
-            Event::Incident(IncidentEvent::Superseded {}) => Some(QuestionSettled::Superseded),
+            Event::Incident(IncidentEvent::Superseded {} | IncidentEvent::CameBack { .. }) => {
+                Some(QuestionSettled::Superseded)
+            }
             // Whatever else ended the wait, an order for example, a person did it.
             _ => asked.is_none().then_some(QuestionSettled::Resolved),
         };

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use anstyle::{AnsiColor, Style};
 use salve_core::event::{Actor, Amounts, Entry, PersonOrder, SubjectKind};
 use salve_core::id::IncidentId;
-use salve_core::incident::{Ignored, Incident, RepairPhase};
+use salve_core::incident::{Ignored, Incident, Phase, RepairPhase};
 use salve_core::repair::{self};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::view::IncidentView;
@@ -307,7 +307,15 @@ fn say(
     let scrubber = project::scrubber();
     let by = Actor::Person { name: speaker(by.name.as_deref(), &store, &scrubber) };
     let taken = people::speak(journal, id, &by, word).map_err(|error| refused(id, error))?;
-    told(taken.entries, out)?;
+    let (is_cooling, starts) =
+        (matches!(taken.incident.phase(), Phase::CoolingDown { .. }), taken.starts_server);
+    if !is_cooling {
+        told(taken.entries, out)?;
+    }
+    if starts && !out.json() {
+        let name = events::visible(taken.incident.subject().name.as_str());
+        out.remark(format_args!("  the server `{name}` is started again"));
+    }
     let next = taken.incident;
     if next.owner().is_none_or(|owner| process::is_gone(owner, &scrubber)) {
         desert(&store, &next, out);

@@ -15,6 +15,9 @@ use salve_core::scrub::Scrubbed;
 pub struct FailureLog {
     /// The incident.
     pub incident: IncidentId,
+    /// Which failure of the incident it is: 1 for the one that opened it, and one more for each
+    /// attempt since.
+    pub number: u64,
     /// When it happened.
     pub at: Timestamp,
     /// What sort of thing failed.
@@ -36,7 +39,8 @@ pub struct FailureLog {
 impl FailureLog {
     /// Returns the log's text: a header of one fact a line, an empty line, the evidence.
     pub fn text(&self) -> String {
-        let Self { incident, at, kind, name, command, took, symptom, findings, evidence } = self;
+        let Self { incident, at, kind, name, command, took, symptom, findings, evidence, .. } =
+            self;
         let mut text = String::new();
         let mut fact = |name: &str, value: &dyn std::fmt::Display| {
             // Writing to a string cannot fail.
@@ -90,6 +94,7 @@ pub(crate) mod testing {
     pub(crate) fn log(id: u128, code: i32) -> FailureLog {
         FailureLog {
             incident: IncidentId(Uuid::from_u128(id << 96)),
+            number: 1,
             at: Timestamp::UNIX_EPOCH,
             kind: SubjectKind::Server,
             name: Scrubbed::literal("web"),

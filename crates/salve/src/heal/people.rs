@@ -5,9 +5,12 @@
 //! question means, and what yes and no do, is worded by [`salve_core::repair::ask`].
 
 use jiff::Timestamp;
-use salve_core::event::{Actor, Amounts, Digest, Draft, Entry, Event, IncidentEvent, PersonOrder};
+use salve_core::event::{
+    Actor, Amounts, Digest, Draft, Entry, Event, IncidentEvent, PersonOrder, PersonQuestion, ServerEvent,
+    ServerOrder, SubjectKind,
+};
 use salve_core::id::IncidentId;
-use salve_core::incident::{Ignored, Incident, NotOpened, RepairPhase};
+use salve_core::incident::{Ignored, Incident, NotOpened, Phase, RepairPhase};
 use salve_core::repair::{self};
 use salve_core::scrub::Scrubbed;
 use salve_core::view::IncidentView;
@@ -52,6 +55,8 @@ pub struct TakenWord {
     pub incident: Incident,
     /// The number of the word's entry.
     pub seq: u64,
+    /// Whether the server that it is about is started again.
+    pub starts_server: bool,
 }
 
 /// Why a person's word is not taken.
@@ -95,13 +100,32 @@ pub fn speak(
     for _ in 0..TRIES {
         let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         let view = IncidentView::of(entries.clone()).map_err(PersonError::Unreadable)?;
-        let event = Event::Incident(said(&view, &mut word)?);
+        let draft = |incident, event| Draft { at: Timestamp::now(), by: by.clone(), incident, event };
+        let start = start_order(view.incident(), &word).map(|order| draft(None, order));
+        let starts_server = start.is_some();
+        let spoken = said(&view, &mut word).and_then(|event| {
+            let draft = draft(Some(id), Event::Incident(event));
+            let incident = after_word(view.incident(), &draft).map_err(PersonError::NotTaken)?;
+            Ok((draft, incident))
+        });
+        let (word, incident) = match spoken {
+            Ok((draft, incident)) => (Some(draft), incident),
+            // A used-up budget stays used up; starting a server is no attempt.
+            Err(PersonError::NothingAsked(_) | PersonError::NotTaken(Ignored::Exhausted))
+                if starts_server =>
+            {
+                (None, view.incident().clone())
+            }
+            Err(error) => return Err(error),
+        };
         let after = view.incident().last_seq();
-        let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: Some(id), event };
-        let incident = after_word(view.incident(), &draft).map_err(PersonError::NotTaken)?;
-        if let Some(written) = append_word(journal, after, draft)? {
+        let position = StreamPosition { stream: Stream::Incident(id), after };
+        let drafts = word.into_iter().chain(start).collect();
+        if let Appended::Written(written) = journal.append_after(&position, drafts)? {
             let seq = written.first().map_or(after, |entry| entry.seq);
-            return Ok(TakenWord { entries: [entries, written].concat(), incident, seq });
+            let own = written.into_iter().filter(|entry| entry.incident == Some(id));
+            let entries = entries.into_iter().chain(own).collect();
+            return Ok(TakenWord { entries, incident, seq, starts_server });
         }
     }
     Err(PersonError::Restless)
@@ -119,6 +143,45 @@ pub fn append_word(
     Ok(match journal.append_after(&position, vec![draft])? {
         Appended::Written(written) => Some(written),
         Appended::Refused(_) => None,
+    })
+}
+
+/// Returns the order that starts a server again, where a word to its incident means that: whoever
+/// says yes, again or settled to one that nothing is done for wants it to run.
+fn start_order(incident: &Incident, word: &PersonWord) -> Option<Event> {
+    let means_start = match word {
+        PersonWord::Approve(_) | PersonWord::Order(PersonOrder::Retry) => true,
+        PersonWord::Resolve(_) => true,
+        PersonWord::Reject(_) | PersonWord::Order(_) | PersonWord::Refill(_) => false,
+    };
+    let waits = match incident.phase() {
+        Phase::CoolingDown { .. } => true,
+        Phase::Asking { question, .. } => match question {
+            // The yes is to something else, which starts the server when it is done.
+            PersonQuestion::Remedy
+            | PersonQuestion::ChangeTooLarge
+            | PersonQuestion::SnapshotFailed
+            | PersonQuestion::MayHaveActed => matches!(word, PersonWord::Resolve(_)),
+            PersonQuestion::Exhausted(_)
+            | PersonQuestion::NoProgress
+            | PersonQuestion::NothingLeft
+            | PersonQuestion::RollBackFailed
+            | PersonQuestion::Masked
+            | PersonQuestion::Flaky
+            | PersonQuestion::Tripped(_)
+            | PersonQuestion::Ordered => true,
+        },
+        Phase::Choosing
+        | Phase::Due { .. }
+        | Phase::Doing { .. }
+        | Phase::Ending { .. }
+        | Phase::Closed(_) => false,
+    };
+    let subject = incident.subject();
+    let is_meant = means_start && waits && subject.kind == SubjectKind::Server;
+    is_meant.then(|| {
+        let (server, order) = (subject.name.clone(), ServerOrder::Start);
+        Event::Server(ServerEvent::Ordered { server, order })
     })
 }
 

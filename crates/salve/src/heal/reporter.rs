@@ -29,6 +29,22 @@ pub enum Remark {
         url: Option<Scrubbed>,
         /// How long that took.
         after: Duration,
+        /// The status of its answer, if that was asked for by HTTP.
+        status: Option<u16>,
+    },
+    /// A server whose incident waits for a person is started again.
+    TriedAgain {
+        /// What runs.
+        command: Scrubbed,
+        /// Why.
+        why: Scrubbed,
+    },
+    /// A server that was started again while its incident waits for a person failed as before.
+    StillFails {
+        /// The line that says why.
+        line: Scrubbed,
+        /// What it waits for, if that is known.
+        missing: Option<String>,
     },
     /// A server was found well after a remedy; the incident tells the rest.
     Verified {

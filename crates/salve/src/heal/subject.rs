@@ -45,6 +45,11 @@ pub trait Subjects {
     fn resorts(&self, at: usize, case: &Case, diagnosis: &Diagnosis, base: &RunBase<'_>)
     -> Resorts;
 
+    /// Tells whether only running a subject again may help it now.
+    fn may_run_again(&self, _: usize, _: &Case, _: &RunBase<'_>) -> bool {
+        true
+    }
+
     /// Returns the task of an agent that is to repair a subject.
     fn brief(&self, at: usize, brief: &CheckBrief) -> String;
 

@@ -69,9 +69,15 @@ fn a_server_that_never_heals_is_given_up_and_its_cooldown_outlives_salve() {
     assert_eq!(phases(&output), want.concat(), "{output:?}");
     assert_eq!(output.status.code(), Some(3));
 
-    let output = run(dev(&project, &broken));
+    // What no person started is not repaired meanwhile.
+    let mut again = dev(&project, &broken);
+    again.env("SALVE_AGENT", "1");
+    let output = run(again);
     assert_eq!(phases(&output), ["crash-detected", "aborted"], "{output:?}");
     assert_eq!(output.status.code(), Some(3));
+    // Whoever starts it by hand ends the cooldown.
+    let output = run(dev(&project, &broken));
+    assert_eq!(phases(&output), want.concat(), "{output:?}");
     let output = run(dev(&project, &["--", "true"]));
     assert_eq!(output.status.code(), Some(0), "what ends by itself needs nobody");
     let logs = std::fs::read_dir(project.dir()).unwrap();
@@ -79,7 +85,7 @@ fn a_server_that_never_heals_is_given_up_and_its_cooldown_outlives_salve() {
         name.starts_with(".dev-crash.") && name.len() == ".dev-crash.01234567.log".len()
     };
     let own = logs.filter(|log| own(&log.as_ref().unwrap().file_name().to_string_lossy())).count();
-    assert_eq!(own, 2, "each crash has a log of its own");
+    assert_eq!(own, 3, "each incident has a log of its own");
 }
 
 /// **Invariant:** Exit 0 is no crash.

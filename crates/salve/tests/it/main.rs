@@ -57,6 +57,7 @@ mod recovery_resumed;
 mod rules;
 mod sandbox;
 mod scrub;
+mod servers_ill;
 mod skills;
 mod store_faults;
 mod support;

@@ -116,6 +116,8 @@ fn said() -> impl Strategy<Value = Event> {
             Event::Incident(IncidentEvent::NothingLeft {}),
             Event::Incident(IncidentEvent::Superseded {}),
             Event::Incident(IncidentEvent::CooledDown {}),
+            Event::Incident(IncidentEvent::TriedAgain { why: Scrubbed::literal("it changed") }),
+            Event::Incident(IncidentEvent::CameBack { why: Scrubbed::literal("it changed") }),
             Event::Incident(IncidentEvent::Resolved { note: None }),
             Event::Incident(IncidentEvent::Exhausted { resource: Resource::Attempts }),
             Event::Incident(IncidentEvent::Tripped { breaker: Breaker::NewErrors }),

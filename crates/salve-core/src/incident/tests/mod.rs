@@ -10,7 +10,7 @@ use RemedyVerdict::{Allow, Ask, Deny};
 use super::testing::{TestIncident, agent, judgement, person, policy, process, remedy, symptom};
 use super::{
     Awaited, DueEffect, Ignored, Incident, IncidentMove, NotClaimed, NotOpened, OwnerState, Phase,
-    phase_names,
+    Told, phase_names,
 };
 use crate::event::{
     Acted, Actor, AgentMark, Amounts, AtALoss, Breaker, Change, Effect, EffectReport, Event,
@@ -378,6 +378,46 @@ fn back_off_doubles_and_the_cooldown_is_served_in_full() {
     assert_eq!(again.phase(), story.incident.phase());
     story.now += 1;
     story.salve(Event::Incident(IncidentEvent::CooledDown {})).unwrap();
+}
+
+#[test]
+fn what_waits_for_a_person_may_be_run_again_and_come_back_by_itself() {
+    let tried =
+        || Event::Incident(IncidentEvent::TriedAgain { why: Scrubbed::literal("app.py changed") });
+    let back =
+        || Event::Incident(IncidentEvent::CameBack { why: Scrubbed::literal("app.py changed") });
+    let mut story = TestIncident::new(policy());
+    assert_eq!(story.salve(tried()), Err(Ignored::Stale), "nobody is waited for");
+    assert_eq!(story.salve(back()), Err(Ignored::Stale));
+    story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap();
+    let before = (story.incident.attempt(), story.incident.phase());
+    assert_eq!(story.by(person("ada"), tried()), Err(Ignored::NotOwner));
+    story.salve(tried()).unwrap();
+    assert_eq!((story.incident.attempt(), story.incident.phase()), before, "it costs nothing");
+    story.salve(back()).unwrap();
+    let recovered = IncidentOutcome::Recovered(Proof::Transient);
+    let phase = story.incident.phase();
+    assert!(matches!(phase, Phase::Ending { outcome, .. } if outcome == recovered), "{phase:?}");
+    assert_eq!(story.incident.credit(), None, "nothing of ours helped");
+
+    // It ends a cooldown, and the question that follows is known already.
+    let mut story = TestIncident::new(IncidentPolicy { cooldown_ms: 600_000, ..policy() });
+    for _ in 0..3 {
+        story.judge(Retry, "again", Allow);
+        let report = EffectReport::Verified { proof: Proof::Failed, symptom: None };
+        story.finish(Effect::Verify, report);
+    }
+    let exhausted = IncidentEvent::Exhausted { resource: Resource::Attempts };
+    story.salve(Event::Incident(exhausted)).unwrap();
+    assert!(matches!(story.incident.phase(), Phase::CoolingDown { .. }));
+    story.salve(tried()).unwrap();
+    let phase = story.incident.phase();
+    let question = PersonQuestion::Exhausted(Resource::Attempts);
+    assert!(
+        matches!(phase, Phase::Asking { question: asked, told: Told::Yes, .. } if asked == question),
+        "{phase:?}"
+    );
+    story.salve(back()).unwrap();
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::mpsc::Sender;
 
 use salve_core::event::{Actor, SubjectKind};
 use salve_core::id::IncidentId;
+use salve_core::incident::Phase;
 use salve_core::view::IncidentView;
 
 use super::super::terminal_reporter::{Grade, TerminalLine};
@@ -94,8 +95,12 @@ impl Keys {
             KeyAnswer::Yes => PersonWord::Approve(PersonAnswer::default()),
             KeyAnswer::No => PersonWord::Reject(PersonAnswer::default()),
         };
-        people::speak(store.journal(), id, &self.by, word)
+        let taken = people::speak(store.journal(), id, &self.by, word)
             .map_err(|error| answer::refused(id, error))?;
+        if taken.starts_server {
+            let text = format!("the server starts again  heal-{}", id.short());
+            return Ok(TerminalLine::new(Grade::Good, "yes", text));
+        }
         let verb = match answer {
             KeyAnswer::Yes => "approved",
             KeyAnswer::No => "rejected",
@@ -119,7 +124,8 @@ impl Keys {
 /// Returns the server's incident that asks something, the latest of several.
 fn asking(store: &Store) -> Result<Option<IncidentId>, CliError> {
     let asks = |view: &IncidentView| {
-        view.subject().kind == SubjectKind::Server && view.open_question().is_some()
+        let cools = matches!(view.incident().phase(), Phase::CoolingDown { .. });
+        view.subject().kind == SubjectKind::Server && (cools || view.open_question().is_some())
     };
     let open = open_incidents(store.journal(), LOOKED_BACK)?;
     Ok(open.iter().find(|view| asks(view)).map(IncidentView::id))

@@ -1,5 +1,7 @@
 //! What Salve says while it heals: the spec's words for each phase, with what a person needs beside them.
 
+use std::time::Duration;
+
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
 use salve_core::event::{
@@ -8,6 +10,7 @@ use salve_core::event::{
 };
 use salve_core::incident::RepairPhase;
 use salve_core::repair::{self, Notice, evidence_path};
+use salve_core::scrub::Scrubbed;
 use salve_core::view::IncidentView;
 
 /// How grave a line is.
@@ -73,11 +76,6 @@ fn of_event(view: &IncidentView, event: &Event) -> Option<TerminalLine> {
         Event::Incident(IncidentEvent::AgentLaunched { agent, process, .. }) => {
             news("agent", format!("started {agent} (pid {})", process.pid))
         }
-        Event::Incident(IncidentEvent::Judged { judgement, .. })
-            if judgement.verdict == RemedyVerdict::Ask =>
-        {
-            asks(view)
-        }
         Event::Incident(IncidentEvent::Judged { remedy, judgement })
             if judgement.verdict == RemedyVerdict::Deny =>
         {
@@ -93,6 +91,22 @@ fn of_event(view: &IncidentView, event: &Event) -> Option<TerminalLine> {
         Event::Incident(IncidentEvent::Ordered { order }) => ordered(view, *order),
         _ => None,
     }
+}
+
+/// Returns where a server answers; a page that is not there is said to be none.
+pub(in crate::cli) fn up(url: &Scrubbed, after: Duration, status: Option<u16>) -> TerminalLine {
+    let status = match status {
+        Some(status @ 400..) => format!(" {status}"),
+        Some(_) | None => String::new(),
+    };
+    let text = format!("{url} answers{status}, {:.1} s after the start", after.as_secs_f64());
+    TerminalLine::new(Grade::Good, "up", text)
+}
+
+/// Returns that a server which was started again fails as before, and what it waits for.
+pub(in crate::cli) fn still(line: &Scrubbed, missing: Option<&str>) -> TerminalLine {
+    let missing = missing.map(|what| format!("\nwaits for {what}")).unwrap_or_default();
+    TerminalLine::new(Grade::Grave, "still", format!("fails as before: {line}{missing}"))
 }
 
 /// Returns what an incident asks, if it does.
@@ -220,6 +234,7 @@ fn is_server(view: &IncidentView) -> bool {
 /// Returns the verb for the beginning of an incident.
 fn fallen(view: &IncidentView) -> &'static str {
     match view.subject().kind {
+        SubjectKind::Server if view.incident().symptom().exit.is_none() => "ill",
         SubjectKind::Server => "crashed",
         SubjectKind::Check | SubjectKind::Iteration => "red",
         SubjectKind::Tool | SubjectKind::Step => "failed",

@@ -187,10 +187,11 @@ impl Reporter for TerminalReporter<'_> {
             Remark::Started { command } => {
                 TerminalLine::new(Grade::News, "watching", format!("`{command}`"))
             }
-            Remark::Well { url: Some(url), after } => {
-                let text = format!("{url} answers, {:.1} s after the start", after.as_secs_f64());
-                TerminalLine::new(Grade::Good, "up", text)
+            Remark::Well { url: Some(url), after, status } => lines::up(url, *after, *status),
+            Remark::TriedAgain { command, why } => {
+                TerminalLine::new(Grade::News, "again", format!("`{command}`: {why}"))
             }
+            Remark::StillFails { line, missing } => lines::still(line, missing.as_deref()),
             // Quiet when healthy: there is nothing to tell about where it answers.
             Remark::Well { url: None, .. } => return,
             Remark::Verified { url, soak } => {

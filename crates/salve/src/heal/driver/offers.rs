@@ -106,6 +106,9 @@ impl Chooser<'_, '_> {
         let mut offers = remedies.prescribed(&diagnosis, self.case.failed(), mode, scrubber);
         let Resorts { again, own } = self.subjects.resorts(self.at, self.case, &diagnosis, base);
         offers.extend(own.into_iter().map(|what| remedies::resort(what, again)));
+        if !self.subjects.may_run_again(self.at, self.case, base) {
+            offers.retain(|offer| !matches!(offer.what, RemedyWay::Again));
+        }
         offers.extend(proposed);
         if diagnosis.nature != Nature::Transient {
             if let Some(seen) = self.case.seen() {

@@ -69,7 +69,7 @@ impl IncidentTable<'_, '_> {
             self.say(at, vec![over])?;
         }
         let phase = self.cases[at].incident().map(Incident::phase);
-        let asks = matches!(phase, Some(Phase::Asking { .. }));
+        let asks = matches!(phase, Some(Phase::Asking { .. } | Phase::CoolingDown { .. }));
         // What a person was asked about may be settled: the subject itself tells.
         if let Some((person, note)) = self.subjects.restarted_by(at, self.base).filter(|_| asks) {
             let note = Some(Scrubbed::literal(note));

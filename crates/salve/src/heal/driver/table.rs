@@ -375,6 +375,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let findings = self.cases[at].diagnosis().map(|found| found.findings.clone());
         FailureLog {
             incident: incident.id(),
+            number: incident.ledger().spent().attempts.saturating_add(1),
             at: self.base.writer.now(),
             kind: incident.subject().kind,
             name: incident.subject().name.clone(),

@@ -63,6 +63,12 @@ impl Capture {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Returns what the present run wrote from a position on, within the same bounds.
+    pub fn tail_since(&self, position: u64) -> String {
+        let bytes = lock(&self.tail).last_since(position, self.lines);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// Returns how much was written so far, over all runs.
     pub fn written(&self) -> u64 {
         lock(&self.tail).end()

@@ -93,8 +93,13 @@ impl Tail {
 
     /// Returns the last `lines` lines of the present run, unfinished ones last.
     pub(super) fn last(&self, lines: usize) -> Vec<u8> {
+        self.last_since(self.start, lines)
+    }
+
+    /// Returns the last `lines` lines from a position on that the present run wrote.
+    pub(super) fn last_since(&self, position: u64, lines: usize) -> Vec<u8> {
         let mut text = Vec::new();
-        let lost = self.read_from(self.start, &mut text);
+        let lost = self.read_from(position.max(self.start), &mut text);
         if lost > 0 {
             // The oldest line kept has lost its beginning.
             let whole = memchr::memchr(b'\n', &text).map_or(0, |end| end + 1);

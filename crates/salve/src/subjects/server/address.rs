@@ -23,6 +23,9 @@ pub(super) const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// How often a server that has not said where it answers is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// How often one that has stayed up without saying so is looked at, until it should have started.
+const LATER_LOOK: Duration = Duration::from_secs(1);
+
 /// Finds out where those servers answer that have not said so, if it is time.
 pub(super) fn look_for_addresses(
     servers: &mut Servers,
@@ -58,8 +61,13 @@ pub(super) fn look_for_addresses(
                 found(&mut servers.one(at, context), &url, Source::Seen)?;
             }
             None => {
-                if let ProcessState::Up(life) = &mut servers.all[at].state {
-                    life.look_at = (!life.watch.is_well()).then(|| now + LOOK);
+                let server = &mut servers.all[at];
+                if let ProcessState::Up(life) = &mut server.state {
+                    let is_starting = life.since.elapsed() < server.plan.timing.startup;
+                    life.look_at = match life.watch.is_well() {
+                        false => Some(now + LOOK),
+                        true => is_starting.then(|| now + LATER_LOOK),
+                    };
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! The crash logs in the project's root: one of each crash, and the latest under a fixed name.
 //!
-//! A log of its own per incident keeps two crashes from being taken for one another. Old ones are
-//! removed after a while; those of an incident that is not over never are.
+//! A log of its own per incident keeps two crashes from being taken for one another; what an
+//! attempt led to does not replace what led to the attempt. Old ones are removed after a while;
+//! those of an incident that is not over never are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,10 +27,22 @@ impl CrashLog {
         self.0.incident
     }
 
-    /// Writes the incident's own log and the latest one below `root`.
+    /// Tells whether both are of the same failure of the same incident.
+    pub(super) fn is_of_same_failure(&self, other: &Self) -> bool {
+        (self.0.incident, self.0.number) == (other.0.incident, other.0.number)
+    }
+
+    /// Writes the incident's own log and the latest one below `root`; the log of the failure
+    /// before it is kept under its number.
     pub(super) fn write(&self, root: &Path) -> Result<PathBuf, WriteError> {
         let text = self.0.text();
         let path = root.join(crash_log_name(self.incident()));
+        if let Some(before) = self.0.number.checked_sub(1).filter(|before| *before > 0) {
+            let kept = path.with_extension(format!("{before}.log"));
+            if path.exists() && !kept.exists() {
+                fs::rename(&path, &kept).map_err(|error| WriteError::new(&path, error))?;
+            }
+        }
         atomic::write(&path, &text)?;
         atomic::write(&root.join(LATEST), &text)?;
         Ok(path)
@@ -39,13 +52,16 @@ impl CrashLog {
 /// Removes logs below `root` that are older than `kept`, except those of `open` incidents.
 pub(super) fn tidy(root: &Path, kept: Duration, open: &[IncidentId], now: SystemTime) {
     let current: Vec<String> = open.iter().map(|id| crash_log_name(*id)).collect();
+    let is_open = |file: &str| {
+        current.iter().any(|name| file.starts_with(name.trim_end_matches("log")))
+    };
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let file = entry.file_name();
         let Some(file) = file.to_str() else { continue };
         let age = entry.metadata().and_then(|meta| meta.modified());
         let is_old =
             age.is_ok_and(|written| now.duration_since(written).is_ok_and(|passed| passed > kept));
-        if is_old && is_incidents(file) && !current.iter().any(|name| name == file) {
+        if is_old && is_incidents(file) && !is_open(file) {
             // What cannot be removed today may be tomorrow.
             let _ = fs::remove_file(entry.path());
         }
@@ -55,7 +71,12 @@ pub(super) fn tidy(root: &Path, kept: Duration, open: &[IncidentId], now: System
 /// Returns whether a file's name is that of an incident's log.
 fn is_incidents(file: &str) -> bool {
     let id = file.strip_prefix(".dev-crash.").and_then(|rest| rest.strip_suffix(".log"));
-    id.is_some_and(|id| id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    id.is_some_and(|id| {
+        let (id, number) = id.split_once('.').unwrap_or((id, "1"));
+        id.len() == 8
+            && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && number.parse::<u64>().is_ok()
+    })
 }
 
 #[cfg(test)]
@@ -84,6 +105,30 @@ mod tests {
         let read = |path: &Path| fs::read_to_string(path).unwrap();
         assert!(read(&first).contains("exit 1"));
         assert_eq!(read(&second), read(&dir.path().join(LATEST)));
+    }
+
+    #[test]
+    fn what_an_attempt_led_to_does_not_replace_what_led_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let nth = |number, code| CrashLog(FailureLog { number, ..log(0x1111_1111, code).0 });
+        for (number, code) in [(1, 1), (1, 2), (2, 3), (2, 4), (3, 5)] {
+            nth(number, code).write(dir.path()).unwrap();
+        }
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        for (name, exit) in [
+            (".dev-crash.11111111.1.log", "exit 2"),
+            (".dev-crash.11111111.2.log", "exit 4"),
+            (".dev-crash.11111111.log", "exit 5"),
+            (LATEST, "exit 5"),
+        ] {
+            assert!(read(name).contains(exit), "{name}: {}", read(name));
+        }
+        let (day, id) = (Duration::from_secs(86_400), nth(1, 1).incident());
+        let later = SystemTime::now() + 2 * day;
+        tidy(dir.path(), day, &[id], later);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "it is not over");
+        tidy(dir.path(), day, &[], later);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]

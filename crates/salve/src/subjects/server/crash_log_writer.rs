@@ -53,10 +53,10 @@ impl CrashLogWriter {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a log written, in place of an earlier one of the same incident.
+    /// Has a log written, in place of an earlier one of the same failure.
     pub(super) fn add(&self, job: PendingCrashLog) {
         let mut pile = self.pile();
-        pile.waiting.retain(|old| old.log.incident() != job.log.incident());
+        pile.waiting.retain(|old| !old.log.is_of_same_failure(&job.log));
         pile.waiting.push(job);
         if pile.state == CrashLogWork::None {
             pile.state = CrashLogWork::Idle;

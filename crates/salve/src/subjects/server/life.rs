@@ -7,20 +7,25 @@ use salve_core::event::{
 };
 use salve_core::incident::{DueEffect, Trial};
 use salve_core::scrub::Scrubbed;
-use salve_core::watch::{Address, Due, ServerSight, ServerTrouble, Strictness, Watch, WatchTurn};
+use salve_core::watch::{
+    Address, Due, ProbeAnswer, SelfReload, ServerSight, ServerTrouble, Strictness, Watch, WatchTerms,
+    WatchTurn,
+};
 
 use super::address::FIRST_LOOK;
+use super::awaiting::AwaitingWatch;
+use super::comeback::waits;
 use super::output_watch::{OutputWatch, found};
 use super::probing::probe;
 use super::servers::ServersShare;
 use super::{
     AfterEnd, Ailing, CaredServer, Failing, LifeNews, ProcessState, ServerNews, ServerPlan,
-    ServerRun, Source,
+    ServerRun, Soak, Source,
 };
 use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::files::with_causes;
 use crate::heal::{Case, Remark, RunBase, SeenFailure, SubjectContext, millis, spawn_thread};
-use crate::process::{Ended, Spec};
+use crate::process::{Ended, Running, Spec};
 use crate::store::StoreError;
 use crate::workspace::Workspace;
 
@@ -39,6 +44,8 @@ impl ServerCare<'_, '_, '_> {
         server.generation += 1;
         server.ended_well = false;
         server.waits = false;
+        server.forget_what_stirred(verifies);
+        let has_incident = self.context.incident(self.at).is_some_and(waits);
         let news = self.shared.news_of(self.at, server.generation);
         let spec = spec_of(server);
         let then = Box::new(move |ended| news(LifeNews::Exited(ended)));
@@ -47,17 +54,15 @@ impl ServerCare<'_, '_, '_> {
         let running = match base.care.spawn(&spec, then) {
             Ok(running) => running,
             Err(error) => {
-                self.never_started(&with_causes(&error), verifies);
-                return Ok(());
+                return self.never_started(&with_causes(&error), verifies);
             }
         };
-        let strictness = match verifies {
-            Some(_) => Strictness::Strict,
-            None => Strictness::Lenient,
+        let (strictness, soak) = match verifies {
+            Some(_) => (Strictness::Strict, Soak::Needed),
+            None if has_incident => (Strictness::Lenient, Soak::Needed),
+            None => (Strictness::Lenient, Soak::Spared),
         };
-        let terms = server.plan.timing.terms(strictness, server.crashed_after);
-        let address = server.plan.url.clone();
-        let known = if address.is_some() { Address::Known } else { Address::Unknown };
+        let terms = server.plan.timing.terms(strictness, soak, server.crashed_after);
         let command = server.plan.command.clone();
         let started = Event::Server(ServerEvent::Started {
             server: base.writer.scrubber.scrub(&server.plan.name),
@@ -65,21 +70,15 @@ impl ServerCare<'_, '_, '_> {
             command: command.clone(),
             run: self.shared.run.clone(),
         });
-        server.state = ProcessState::Up(Box::new(ServerRun {
-            running,
-            since,
-            watch: Watch::new(terms, known),
-            look_at: address.is_none().then(|| since + FIRST_LOOK),
-            source: Source::Set,
-            output: OutputWatch::new(since),
-            address,
-            fault: None,
-            verifies,
-        }));
+        let run = ServerRun::begin(running, since, terms, server.plan.url.clone());
+        server.state = ProcessState::Up(Box::new(ServerRun { verifies, ..run }));
         match verifies {
             None => {
                 base.writer.note(vec![started])?;
-                self.remark(&Remark::Started { command });
+                match has_incident {
+                    true => self.tell_tried_again(),
+                    false => self.remark(&Remark::Started { command }),
+                }
             }
             Some(DueEffect { effect, .. }) => {
                 let stage = Stage::HealthCheck;
@@ -115,12 +114,20 @@ impl ServerCare<'_, '_, '_> {
         match news {
             LifeNews::Exited(ended) => self.exited(ended),
             LifeNews::Cleared { exit, tree } => self.cleared(exit, tree),
-            LifeNews::Probed { answer, fault } => {
+            LifeNews::Probed { answer, fault, status } => {
                 let ProcessState::Up(life) = &mut self.server.state else { return Ok(()) };
                 life.fault = fault;
+                if answer == ProbeAnswer::Good {
+                    life.good_until = self.server.capture.written();
+                    life.status = status;
+                }
                 let turn =
                     life.watch.hear(millis(life.since.elapsed()), ServerSight::Answered(answer));
                 self.turned(turn)
+            }
+            LifeNews::Arrived { what } => {
+                self.server.stirred = Some(what);
+                Ok(())
             }
             LifeNews::Read { remedy } => {
                 found(self, remedy);
@@ -146,8 +153,7 @@ impl ServerCare<'_, '_, '_> {
             Some(WatchTurn::Well) => self.is_well(),
             Some(WatchTurn::Unwell(ailment)) => {
                 let ailing = Ailing { ailment, fault: life.fault.clone() };
-                let (uptime, verifies) = (life.since.elapsed(), life.verifies);
-                self.clear(AfterEnd::Unwell { ailing, uptime, verifies });
+                self.is_unwell(ailing);
                 Ok(())
             }
         }
@@ -160,7 +166,10 @@ impl ServerCare<'_, '_, '_> {
         let url = life.address.as_deref().map(|url| writer.scrubber.scrub(url));
         let verifies = life.verifies.take();
         let after = life.since.elapsed();
-        life.look_at = None;
+        let status = life.status;
+        if life.address.is_some() {
+            life.look_at = None;
+        }
         let server = writer.scrubber.scrub(&self.server.plan.name);
         writer.note(vec![Event::Server(ServerEvent::Up { server, url: url.clone() })])?;
         match verifies {
@@ -172,10 +181,12 @@ impl ServerCare<'_, '_, '_> {
                 self.context.finish(self.at, effect, report);
                 self.settle_questions("well again after another repair");
             }
-            None => {
-                self.remark(&Remark::Well { url, after });
-                self.settle_questions("started by hand, and well");
+            None if self.context.incident(self.at).is_some_and(waits) => {
+                let soak = self.server.plan.timing.soak;
+                self.remark(&Remark::Verified { url, soak });
+                self.tell_came_back();
             }
+            None => self.remark(&Remark::Well { url, after, status }),
         }
         Ok(())
     }
@@ -192,7 +203,7 @@ impl ServerCare<'_, '_, '_> {
     }
 
     /// Settles the incidents that waited for a person, once the server is well without their help.
-    fn settle_questions(&mut self, note: &'static str) {
+    pub(super) fn settle_questions(&mut self, note: &'static str) {
         if let Some(person) = self.server.started_by.clone() {
             self.context.settled(self.at, person, Scrubbed::literal(note));
         }
@@ -252,8 +263,7 @@ impl ServerCare<'_, '_, '_> {
                     | ServerTrouble::Impaired => None,
                 };
                 let (ailing, unstarted) = (Some(ailing), None);
-                self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies });
-                Ok(())
+                self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies })
             }
             AfterEnd::Stopped => {
                 self.stopped(exit)?;
@@ -298,36 +308,51 @@ impl ServerCare<'_, '_, '_> {
             return Ok(());
         }
         let (exit, ailing, unstarted) = (Some(exit), None, None);
-        self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies });
-        Ok(())
+        self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies })
     }
 
     /// Takes in that the server could not even be started.
-    fn never_started(&mut self, why: &str, verifies: Option<DueEffect>) {
+    fn never_started(
+        &mut self,
+        why: &str,
+        verifies: Option<DueEffect>,
+    ) -> Result<(), StoreError> {
         self.server.state = ProcessState::Down;
         let (exit, uptime) = (Some(Exit::Code(127)), Duration::ZERO);
         let (ailing, unstarted, tree) = (None, Some(why.to_owned()), None);
-        self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies });
+        self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies })
     }
 
     /// Tells how the server failed.
-    fn failed(&mut self, failing: Failing) {
+    fn failed(&mut self, failing: Failing) -> Result<(), StoreError> {
         let evidence = self.examine(&failing);
         let Failing { exit, uptime, verifies, .. } = failing;
         self.server.crashed_after = Some(uptime);
+        self.await_what_is_missing(evidence.output.as_str());
         let stopped = Event::Server(ServerEvent::Stopped {
             server: self.context.base.writer.scrubber.scrub(&self.server.plan.name),
             exit: exit.unwrap_or(Exit::Hung),
         });
-        let (took, before, waiter) = (uptime, vec![stopped], None);
+        let before = vec![stopped];
+        if verifies.is_none() && self.fails_as_before(&evidence) {
+            // The question stands, and nothing was tried.
+            let line = evidence.symptom.key_line.clone();
+            let missing = self.server.awaiting.as_ref().map(AwaitingWatch::words);
+            self.remark(&Remark::StillFails { line, missing });
+            return self.context.base.writer.note(before).map(drop);
+        }
+        let (took, waiter) = (uptime, None);
         self.context.failed(self.at, SeenFailure { evidence, took, before, verifies, waiter });
+        Ok(())
     }
 
     /// Finds out what a failure is.
-    fn examine(&self, failing: &Failing) -> Evidence {
-        let mut output = match &failing.unstarted {
-            Some(why) => why.clone(),
-            None => self.server.capture.tail(),
+    pub(super) fn examine(&self, failing: &Failing) -> Evidence {
+        let mut output = match (&failing.unstarted, &self.server.state) {
+            (Some(why), _) => why.clone(),
+            // What it wrote while it was well says nothing about its illness.
+            (None, ProcessState::Up(life)) => self.server.capture.tail_since(life.good_until),
+            (None, ProcessState::Down | ProcessState::Clearing(_)) => self.server.capture.tail(),
         };
         if let Some(ailing) = &failing.ailing {
             output.push_str(&told(ailing));
@@ -383,6 +408,27 @@ fn spec_of(server: &CaredServer) -> Spec {
         server: name.clone(),
         terminal: *terminal,
         output: server.capture.clone(),
+    }
+}
+
+impl ServerRun {
+    /// Returns a run that has just begun, of a server that answers at `address` if that is known.
+    fn begin(running: Running, since: Instant, terms: WatchTerms, address: Option<String>) -> Self {
+        let known = if address.is_some() { Address::Known } else { Address::Unknown };
+        Self {
+            running,
+            since,
+            watch: Watch::new(terms, known),
+            look_at: address.is_none().then(|| since + FIRST_LOOK),
+            source: Source::Set,
+            output: OutputWatch::new(since),
+            address,
+            fault: None,
+            good_until: 0,
+            status: None,
+            reload: SelfReload::Unknown,
+            verifies: None,
+        }
     }
 }
 

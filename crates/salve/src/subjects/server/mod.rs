@@ -6,8 +6,11 @@
 //! well is decided by [`salve_core::watch`]; what is done when it is not is the driver's part.
 
 mod address;
+mod awaiting;
+mod comeback;
 mod crash_log;
 mod crash_log_writer;
+mod illness;
 mod life;
 mod lock;
 mod output_watch;
@@ -15,17 +18,20 @@ mod plan;
 mod probing;
 mod servers;
 
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use salve_core::event::{Actor, Digest, Exit};
 use salve_core::incident::DueEffect;
-use salve_core::watch::{ProbeAnswer, ServerTrouble, Watch};
+use salve_core::watch::{ProbeAnswer, SelfReload, ServerTrouble, Watch};
 
 pub use lock::{cared_for, clear_stale};
-pub use plan::{ServerPlan, ServerTerms, Timing};
+pub use plan::{ServerPlan, ServerTerms, Soak, Timing};
 pub use servers::{Servers, ServersEnd};
 
+use self::awaiting::AwaitingWatch;
 use crate::heal::right::RunLock;
 use crate::process::{Capture, Ended, Running};
 
@@ -52,6 +58,8 @@ pub enum ServerNews {
     Typed(Vec<u8>),
     /// A signal that is meant for the servers.
     Signal(i32),
+    /// Files of the project changed, or why that cannot be told.
+    FilesChanged(Result<Vec<PathBuf>, String>),
 }
 
 /// Something that happened to one run of a server.
@@ -72,6 +80,13 @@ pub enum LifeNews {
         answer: ProbeAnswer,
         /// Why that is no good answer.
         fault: Option<String>,
+        /// The status of a good one, if it has one.
+        status: Option<u16>,
+    },
+    /// Something that its failure named as missing is there.
+    Arrived {
+        /// What, in words.
+        what: String,
     },
     /// What it wrote was read.
     Read {
@@ -99,7 +114,26 @@ struct CaredServer {
     ended_well: bool,
     /// Whether it is to start as soon as those it depends on are well.
     waits: bool,
+    /// Why it was started last.
+    cause: StartCause,
+    /// What changed since it was started last, in words, if that may have mended it.
+    stirred: Option<String>,
+    /// Files that changed while it ran.
+    changed_meanwhile: Vec<PathBuf>,
+    /// Files that it seems to write itself.
+    own_writes: HashSet<PathBuf>,
+    /// What its last failure waits for.
+    awaiting: Option<AwaitingWatch>,
     _lock: RunLock,
+}
+
+/// Why a server was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum StartCause {
+    /// Its run began, a person wanted it, or a remedy is verified.
+    Wanted,
+    /// What may have stood in its way has changed, in words.
+    Changed(String),
 }
 
 /// Whether a server is down because somebody wants it so.
@@ -178,6 +212,12 @@ struct ServerRun {
     /// When to look for an address again.
     look_at: Option<Instant>,
     fault: Option<String>,
+    /// How much had been written when it last answered well.
+    good_until: u64,
+    /// Its status at the last good answer.
+    status: Option<u16>,
+    /// Whether it reloads by itself, as far as that was looked at.
+    reload: SelfReload,
     /// When what it writes is read.
     output: output_watch::OutputWatch,
     /// The effect that this run verifies.

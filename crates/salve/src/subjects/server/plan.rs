@@ -60,9 +60,24 @@ pub struct Timing {
     pub stop: Duration,
 }
 
+/// Whether a run has to stay well for a while before it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Soak {
+    /// It has to: something is to be proven.
+    Needed,
+    /// The first good answer will do.
+    Spared,
+}
+
 impl Timing {
-    /// Returns the terms of one run; a server that crashed before has to outlive that by half.
-    pub fn terms(&self, strictness: Strictness, crashed_after: Option<Duration>) -> WatchTerms {
+    /// Returns the terms of one run; a server that crashed before has to outlive that by half, and
+    /// only where something is to be proven it has to stay well for a while.
+    pub fn terms(
+        &self,
+        strictness: Strictness,
+        soak: Soak,
+        crashed_after: Option<Duration>,
+    ) -> WatchTerms {
         let ms = millis;
         let probes = self.delay.saturating_mul(self.retries);
         let outlive = crashed_after.unwrap_or_default().mul_f32(1.5).min(self.startup);
@@ -70,7 +85,10 @@ impl Timing {
             strictness,
             retries: self.retries,
             delay_ms: ms(self.delay),
-            soak_ms: ms(self.soak),
+            soak_ms: match soak {
+                Soak::Needed => ms(self.soak),
+                Soak::Spared => 0,
+            },
             startup_ms: ms(self.startup),
             survive_ms: ms(probes.max(outlive)),
             liveness_ms: ms(self.liveness),

@@ -17,8 +17,12 @@ pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
     let ProcessState::Up(life) = &server.state else { return };
     let care = of.context.base.care.clone();
     let news = of.shared.news_of(of.at, server.generation);
-    let expect =
-        server.plan.expect.clone().unwrap_or_else(|| told_itself(server.plan.url.is_some()));
+    let is_set = server.plan.url.is_some() || server.plan.path.is_some();
+    let expect = server.plan.expect.clone().unwrap_or_else(|| match is_set {
+        true => Expect::default(),
+        // A page that is not there is an answer all the same, only a broken server is none.
+        false => Expect { status: StatusRange { from: 100, to: 499 }, body: None },
+    });
     let health = HealthProbe {
         url: life.address.clone().unwrap_or_default(),
         expect,
@@ -26,8 +30,10 @@ pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
     };
     let (running, source) = (life.running.clone(), life.source);
     let ask = move || {
+        let mut status = None;
         let (answer, fault) = match probe::ask(&health) {
             Ok(good) => {
+                status = Some(good.status);
                 let peer = good.peer.or_else(|| peer_of(&health.url));
                 let mut family = care.families(std::slice::from_ref(&running)).concat();
                 family.push(running.process().pid);
@@ -48,18 +54,9 @@ pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
             Err(fault) if source == Source::Seen && is_foreign(&fault) => (ProbeAnswer::Good, None),
             Err(fault) => (answer_of(&fault), Some(format!("{}: {fault}", health.url))),
         };
-        news(LifeNews::Probed { answer, fault });
+        news(LifeNews::Probed { answer, fault, status });
     };
     spawn_thread("probe", ask);
-}
-
-/// Returns what a good answer is at an address that nobody set: a page that is not there is an
-/// answer all the same, only a broken server is none.
-fn told_itself(configured: bool) -> Expect {
-    match configured {
-        true => Expect::default(),
-        false => Expect { status: StatusRange { from: 100, to: 499 }, body: None },
-    }
 }
 
 /// Returns the address that a URL leads to.

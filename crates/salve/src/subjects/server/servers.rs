@@ -1,5 +1,6 @@
 //! All servers of one run, as the driver cares for them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,15 +14,18 @@ use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident, Phase};
 use salve_core::playbook::{Diagnosis, Nature};
 use salve_core::scrub::Scrubbed;
+use salve_core::watch::SelfReload;
 
 use super::address::look_for_addresses;
+use super::awaiting::AwaitingWatch;
 use super::crash_log::{self, CrashLog};
 use super::crash_log_writer::{CrashLogWriter, PendingCrashLog};
 use super::life::{ServerCare, place};
 use super::{
     AfterEnd, CaredServer, Held, ProcessState, ServerNews, ServerPlan, ServerRun, ServerTerms,
-    lock, output_watch,
+    StartCause, lock, output_watch,
 };
+use crate::file_watch::FileWatch;
 use crate::heal::cause::FailurePlace;
 use crate::heal::failure_log::FailureLog;
 use crate::heal::files::failed;
@@ -58,6 +62,8 @@ pub struct Servers {
     news: NewsQueue<ServerNews>,
     terms: ServerTerms,
     logs: CrashLogWriter,
+    /// The watch over the project's files, where it may help.
+    pub(super) files: Option<FileWatch>,
     /// Whether old crash logs were removed.
     is_tidy: bool,
     /// Whether everything ends.
@@ -79,7 +85,8 @@ impl Servers {
         let shared = ServersShare { run, news: news.sender() };
         let (logs, end) = (CrashLogWriter::default(), ServersEnd::Clean);
         let (is_tidy, is_ending) = (false, false);
-        Self { all: Vec::new(), shared, news, terms, logs, is_tidy, is_ending, end }
+        let files = None;
+        Self { all: Vec::new(), shared, news, terms, logs, files, is_tidy, is_ending, end }
     }
 
     /// Returns the way by which the servers hear of things.
@@ -111,6 +118,11 @@ impl Servers {
             disturbed: Vec::new(),
             skipped: false,
             ended_well: false,
+            cause: StartCause::Wanted,
+            stirred: None,
+            changed_meanwhile: Vec::new(),
+            own_writes: HashSet::new(),
+            awaiting: None,
             _lock: held,
         });
         Ok(())
@@ -194,13 +206,18 @@ impl Servers {
                 }
             }
             ServerOrder::Start | ServerOrder::Restart if !may_start(at, context) => {
-                context.note(at, "a repair is going on; it will start the server");
+                // Whatever becomes of the repair, the server is started.
+                server.held = Held::No;
+                server.waits = !is_up;
+                server.started_by = person;
+                context.note(at, "a repair is going on; the server starts with it, or after it");
             }
             ServerOrder::Start if is_up => {}
             ServerOrder::Start | ServerOrder::Restart => {
                 server.held = Held::No;
                 server.skipped = false;
                 server.started_by = person;
+                server.cause = StartCause::Wanted;
                 if is_up {
                     self.one(at, context).clear(AfterEnd::Restart);
                 } else {
@@ -230,11 +247,11 @@ impl Servers {
     }
 
     /// Returns whether nothing goes on for a server until a person does something.
-    fn waits_for_person(&self, at: usize, case: &Case, mode: Mode) -> bool {
+    fn waits_for_person(case: &Case) -> bool {
         let Some(incident) = case.incident() else { return false };
         match incident.phase() {
-            // The restart-only table ends with `exhausted`; nobody is coming.
-            Phase::CoolingDown { .. } => mode == Mode::Legacy || self.all[at].skipped,
+            // Nothing is tried meanwhile, and what follows is a question.
+            Phase::CoolingDown { .. } => true,
             Phase::Asking { .. } => case.asks(),
             Phase::Choosing
             | Phase::Due { .. }
@@ -245,14 +262,14 @@ impl Servers {
     }
 
     /// Returns whether a server leaves nothing to care for.
-    fn is_settled(&self, at: usize, case: &Case, mode: Mode) -> bool {
+    fn is_settled(&self, at: usize, case: &Case) -> bool {
         let server = &self.all[at];
         match case.incident().map(Incident::phase) {
             None => !server.waits && server.held == Held::No,
             Some(Phase::Closed(_)) => true,
             // What ended by itself cannot relapse.
             Some(Phase::Ending { .. }) => server.ended_well,
-            Some(_) => self.waits_for_person(at, case, mode),
+            Some(_) => Self::waits_for_person(case),
         }
     }
 }
@@ -273,6 +290,22 @@ impl Subjects for Servers {
 
     fn command(&self, at: usize) -> Scrubbed {
         self.all[at].plan.command.clone()
+    }
+
+    fn may_run_again(&self, at: usize, case: &Case, base: &RunBase<'_>) -> bool {
+        let server = &self.all[at];
+        match &server.state {
+            // One that is ill and reloads by itself needs no restart; any other has one.
+            ProcessState::Up(life) if life.watch.is_ill() => {
+                life.reload == SelfReload::Unknown && case.reruns() == 0
+            }
+            // Where somebody is there, what is missing is waited for; else it is tried as often as
+            // it may be before Salve ends.
+            ProcessState::Up(_) | ProcessState::Down | ProcessState::Clearing(_) => {
+                base.presence == Presence::Unattended
+                    || !server.awaiting.as_ref().is_some_and(AwaitingWatch::needs_service)
+            }
+        }
     }
 
     fn resorts(&self, _: usize, _: &Case, diagnosis: &Diagnosis, base: &RunBase<'_>) -> Resorts {
@@ -320,7 +353,9 @@ impl Subjects for Servers {
         if !self.is_ending {
             for at in 0..self.all.len() {
                 self.start_if_ready(at, context)?;
+                self.start_if_stirred(at, context)?;
             }
+            self.watch_files(context);
         }
         look_for_addresses(self, context)?;
         for at in 0..self.all.len() {
@@ -352,6 +387,10 @@ impl Subjects for Servers {
                 self.each_up(|life| life.running.signal(signal));
                 Ok(())
             }
+            ServerNews::FilesChanged(changed) => {
+                self.files_changed(changed, context);
+                Ok(())
+            }
         }
     }
 
@@ -372,13 +411,12 @@ impl Subjects for Servers {
     }
 
     fn is_over(&mut self, cases: &[Case], base: &RunBase<'_>) -> bool {
-        let mode = base.terms.mode;
-        if !cases.iter().enumerate().all(|(at, case)| self.is_settled(at, case, mode)) {
+        if !cases.iter().enumerate().all(|(at, case)| self.is_settled(at, case)) {
             return false;
         }
         let needs = cases.iter().enumerate().any(|(at, case)| {
             let server = &self.all[at];
-            !server.ended_well && (self.waits_for_person(at, case, mode) || server.skipped)
+            !server.ended_well && (Self::waits_for_person(case) || server.skipped)
         });
         self.end = if needs { ServersEnd::NeedsPerson } else { ServersEnd::Clean };
         !(needs && base.presence == Presence::Attended)
@@ -430,6 +468,9 @@ impl Subjects for Servers {
         at: usize,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
+        let Some(id) = context.incident(at).map(Incident::id) else { return Ok(()) };
+        // Others see by the lock that the repair goes on.
+        self.may_repair(at, id, context.base);
         let server = &self.all[at];
         let Some(incident) = context.incident(at) else { return Ok(()) };
         let phase = incident.phase();

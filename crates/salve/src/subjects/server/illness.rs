@@ -1,0 +1,78 @@
+//! Servers in trouble that have not ended: most are ill, and an ill server is left running.
+
+use salve_core::class::Class;
+use salve_core::fingerprint::Hints;
+use salve_core::incident::{Incident, Phase};
+use salve_core::server::self_reload;
+use salve_core::watch::{FaultTold, TroubleCourse, course_of};
+
+use super::life::ServerCare;
+use super::{AfterEnd, Ailing, Failing, ProcessState, StartCause};
+use crate::heal::cause::Evidence;
+use crate::heal::{SeenFailure, millis};
+
+impl ServerCare<'_, '_, '_> {
+    /// Leaves a server in trouble running or ends it, and tells how it failed.
+    pub(super) fn is_unwell(&mut self, ailing: Ailing) {
+        let ProcessState::Up(life) = &mut self.server.state else { return };
+        let mut family =
+            self.context.base.care.families(std::slice::from_ref(&life.running)).concat();
+        family.push(life.running.process().pid);
+        let own: Vec<String> =
+            self.server.plan.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let commands: Vec<Vec<String>> =
+            family.into_iter().filter_map(command_line).chain([own]).collect();
+        life.reload = self_reload(commands.iter().map(Vec::as_slice));
+        let said = self.server.capture.tail_since(life.good_until);
+        let rules = self.context.base.rules;
+        let told = match rules.fingerprint(&said, &Hints::default()).class {
+            Class::Unknown => FaultTold::Silent,
+            _ => FaultTold::Told,
+        };
+        let (uptime, verifies) = (life.since.elapsed(), life.verifies);
+        match course_of(ailing.ailment, life.reload, told) {
+            TroubleCourse::End => self.clear(AfterEnd::Unwell { ailing, uptime, verifies }),
+            TroubleCourse::LeaveRunning => {
+                life.watch.leave_running(millis(uptime));
+                life.verifies = None;
+                let failing = Failing {
+                    exit: None,
+                    uptime,
+                    ailing: Some(ailing),
+                    unstarted: None,
+                    tree: None,
+                    verifies,
+                };
+                self.server.cause = StartCause::Changed("it answers again".to_owned());
+                self.is_ill(&failing);
+            }
+        }
+    }
+
+    /// Tells what is wrong with a server that is left running, once.
+    fn is_ill(&mut self, failing: &Failing) {
+        let evidence = self.examine(failing);
+        if failing.verifies.is_none() && self.fails_as_before(&evidence) {
+            return;
+        }
+        let (took, before) = (failing.uptime, Vec::new());
+        let (verifies, waiter) = (failing.verifies, None);
+        self.context.failed(self.at, SeenFailure { evidence, took, before, verifies, waiter });
+    }
+
+    /// Tells whether a failure is the one that a person is asked about already.
+    pub(super) fn fails_as_before(&self, evidence: &Evidence) -> bool {
+        let is_asked = |incident: &Incident| {
+            let asks = matches!(incident.phase(), Phase::Asking { .. });
+            asks && incident.symptom().signature == evidence.symptom.signature
+        };
+        self.context.cases.get(self.at).is_some_and(|case| case.incidents().any(is_asked))
+    }
+}
+
+/// Returns the words by which a process was started.
+fn command_line(pid: u32) -> Option<Vec<String>> {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+}
