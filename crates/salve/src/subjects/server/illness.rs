@@ -64,7 +64,7 @@ impl ServerCare<'_, '_, '_> {
     pub(super) fn fails_as_before(&self, evidence: &Evidence) -> bool {
         let is_asked = |incident: &Incident| {
             let asks = matches!(incident.phase(), Phase::Asking { .. });
-            asks && incident.symptom().signature == evidence.symptom.signature
+            asks && incident.history().has_seen(evidence.symptom.signature)
         };
         self.context.cases.get(self.at).is_some_and(|case| case.incidents().any(is_asked))
     }

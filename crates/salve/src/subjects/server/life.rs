@@ -62,7 +62,11 @@ impl ServerCare<'_, '_, '_> {
             None if has_incident => (Strictness::Lenient, Soak::Needed),
             None => (Strictness::Lenient, Soak::Spared),
         };
-        let terms = server.plan.timing.terms(strictness, soak, server.crashed_after);
+        let mut terms = server.plan.timing.terms(strictness, soak, server.crashed_after);
+        if server.has_answered {
+            // That it stays up tells nothing about a server that is known to answer.
+            terms.survive_ms = terms.startup_ms;
+        }
         let command = server.plan.command.clone();
         let started = Event::Server(ServerEvent::Started {
             server: base.writer.scrubber.scrub(&server.plan.name),
@@ -169,6 +173,8 @@ impl ServerCare<'_, '_, '_> {
         let status = life.status;
         if life.address.is_some() {
             life.look_at = None;
+            self.server.has_answered = true;
+            self.server.was_restarted_ill = false;
         }
         let server = writer.scrubber.scrub(&self.server.plan.name);
         writer.note(vec![Event::Server(ServerEvent::Up { server, url: url.clone() })])?;

@@ -114,6 +114,10 @@ struct CaredServer {
     ended_well: bool,
     /// Whether it is to start as soon as those it depends on are well.
     waits: bool,
+    /// Whether an earlier run of it was found to answer somewhere.
+    has_answered: bool,
+    /// Whether it was restarted because it was ill, and has not been well since.
+    was_restarted_ill: bool,
     /// Why it was started last.
     cause: StartCause,
     /// What changed since it was started last, in words, if that may have mended it.

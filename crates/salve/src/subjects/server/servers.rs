@@ -118,6 +118,8 @@ impl Servers {
             disturbed: Vec::new(),
             skipped: false,
             ended_well: false,
+            has_answered: false,
+            was_restarted_ill: false,
             cause: StartCause::Wanted,
             stirred: None,
             changed_meanwhile: Vec::new(),
@@ -292,12 +294,12 @@ impl Subjects for Servers {
         self.all[at].plan.command.clone()
     }
 
-    fn may_run_again(&self, at: usize, case: &Case, base: &RunBase<'_>) -> bool {
+    fn may_run_again(&self, at: usize, _: &Case, base: &RunBase<'_>) -> bool {
         let server = &self.all[at];
         match &server.state {
             // One that is ill and reloads by itself needs no restart; any other has one.
             ProcessState::Up(life) if life.watch.is_ill() => {
-                life.reload == SelfReload::Unknown && case.reruns() == 0
+                life.reload == SelfReload::Unknown && !server.was_restarted_ill
             }
             // Where somebody is there, what is missing is waited for; else it is tried as often as
             // it may be before Salve ends.
@@ -329,6 +331,9 @@ impl Subjects for Servers {
         effect: DueEffect,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError> {
+        if let ProcessState::Up(life) = &self.all[at].state {
+            self.all[at].was_restarted_ill |= life.watch.is_ill();
+        }
         match &mut self.all[at].state {
             ProcessState::Down => return self.one(at, context).start(Some(effect)),
             ProcessState::Up(_) => self.one(at, context).clear(AfterEnd::Verify(effect)),
