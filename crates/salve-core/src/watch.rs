@@ -113,11 +113,22 @@ pub enum Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchState {
     Starting,
-    Checking { bad: u32, probe_at: u64 },
-    Soaking { until: u64 },
-    Well { probe_at: Option<u64>, failing: Option<FailingSince> },
+    Checking {
+        bad: u32,
+        probe_at: u64,
+    },
+    Soaking {
+        until: u64,
+    },
+    Well {
+        probe_at: Option<u64>,
+        failing: Option<FailingSince>,
+    },
     /// It is in trouble and left running.
-    Ill { probe_at: Option<u64>, pause: u64 },
+    Ill {
+        probe_at: Option<u64>,
+        pause: u64,
+    },
     Over,
 }
 
@@ -371,8 +382,7 @@ impl Watch {
                     | ProbeAnswer::Silent
                     | ProbeAnswer::Good => soon,
                 };
-                self.state =
-                    WatchState::Well { probe_at: Some(probe_at), failing: Some(since) };
+                self.state = WatchState::Well { probe_at: Some(probe_at), failing: Some(since) };
                 None
             }
             (WatchState::Ill { .. }, ProbeAnswer::Good) => Some(self.soak(now)),

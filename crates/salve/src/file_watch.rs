@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use ignore::WalkBuilder;
-use ignore::gitignore::Gitignore;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use salve_core::server::{is_edit, is_watched_dir};
@@ -80,9 +80,11 @@ struct WatchedTree {
 
 impl WatchedTree {
     fn new(root: PathBuf, watcher: RecommendedWatcher) -> Self {
-        let exclude = Gitignore::new(root.join(".git/info/exclude")).0;
-        let (global, _) = Gitignore::global();
-        Self { root, watcher, dirs: HashSet::new(), ignored: vec![exclude, global] }
+        let mut exclude = GitignoreBuilder::new(&root);
+        exclude.add(root.join(".git/info/exclude"));
+        let exclude = exclude.build().unwrap_or_else(|_| Gitignore::empty());
+        let (global, _) = GitignoreBuilder::new(&root).build_global();
+        Self { root, watcher, dirs: HashSet::new(), ignored: vec![global, exclude] }
     }
 
     /// Watches until nobody wants to know any more.
@@ -172,7 +174,8 @@ impl WatchedTree {
             return true;
         }
         // The rules nearest to it are the last that were read, and have the last word.
-        let judged = self.ignored.iter().rev().find_map(|rules| {
+        let fitting = self.ignored.iter().rev().filter(|rules| path.starts_with(rules.path()));
+        let judged = fitting.into_iter().find_map(|rules| {
             let matched = rules.matched_path_or_any_parents(path, is_dir);
             (!matched.is_none()).then(|| matched.is_ignore())
         });

@@ -42,7 +42,10 @@ impl AwaitedThing {
     pub fn is_local_service(&self) -> bool {
         match self {
             Self::Service { host, .. } => {
-                host == "localhost" || host == "::1" || host.starts_with("127.") || host == "0.0.0.0"
+                host == "localhost"
+                    || host == "::1"
+                    || host.starts_with("127.")
+                    || host == "0.0.0.0"
             }
             Self::Path(_) | Self::Program(_) => false,
         }
@@ -157,10 +160,7 @@ mod tests {
                 "pymongo.errors.ServerSelectionTimeoutError: localhost:27017: [Errno 111] Connection refused",
                 vec![service("localhost", 27017)],
             ),
-            (
-                "Error: ENOENT: no such file or directory, open '/app/.env'",
-                vec![path("/app/.env")],
-            ),
+            ("Error: ENOENT: no such file or directory, open '/app/.env'", vec![path("/app/.env")]),
             (
                 "FileNotFoundError: [Errno 2] No such file or directory: 'config/settings.yml'",
                 vec![path("config/settings.yml")],

@@ -24,7 +24,7 @@ use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::heal::inbox::InboxMessage;
 use crate::heal::right::NotGiven;
-use crate::heal::{Presence, RunBase};
+use crate::heal::{Presence, RunBase, RunIntent};
 use crate::process::{Capture, Logs, OutputStyle, Terminal, strays};
 use crate::project::{Project, ProjectError};
 use crate::store::{Copying, Store, Stream};
@@ -46,6 +46,9 @@ pub(super) struct Args {
     /// Servers of salve.toml or the Procfile to run [default: all]
     #[arg(long, short = 'n', value_name = "NAME", value_parser = server_name)]
     name: Vec<String>,
+    /// Tell what would be done and by which rule, and do nothing
+    #[arg(long)]
+    observe: bool,
     /// Command that starts the server
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -66,6 +69,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let mut voice = foundation.voice(&config);
     voice.several = wanted.len() > 1;
     let mut base = foundation.base(&config, Purpose::Servers, &mut voice)?;
+    base.intent = RunIntent::observing(args.observe);
     let run = foundation.scrubber.scrub(&foundation.run.to_string());
     let mut servers = Servers::new(run, server_terms(&config), &base.inbox);
     let news = servers.news();

@@ -25,7 +25,7 @@ use crate::door::Door;
 use crate::heal::inbox::{Inbox, InboxMessage};
 use crate::heal::remedies::Remedies;
 use crate::heal::right::{RunLock, RunRight};
-use crate::heal::{IncidentWriter, RepairTerms, Reporter, RunBase, control};
+use crate::heal::{IncidentWriter, RepairTerms, Reporter, RunBase, RunIntent, control};
 use crate::notify::{NoticePlan, Notifier};
 use crate::process::{Outlet, Supervisor, strays};
 use crate::project::Project;
@@ -154,6 +154,7 @@ impl<'o> Foundation<'o> {
             by: Some(speaker(&self.scrubber)).filter(|by| matches!(by, Actor::Person { .. })),
             spent: Default::default(),
             orphans: 0,
+            intent: RunIntent::Heal,
         })
     }
 

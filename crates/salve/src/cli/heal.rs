@@ -16,10 +16,10 @@ use super::project::kept;
 use super::{CliError, Exit, Output};
 use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
 use crate::detect;
-use crate::heal::RunBase;
 use crate::heal::inbox::InboxMessage;
 use crate::heal::records::Records;
 use crate::heal::run::CommandPlan;
+use crate::heal::{RunBase, RunIntent};
 use crate::process::{Capture, OutputStyle};
 use crate::project::Project;
 use crate::store::Store;
@@ -34,6 +34,9 @@ pub(super) struct Args {
     /// Agent for this run: a command that gets the task on stdin, or claude, codex, gemini or opencode
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
+    /// Tell what would be done and by which rule, and do nothing
+    #[arg(long)]
+    observe: bool,
     /// Command of the check
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -58,7 +61,8 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     if args.command.is_empty() && args.checks.is_empty() {
         tell_waiting(&project, out)?;
     }
-    care(project, &config, &plans, out)
+    let intent = RunIntent::observing(args.observe);
+    care(project, &config, CheckRequest { wanted: &plans, intent }, out)
 }
 
 /// Says which reported issues no check heals.
@@ -80,18 +84,25 @@ pub(super) struct RequestedCheck {
     pub(super) entry: CheckEntry,
 }
 
+/// Which checks are to be run, and whether they are healed.
+pub(super) struct CheckRequest<'c> {
+    pub(super) wanted: &'c [RequestedCheck],
+    pub(super) intent: RunIntent,
+}
+
 /// Takes checks to their end, one after the other; the worst ending counts, unless a signal ended
 /// it.
 pub(super) fn care(
     project: Project,
     config: &Config,
-    wanted: &[RequestedCheck],
+    CheckRequest { wanted, intent }: CheckRequest<'_>,
     out: &Output,
 ) -> Result<ExitCode, CliError> {
     let foundation = Foundation::lay(project, config, out)?;
     let right = foundation.take_right()?;
     let mut voice = foundation.voice(config);
     let mut base = foundation.base(config, Purpose::Checks, &mut voice)?;
+    base.intent = intent;
     let sender = base.inbox.sender();
     foundation.listen(&base.inbox, &[], move |signal| {
         // Nobody is left to tell when all checks are done.

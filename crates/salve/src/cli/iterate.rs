@@ -17,10 +17,11 @@ use std::time::Duration;
 use salve_core::event::SubjectKind;
 
 use super::dev::locate;
-use super::heal::{RequestedCheck, care, use_agent};
+use super::heal::{CheckRequest, RequestedCheck, care, use_agent};
 use super::project::kept;
 use super::{CliError, Output};
 use crate::config::Settings;
+use crate::heal::RunIntent;
 
 /// Arguments of `salve loop`.
 #[derive(Debug, clap::Args)]
@@ -98,5 +99,6 @@ fn turns(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     }
     spend_as_a_loop(settings);
     let wanted = RequestedCheck::command(SubjectKind::Iteration, &args.command);
-    care(project, &config, &[wanted], out)
+    let request = CheckRequest { wanted: &[wanted], intent: RunIntent::Heal };
+    care(project, &config, request, out)
 }

@@ -39,7 +39,7 @@ pub use driver::{Case, RunEnd};
 pub use pause_watch::{PauseStanding, PauseWatch};
 pub use presence::Presence;
 pub use reporter::{Remark, Reporter};
-pub use run_base::{RepairTerms, RunBase};
+pub use run_base::{RepairTerms, RunBase, RunIntent};
 pub use subject::{
     AgentManner, FailureWaiter, OpeningTerms, Resorts, SeenFailure, SubjectContext, Subjects,
     VerifiedFinding,

@@ -100,7 +100,8 @@ pub fn speak(
     for _ in 0..TRIES {
         let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         let view = IncidentView::of(entries.clone()).map_err(PersonError::Unreadable)?;
-        let draft = |incident, event| Draft { at: Timestamp::now(), by: by.clone(), incident, event };
+        let draft =
+            |incident, event| Draft { at: Timestamp::now(), by: by.clone(), incident, event };
         let start = start_order(view.incident(), &word).map(|order| draft(None, order));
         let starts_server = start.is_some();
         let spoken = said(&view, &mut word).and_then(|event| {

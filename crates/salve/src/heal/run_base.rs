@@ -44,6 +44,24 @@ pub struct RunBase<'a> {
     pub spent: Amounts,
     /// Processes that subjects and agents of this run left behind.
     pub orphans: usize,
+    /// Whether remedies are tried or only told.
+    pub intent: RunIntent,
+}
+
+/// Whether remedies are tried or only told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunIntent {
+    /// They are tried.
+    Heal,
+    /// It is told what would be tried and by which rule, and nothing is done.
+    Observe,
+}
+
+impl RunIntent {
+    /// Returns what `--observe` asks for, if it is given.
+    pub fn observing(is_given: bool) -> Self {
+        if is_given { RunIntent::Observe } else { RunIntent::Heal }
+    }
 }
 
 /// How repairs go, the same for all subjects of a run.

@@ -227,3 +227,21 @@ fn end(mut salve: Child) {
     let _ = Command::new("kill").args(["-INT", &salve.id().to_string()]).status();
     salve.wait().unwrap();
 }
+
+#[test]
+fn observing_tells_what_would_be_done_and_does_nothing() {
+    let project = Project::new();
+    let fails =
+        ["--observe", "--", "sh", "-c", "echo x >> starts.log; echo 'Error: no' >&2; exit 1"];
+    let output = dev(&project, &fails).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("observing: would try `restart`"), "{said}");
+    assert_eq!(lines(&project, "starts.log"), 1, "nothing was done");
+    let fails =
+        ["heal", "--observe", "--", "sh", "-c", "echo x >> starts.log; echo one >&2; exit 1"];
+    let checked = project.run(&fails);
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(said.contains("observing: would try"), "{said}");
+    assert_eq!(lines(&project, "starts.log"), 2, "nothing was done");
+}

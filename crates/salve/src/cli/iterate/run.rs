@@ -19,7 +19,7 @@ use super::lines::Teller;
 use super::plan::SettingsPlanner;
 use crate::config::Config;
 use crate::heal::inbox::{InboxMessage, NewsQueue};
-use crate::heal::{IncidentWriter, Presence, RunBase, control, loops};
+use crate::heal::{IncidentWriter, Presence, RunBase, RunIntent, control, loops};
 use crate::notify;
 use crate::project::Project;
 use crate::reading::{known_loop, known_loops};
@@ -60,6 +60,9 @@ pub(super) struct Args {
     /// End with exit code 3 instead of waiting where a recovery needs a person, or in a pause
     #[arg(long)]
     no_wait: bool,
+    /// Tell what a recovery would do and by which rule, and do nothing
+    #[arg(long)]
+    observe: bool,
 }
 
 /// Runs a loop.
@@ -82,6 +85,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     };
     let mut voice = foundation.voice(&config);
     let mut base = foundation.base(&config, Purpose::Recoveries, &mut voice)?;
+    base.intent = RunIntent::observing(args.observe);
     base.presence = if args.no_wait { Presence::Unattended } else { Presence::Attended };
     let sender = base.inbox.sender();
     let mut live = live((&project, &foundation.store), &scrubber, out)?;

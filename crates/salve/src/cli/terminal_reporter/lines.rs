@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use super::fit::fit;
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
 use salve_core::event::{
     Effect, EffectReport, Event, IncidentEvent, PersonOrder, RemedyKind, RemedyVerdict,
     SubjectKind, Undo,
 };
-use salve_core::incident::RepairPhase;
+use salve_core::incident::{Phase, RepairPhase};
 use salve_core::repair::{self, Notice, evidence_path};
 use salve_core::scrub::Scrubbed;
 use salve_core::view::IncidentView;
+
+/// The column at which the text of a line begins.
+const TEXT_COLUMN: usize = 19;
 
 /// How grave a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,16 @@ impl TerminalLine {
         Self { grade, verb, text: text.into() }
     }
 
+    /// Returns the line with its text broken to fit a window, if there is one.
+    #[must_use]
+    pub(in crate::cli) fn fitted(self, window: Option<usize>) -> Self {
+        let text = match window {
+            Some(width) => fit(&self.text, width.saturating_sub(TEXT_COLUMN)),
+            None => self.text,
+        };
+        Self { text, ..self }
+    }
+
     /// Returns the line as it is shown, with colours if they are wanted.
     pub(in crate::cli) fn show(&self, coloured: bool) -> String {
         let (sign, colour) = match self.grade {
@@ -48,7 +62,7 @@ impl TerminalLine {
             true => Style::new().bold().fg_color(Some(colour.into())),
             false => Style::new(),
         };
-        let text = self.text.replace('\n', &format!("\n{:19}", ""));
+        let text = self.text.replace('\n', &format!("\n{:TEXT_COLUMN$}", ""));
         let line = format!("{style}{sign} salve{style:#}  {:<9} {text}", self.verb);
         line.trim_end().to_owned()
     }
@@ -192,7 +206,8 @@ fn of_phase(view: &IncidentView, notice: &Notice, checked: Option<&str>) -> Opti
                     let found = found.map(|one| format!("\n{}\n{}", one.what, one.next));
                     let (found, log) =
                         (found.collect::<String>(), evidence_path(view.subject().kind, view.id()));
-                    format!(" {key}{found}\nsee {log} · salve show {id}")
+                    let cools = cooldown(view);
+                    format!(" {key}{found}{cools}\nsee {log} · salve show {id}")
                 }
             };
             Some(TerminalLine::new(Grade::Grave, "exhausted", format!("{message}{next}")))
@@ -211,6 +226,21 @@ fn of_phase(view: &IncidentView, notice: &Notice, checked: Option<&str>) -> Opti
         // Only for programs.
         P::LockAcquired | P::HealthCheck | P::VerifyingFix => None,
     }
+}
+
+/// Returns that nothing is tried for a while, for how long, and what ends that.
+fn cooldown(view: &IncidentView) -> String {
+    let Phase::CoolingDown { until } = view.incident().phase() else { return String::new() };
+    let left = until.duration_since(view.incident().clock()).as_secs();
+    let left = match left {
+        120.. => format!("{} min", left / 60),
+        _ => format!("{left} s"),
+    };
+    let again = match is_server(view) {
+        true => "\nsave a file, or press a, and it starts again at once",
+        false => "",
+    };
+    format!("\nno further repair of this failure for {left}{again}")
 }
 
 /// Returns what to say of a repair that was proven to have helped.
@@ -272,6 +302,20 @@ fn seconds(time: SignedDuration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_fits_the_window() {
+        let text = "All 3 repair attempts failed. ReferenceError: total is not defined in app.js";
+        for width in [80, 60] {
+            let line = TerminalLine::new(Grade::Grave, "exhausted", text);
+            let shown = line.fitted(Some(width)).show(false);
+            assert!(shown.lines().count() > 1, "{shown}");
+            for line in shown.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+            assert!(shown.lines().skip(1).all(|line| line.starts_with("                   ")));
+        }
+    }
 
     #[test]
     fn a_line_has_its_columns_and_its_colour() {

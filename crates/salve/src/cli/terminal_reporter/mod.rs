@@ -1,5 +1,6 @@
 //! Shows what happens to what is under care: lines for people, facts for programs.
 
+mod fit;
 mod lines;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use salve_core::repair::{self};
 use salve_core::view::IncidentView;
 use serde::Serialize;
 
+pub(in crate::cli) use self::fit::window_width;
 use self::lines::lines;
 pub(in crate::cli) use self::lines::{Grade, TerminalLine};
 use super::Output;
@@ -65,7 +67,7 @@ impl TerminalReporter<'_> {
         if self.several {
             line.text = format!("{server}: {}", line.text);
         }
-        self.outlet.say(&line.show(coloured));
+        self.outlet.say(&line.fitted(window_width()).show(coloured));
     }
 
     /// Takes an entry into its incident's view.

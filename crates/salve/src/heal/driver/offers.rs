@@ -13,7 +13,7 @@ use super::team;
 use crate::heal::cause::has_safe;
 use crate::heal::proposals;
 use crate::heal::remedies::{self, Offer, RemedyWay};
-use crate::heal::run_base::RunBase;
+use crate::heal::run_base::{RunBase, RunIntent};
 use crate::heal::subject::{Resorts, Subjects};
 use crate::store::StoreError;
 
@@ -28,7 +28,13 @@ pub(super) struct Chooser<'r, 'a> {
 impl Chooser<'_, '_> {
     /// Chooses the next remedy for an incident that stands like this.
     pub(super) fn choose(&mut self, incident: &Incident) -> Result<Event, StoreError> {
-        let Some(Offer { candidate, judgement, what }) = self.next(incident)? else {
+        let mut next = self.next(incident)?;
+        if self.base.intent == RunIntent::Observe
+            && let Some(offer) = next.take()
+        {
+            self.base.note(self.case.name(), &would_do(&offer));
+        }
+        let Some(Offer { candidate, judgement, what }) = next else {
             return Ok(Event::Incident(self.subjects.nothing_left(incident, self.base)));
         };
         self.case.work.tried = self.case.work.seen.clone();
@@ -127,6 +133,18 @@ impl Chooser<'_, '_> {
         let signature = Some(incident.symptom().signature);
         remedies.earn(offers, base.writer.store, signature, scrubber)
     }
+}
+
+/// Returns what would be done with an offer, and by which rule.
+fn would_do(offer: &Offer) -> String {
+    let Offer { candidate, judgement, .. } = offer;
+    let would = match judgement.verdict {
+        RemedyVerdict::Allow => "would try",
+        RemedyVerdict::Ask => "would ask about",
+        RemedyVerdict::Deny => "would not try",
+    };
+    let (rule, reason) = (&judgement.rule, &judgement.reason);
+    format!("observing: {would} `{}` ({rule}: {reason}); nothing was done", candidate.remedy.text)
 }
 
 /// Returns what a remedy of an earlier run was, from what the team proposed.

@@ -28,7 +28,7 @@ use crate::heal::inbox::Inbox;
 use crate::heal::remedies::{Remedies, RemedyWay};
 use crate::heal::{
     IncidentWriter, OpeningTerms, Presence, Remark, RepairTerms, Reporter, Resorts, RunBase,
-    RunEnd, SeenFailure, SubjectContext, Subjects,
+    RunEnd, RunIntent, SeenFailure, SubjectContext, Subjects,
 };
 use crate::process::Supervisor;
 use crate::project::Project;
@@ -229,6 +229,7 @@ pub(super) fn care(
         by: None,
         spent: Default::default(),
         orphans: 0,
+        intent: RunIntent::Heal,
     };
     let ran = catch_unwind(AssertUnwindSafe(|| base.care_for(subjects)));
     ran.map(Result::unwrap).map_err(drop)

@@ -52,9 +52,8 @@ impl CrashLog {
 /// Removes logs below `root` that are older than `kept`, except those of `open` incidents.
 pub(super) fn tidy(root: &Path, kept: Duration, open: &[IncidentId], now: SystemTime) {
     let current: Vec<String> = open.iter().map(|id| crash_log_name(*id)).collect();
-    let is_open = |file: &str| {
-        current.iter().any(|name| file.starts_with(name.trim_end_matches("log")))
-    };
+    let is_open =
+        |file: &str| current.iter().any(|name| file.starts_with(name.trim_end_matches("log")));
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let file = entry.file_name();
         let Some(file) = file.to_str() else { continue };

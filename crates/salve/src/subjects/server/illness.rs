@@ -9,7 +9,7 @@ use salve_core::watch::{FaultTold, TroubleCourse, course_of};
 use super::life::ServerCare;
 use super::{AfterEnd, Ailing, Failing, ProcessState, StartCause};
 use crate::heal::cause::Evidence;
-use crate::heal::{SeenFailure, millis};
+use crate::heal::{RunIntent, SeenFailure, millis};
 
 impl ServerCare<'_, '_, '_> {
     /// Leaves a server in trouble running or ends it, and tells how it failed.
@@ -30,7 +30,11 @@ impl ServerCare<'_, '_, '_> {
             _ => FaultTold::Told,
         };
         let (uptime, verifies) = (life.since.elapsed(), life.verifies);
-        match course_of(ailing.ailment, life.reload, told) {
+        let course = match self.context.base.intent {
+            RunIntent::Heal => course_of(ailing.ailment, life.reload, told),
+            RunIntent::Observe => TroubleCourse::LeaveRunning,
+        };
+        match course {
             TroubleCourse::End => self.clear(AfterEnd::Unwell { ailing, uptime, verifies }),
             TroubleCourse::LeaveRunning => {
                 life.watch.leave_running(millis(uptime));

@@ -8,8 +8,8 @@ use salve_core::event::{
 use salve_core::incident::{DueEffect, Trial};
 use salve_core::scrub::Scrubbed;
 use salve_core::watch::{
-    Address, Due, ProbeAnswer, SelfReload, ServerSight, ServerTrouble, Strictness, Watch, WatchTerms,
-    WatchTurn,
+    Address, Due, ProbeAnswer, SelfReload, ServerSight, ServerTrouble, Strictness, Watch,
+    WatchTerms, WatchTurn,
 };
 
 use super::address::FIRST_LOOK;
@@ -318,11 +318,7 @@ impl ServerCare<'_, '_, '_> {
     }
 
     /// Takes in that the server could not even be started.
-    fn never_started(
-        &mut self,
-        why: &str,
-        verifies: Option<DueEffect>,
-    ) -> Result<(), StoreError> {
+    fn never_started(&mut self, why: &str, verifies: Option<DueEffect>) -> Result<(), StoreError> {
         self.server.state = ProcessState::Down;
         let (exit, uptime) = (Some(Exit::Code(127)), Duration::ZERO);
         let (ailing, unstarted, tree) = (None, Some(why.to_owned()), None);

@@ -17,7 +17,7 @@ use super::life::{ServerCare, place};
 use super::{AfterEnd, Ailing, LifeNews, ProcessState};
 use crate::config::PlaybookAuto;
 use crate::heal::cause::FailurePlace;
-use crate::heal::spawn_thread;
+use crate::heal::{RunIntent, spawn_thread};
 use crate::playbook;
 use crate::process::Capture;
 
@@ -52,9 +52,9 @@ pub(super) fn read(of: &mut ServerCare<'_, '_, '_>) -> Option<Instant> {
     let server = &mut *of.server;
     let ProcessState::Up(life) = &mut server.state else { return None };
     let base = &*of.context.base;
-    match base.remedies.playbook {
-        PlaybookAuto::Safe => {}
-        PlaybookAuto::None => return None,
+    match (base.remedies.playbook, base.intent) {
+        (PlaybookAuto::Safe, RunIntent::Heal) => {}
+        (PlaybookAuto::None, _) | (_, RunIntent::Observe) => return None,
     }
     let now = Instant::now();
     if now < life.output.at {
