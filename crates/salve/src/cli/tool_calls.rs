@@ -70,6 +70,7 @@ fn heal(desk: &Arc<CallDesk>, care: &Supervisor, out: &Output) -> Result<(), Cli
         by: None,
         spent: Default::default(),
         orphans: 0,
+        intent: crate::heal::RunIntent::Heal,
     };
     let mut calls = ToolCalls::new(Arc::clone(desk), Arc::new(means), &base)?;
     base.care_for(&mut calls)?;

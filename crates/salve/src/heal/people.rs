@@ -6,8 +6,8 @@
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Actor, Amounts, Digest, Draft, Entry, Event, IncidentEvent, PersonOrder, PersonQuestion, ServerEvent,
-    ServerOrder, SubjectKind,
+    Actor, Amounts, Digest, Draft, Entry, Event, IncidentEvent, PersonOrder, PersonQuestion,
+    ServerEvent, ServerOrder, SubjectKind,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{Ignored, Incident, NotOpened, Phase, RepairPhase};
