@@ -11,7 +11,7 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
-pub use statistics::{ClassStatistics, DayStatistics, SignatureStatistics, Statistics};
+pub use statistics::{ClassStatistics, PeriodStatistics, SignatureStatistics, Statistics};
 
 use std::collections::HashMap;
 

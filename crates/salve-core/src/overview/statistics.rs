@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, civil::Date};
+use jiff::{Timestamp, ToSpan as _, civil::Date};
 use serde::Serialize;
 
 use super::{IncidentIndex, IndexedIncident, between_ms};
 use crate::class::Class;
-use crate::event::{IncidentOutcome, Proof};
+use crate::event::{Amounts, IncidentOutcome, Proof};
 use crate::id::Signature;
 
 /// A recovery whose failure is back within this time did not hold.
@@ -46,10 +46,16 @@ pub struct Statistics {
     pub tokens: u64,
     /// Money in millionths of the currency unit, as far as agents said how much.
     pub money_micros: u64,
+    /// Tokens that known remedies saved: what the same failure had cost when an agent healed it.
+    pub saved_tokens: u64,
+    /// Money that known remedies saved, in millionths of the currency unit.
+    pub saved_money_micros: u64,
     /// By kind of failure, the most frequent first.
     pub by_class: Vec<ClassStatistics>,
     /// By day in the given time zone, without gaps, the oldest first.
-    pub by_day: Vec<DayStatistics>,
+    pub by_day: Vec<PeriodStatistics>,
+    /// By week, which begins on Monday, without gaps, the oldest first.
+    pub by_week: Vec<PeriodStatistics>,
     /// The most frequent failures.
     pub top_signatures: Vec<SignatureStatistics>,
 }
@@ -68,12 +74,12 @@ pub struct ClassStatistics {
     pub median_heal_ms: Option<u64>,
 }
 
-/// What the incidents that opened on one day add up to.
+/// What the incidents that opened on one day, or in one week, add up to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DayStatistics {
-    /// The day.
-    pub day: Date,
+pub struct PeriodStatistics {
+    /// The day, or the first of the week.
+    pub from: Date,
     /// How many opened.
     pub incidents: u64,
     /// How many recovered.
@@ -112,6 +118,7 @@ impl Statistics {
         let mut answer_ms: Vec<u64> =
             rows.iter().flat_map(|row| row.answered_after_ms.iter().copied()).collect();
         let healed = count(recovered.iter());
+        let saved = saved(&recovered);
         Self {
             incidents: count(rows.iter()),
             open: count(rows.iter()) - over,
@@ -125,8 +132,11 @@ impl Statistics {
             median_answer_ms: quantile(&mut answer_ms, 50),
             tokens: rows.iter().map(|row| row.spent().tokens).sum(),
             money_micros: rows.iter().map(|row| row.spent().money_micros).sum(),
+            saved_tokens: saved.tokens,
+            saved_money_micros: saved.money_micros,
             by_class: by_class(&rows),
-            by_day: by_day(&rows, zone),
+            by_day: by_period(&rows, zone, PeriodLength::Day),
+            by_week: by_period(&rows, zone, PeriodLength::Week),
             top_signatures: top_signatures(&rows),
         }
     }
@@ -189,10 +199,58 @@ fn by_class(rows: &[&IndexedIncident]) -> Vec<ClassStatistics> {
     classes
 }
 
-fn by_day(rows: &[&IndexedIncident], zone: &TimeZone) -> Vec<DayStatistics> {
-    let mut days: BTreeMap<Date, DayStatistics> = BTreeMap::new();
-    let empty = |day| DayStatistics {
-        day,
+/// How long a period of the statistics is.
+#[derive(Clone, Copy)]
+enum PeriodLength {
+    Day,
+    Week,
+}
+
+impl PeriodLength {
+    /// Returns the first day of the period that a day belongs to.
+    fn first_day(self, day: Date) -> Date {
+        match self {
+            Self::Day => day,
+            Self::Week => {
+                let since = i64::from(day.weekday().to_monday_zero_offset());
+                day.checked_sub(since.days()).unwrap_or(day)
+            }
+        }
+    }
+
+    fn next(self, day: Date) -> Option<Date> {
+        match self {
+            Self::Day => day.tomorrow().ok(),
+            Self::Week => day.checked_add(7.days()).ok(),
+        }
+    }
+}
+
+/// Adds up what the healing without an agent saved: each time, what an agent's last healing of the
+/// same failure had cost.
+fn saved(recovered: &[&IndexedIncident]) -> Amounts {
+    let mut costs: HashMap<Signature, Amounts> = HashMap::new();
+    let mut saved = Amounts::default();
+    for row in recovered {
+        let spent = row.spent();
+        if spent.tokens > 0 || spent.money_micros > 0 {
+            costs.insert(row.signature, spent);
+        } else if let Some(cost) = costs.get(&row.signature) {
+            saved.tokens = saved.tokens.saturating_add(cost.tokens);
+            saved.money_micros = saved.money_micros.saturating_add(cost.money_micros);
+        }
+    }
+    saved
+}
+
+fn by_period(
+    rows: &[&IndexedIncident],
+    zone: &TimeZone,
+    length: PeriodLength,
+) -> Vec<PeriodStatistics> {
+    let mut periods: BTreeMap<Date, PeriodStatistics> = BTreeMap::new();
+    let empty = |from| PeriodStatistics {
+        from,
         incidents: 0,
         recovered: 0,
         questions: 0,
@@ -200,8 +258,8 @@ fn by_day(rows: &[&IndexedIncident], zone: &TimeZone) -> Vec<DayStatistics> {
         money_micros: 0,
     };
     for row in rows {
-        let day = row.opened_at.to_zoned(zone.clone()).date();
-        let group = days.entry(day).or_insert_with(|| empty(day));
+        let from = length.first_day(row.opened_at.to_zoned(zone.clone()).date());
+        let group = periods.entry(from).or_insert_with(|| empty(from));
         let spent = row.spent();
         group.incidents += 1;
         group.recovered += u64::from(has_recovered(row));
@@ -209,13 +267,13 @@ fn by_day(rows: &[&IndexedIncident], zone: &TimeZone) -> Vec<DayStatistics> {
         group.tokens += spent.tokens;
         group.money_micros += spent.money_micros;
     }
-    let (Some(&first), Some(&last)) = (days.keys().next(), days.keys().next_back()) else {
+    let (Some(&first), Some(&last)) = (periods.keys().next(), periods.keys().next_back()) else {
         return Vec::new();
     };
     // A chart without the quiet days would show trouble where there was none.
-    let dates = std::iter::successors(Some(first), |day| day.tomorrow().ok());
-    let dates = dates.take_while(|day| *day <= last);
-    dates.map(|day| days.remove(&day).unwrap_or_else(|| empty(day))).collect()
+    let dates = std::iter::successors(Some(first), |from| length.next(*from));
+    let dates = dates.take_while(|from| *from <= last);
+    dates.map(|from| periods.remove(&from).unwrap_or_else(|| empty(from))).collect()
 }
 
 fn top_signatures(rows: &[&IndexedIncident]) -> Vec<SignatureStatistics> {

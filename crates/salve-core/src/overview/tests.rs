@@ -160,6 +160,38 @@ fn statistics_tell_what_recovered_how_fast_and_what_came_back() {
 }
 
 #[test]
+fn what_a_known_remedy_saves_is_what_the_agent_had_cost() {
+    let mut journal = Journal::default();
+    let cost = |tokens| IncidentEvent::Charged {
+        effect: 1,
+        spent: Amounts { tokens, ..Amounts::default() },
+    };
+    // An agent heals one failure, memory heals it twice, and another was never an agent's.
+    for (id, signature, tokens) in [(1, 1, 900), (2, 1, 0), (3, 1, 0), (4, 2, 0)] {
+        let second = i64::try_from(id).unwrap() * 10;
+        journal.open(id, time(second), signature);
+        journal.add(id, time(second + 1), cost(tokens));
+        journal.end(id, time(second + 2), HEALED);
+    }
+    let statistics = Statistics::of(&journal.index(), Timestamp::MIN, &TimeZone::UTC);
+    assert_eq!((statistics.tokens, statistics.saved_tokens), (900, 1_800));
+}
+
+#[test]
+fn weeks_begin_on_monday_and_none_is_left_out() {
+    let sunday: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+    let mut journal = Journal::default();
+    for (id, days) in [(1, 0), (2, 1), (3, 15)] {
+        journal.open(id, sunday + (days * 24).hours(), 1);
+    }
+    let statistics = Statistics::of(&journal.index(), Timestamp::MIN, &TimeZone::UTC);
+    let weeks: Vec<_> =
+        statistics.by_week.iter().map(|week| (week.from.to_string(), week.incidents)).collect();
+    let want = [("2026-02-23", 1), ("2026-03-02", 1), ("2026-03-09", 0), ("2026-03-16", 1)];
+    assert_eq!(weeks, want.map(|(from, count)| (from.to_owned(), count)));
+}
+
+#[test]
 fn a_denied_remedy_is_not_counted_as_applied() {
     let mut journal = Journal::default();
     journal.open(1, time(0), 1);

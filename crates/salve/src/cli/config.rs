@@ -6,13 +6,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
-use salve_core::scrub::Scrubber;
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::{CliError, Exit, Output};
-use crate::config::tree::{Node, TextPosition};
-use crate::config::{self, Config, ConfigProblem, LiveError, LoadError, Sources};
+use crate::config::{
+    self, Config, ConfigProblem, LiveError, LoadError, SettingRow, Sources, setting_rows,
+};
 use crate::project::{Project, ProjectError};
 use crate::store::Store;
 use crate::subjects::job::job_schema;
@@ -110,23 +110,12 @@ fn stuck(error: LiveError) -> CliError {
     }
 }
 
-/// One setting, as `--json` prints it.
-#[derive(Serialize)]
-struct Setting<'a> {
-    key: &'a str,
-    value: Option<Json>,
-    from: Option<&'static str>,
-    source: Option<String>,
-    line: Option<u32>,
-    column: Option<u32>,
-}
-
 /// What `salve config show --json` prints.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct Shown {
     version: u32,
     content: String,
-    settings: Vec<Setting<'a>>,
+    settings: Vec<SettingRow>,
 }
 
 fn show(key: Option<&str>, out: &Output) -> Result<Exit, CliError> {
@@ -136,10 +125,8 @@ fn show(key: Option<&str>, out: &Output) -> Result<Exit, CliError> {
         Some(key) => name == key || name.strip_prefix(key).is_some_and(|r| r.starts_with('.')),
     };
     let scrubber = super::project::scrubber();
-    let settings: Vec<_> = config::keys()
-        .filter(|key| wanted(key.name))
-        .map(|key| setting(key.name, config.tree.get(key.name), &scrubber))
-        .collect();
+    let mut settings = setting_rows(&config, &scrubber);
+    settings.retain(|setting| wanted(setting.key));
     if settings.is_empty() {
         let unknown = config::unknown_key(key.unwrap_or_default());
         return Err(CliError::usage(unknown).hint("`salve config show` lists every setting"));
@@ -153,59 +140,18 @@ fn show(key: Option<&str>, out: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Well)
 }
 
-fn setting<'a>(key: &'a str, node: Option<&Node>, scrubber: &Scrubber) -> Setting<'a> {
-    let place: Option<TextPosition> = node.and_then(|node| node.origin.place());
-    let default = node.is_some_and(|node| node.origin.layer() == "default");
-    Setting {
-        key,
-        value: node.map(|node| without_secrets(node.value.to_json(), scrubber)),
-        from: node.map(|node| node.origin.layer()),
-        source: node.filter(|_| !default).map(|node| node.origin.name().to_owned()),
-        line: place.filter(|_| !default).map(|place| place.line),
-        column: place.filter(|_| !default).map(|place| place.column),
-    }
-}
-
-/// Returns a value with a mark in the place of each secret, such as the token in an address.
-fn without_secrets(value: Json, scrubber: &Scrubber) -> Json {
-    match value {
-        Json::String(text) => scrubber.scrub(&text).into_string().into(),
-        Json::Array(items) => {
-            items.into_iter().map(|item| without_secrets(item, scrubber)).collect()
-        }
-        Json::Object(map) => {
-            let pairs = map.into_iter().map(|(key, value)| (key, without_secrets(value, scrubber)));
-            Json::Object(pairs.collect())
-        }
-        value @ (Json::Null | Json::Bool(_) | Json::Number(_)) => value,
-    }
-}
-
 /// Prints settings as TOML that can be read back, each with its source in a comment.
-fn print(settings: &[Setting<'_>], out: &Output) -> Result<(), CliError> {
+fn print(settings: &[SettingRow], out: &Output) -> Result<(), CliError> {
     let dim = Style::new().fg_color(Some(AnsiColor::BrightBlack.into()));
     let mut to = out.stdout();
     for setting in settings {
-        let text = match &setting.value {
-            Some(value) => format!("{} = {}", setting.key, as_toml(value)),
+        let text = match setting.as_toml() {
+            Some(value) => format!("{} = {value}", setting.key),
             None => format!("# {} =", setting.key),
         };
-        let from = match (setting.from, &setting.source, setting.line) {
-            (None, _, _) => "not set".to_owned(),
-            (Some(layer), None, _) => layer.to_owned(),
-            (Some(layer), Some(source), None) => format!("{layer} {source}"),
-            (Some(layer), Some(source), Some(line)) => format!("{layer} {source}:{line}"),
-        };
-        writeln!(to, "{text:<48}  {dim}# {from}{dim:#}")?;
+        writeln!(to, "{text:<48}  {dim}# {}{dim:#}", setting.origin())?;
     }
     Ok(())
-}
-
-fn as_toml(value: &Json) -> String {
-    match toml::Value::try_from(value) {
-        Ok(value) => value.to_string(),
-        Err(_) => value.to_string(),
-    }
 }
 
 /// What `salve config check --json` prints.

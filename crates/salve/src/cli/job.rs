@@ -12,21 +12,11 @@ use salve_core::job::Job;
 
 use super::CliError;
 use crate::store::Store;
-use crate::subjects::job::known;
+use crate::subjects::job::jobs_like;
 
 /// Returns the run of a job that is meant by some of its id's digits.
 pub(super) fn find(store: &Store, digits: &str) -> Result<Option<Job>, CliError> {
-    let wanted: String = digits.chars().filter(char::is_ascii_hexdigit).collect();
-    let wanted = wanted.to_ascii_lowercase();
-    let is_id = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    if !is_id || wanted.len() < 4 {
-        return Ok(None);
-    }
-    let is_meant = |job: &Job| {
-        let id = job.id();
-        id.short().starts_with(&wanted) || id.0.simple().to_string() == wanted
-    };
-    let mut found: Vec<Job> = known(store)?.into_iter().filter(is_meant).collect();
+    let mut found = jobs_like(store, digits)?;
     match found.len() {
         0 | 1 => Ok(found.pop()),
         _ => Err(CliError::usage(format!("`{digits}` is the beginning of several runs"))

@@ -12,6 +12,7 @@ use super::answer::{refuse_agents, speaker};
 use super::events::visible;
 use super::{CliError, Exit, Output, project};
 use crate::heal::earned;
+use crate::heal::rule_list::{RuleListRow, came, day};
 use crate::store::Store;
 
 /// Arguments of `salve rules`.
@@ -108,7 +109,7 @@ fn told(rule: &EarnedRule, out: &Output, text: String) -> Result<Exit, CliError>
             let store = project::open_store(out)?;
             let now = earned::load(store.journal())?;
             let rule = now.rule(rule.key).unwrap_or(rule);
-            out.fact(&list::RuleListRow::of_earned(rule, terms, Timestamp::now()))?;
+            out.fact(&RuleListRow::of_earned(rule, terms, Timestamp::now()))?;
         }
         false => writeln!(out.stdout(), "{}  {text}", rule.key)?,
     }
@@ -146,16 +147,11 @@ pub(super) fn evidence(to: &mut impl Write, rule: &EarnedRule) -> std::io::Resul
     )?;
     for one in &rule.approvals {
         let id = one.incident.map(|id| id.short()).unwrap_or_default();
-        writeln!(
-            to,
-            "  approved   {}  by {}  heal-{id}",
-            list::day(one.at),
-            visible(one.by.as_str())
-        )?;
+        writeln!(to, "  approved   {}  by {}  heal-{id}", day(one.at), visible(one.by.as_str()))?;
     }
     for one in &rule.uses {
-        let came = list::came(one.came);
-        writeln!(to, "  {came:<10} {}  heal-{}", list::day(one.at), one.incident.short())?;
+        let came = came(one.came);
+        writeln!(to, "  {came:<10} {}  heal-{}", day(one.at), one.incident.short())?;
     }
     Ok(())
 }

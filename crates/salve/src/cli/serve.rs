@@ -117,7 +117,8 @@ pub(super) fn watched(project: Project, out: &Output) -> WatchedProject {
     let servers = settings.map(|settings| settings.servers_in_order()).unwrap_or_default();
     let url = |server: ServerSettings| Some((server.name, server.url?.to_string()));
     let urls: BTreeMap<String, String> = servers.into_iter().filter_map(url).collect();
-    WatchedProject { project, scrubber: own.unwrap_or_else(project::scrubber), urls }
+    let scrubber = own.unwrap_or_else(project::scrubber);
+    WatchedProject { project, scrubber, sources, urls }
 }
 
 fn tell(address: &PageAddress, stay_closed: bool, out: &Output) {

@@ -300,8 +300,7 @@ impl<'s> LiveSettings<'s> {
     }
 
     fn changes(&self, old: &Config, new: &Config) -> Vec<Scrubbed> {
-        let lines = rules::changes(&old.files, &new.files);
-        lines.iter().map(|line| self.scrubber.scrub(line)).collect()
+        changes(old, new, &self.scrubber)
     }
 
     fn append(&mut self, event: Event, at: Timestamp) -> Result<Option<u64>, StoreError> {
@@ -349,6 +348,11 @@ pub fn in_force(
             Ok((finish(files, content, sources)?, Some(content)))
         }
     }
+}
+
+/// Returns what is different in settings, one line for each, without secrets.
+pub fn changes(old: &Config, new: &Config, scrubber: &Scrubber) -> Vec<Scrubbed> {
+    rules::changes(&old.files, &new.files).iter().map(|line| scrubber.scrub(line)).collect()
 }
 
 fn catch_up(standing: &mut SettingsStanding, journal: &dyn Journal) -> Result<(), StoreError> {

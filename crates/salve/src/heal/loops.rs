@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{
-    Actor, Draft, Event, LoopEvent, LoopId, LoopTurn, PersonOrder, Repeat, Subject, SubjectKind,
+    Actor, Draft, Event, IncidentEvent, LoopEvent, LoopId, LoopTurn, PersonOrder, Repeat, Subject,
+    SubjectKind,
 };
 use salve_core::iteration::Loop;
 use salve_core::scrub::Scrubber;
 
+use super::people::after_word;
 use super::recovery_file::ProposalStamp;
 use super::run::CommandRunEnd;
+use super::unfinished;
+use crate::store::{Store, StoreError};
 
 /// What a loop wants recovered.
 #[derive(Clone, Debug)]
@@ -62,6 +66,28 @@ pub fn ordered(of: &Loop, order: PersonOrder, by: &Actor) -> Option<Draft> {
     let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: None, event };
     let tried = of.clone().step(&draft.clone().at_seq(of.last_seq().saturating_add(1)));
     tried.is_ok().then_some(draft)
+}
+
+/// Gives an order to a loop, and to what it is recovering from; returns the first entry's number,
+/// or nothing where neither takes it.
+pub fn order_loop(
+    store: &Store,
+    of: &Loop,
+    order: PersonOrder,
+    by: &Actor,
+    scrubber: &Scrubber,
+) -> Result<Option<u64>, StoreError> {
+    let mut drafts: Vec<Draft> = ordered(of, order, by).into_iter().collect();
+    for incident in unfinished(store, &subject(of.id().as_str(), scrubber))? {
+        let event = Event::Incident(IncidentEvent::Ordered { order });
+        let (at, incident_id) = (Timestamp::now(), Some(incident.id()));
+        let draft = Draft { at, by: by.clone(), incident: incident_id, event };
+        drafts.extend(after_word(&incident, &draft).is_ok().then_some(draft));
+    }
+    if drafts.is_empty() {
+        return Ok(None);
+    }
+    Ok(store.journal().append_all(drafts)?.first().map(|entry| entry.seq))
 }
 
 /// Returns a loop as a subject of incidents.

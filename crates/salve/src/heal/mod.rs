@@ -28,6 +28,7 @@ pub mod recovery_file;
 pub mod remedies;
 pub mod reporter;
 pub mod right;
+pub mod rule_list;
 pub mod run;
 mod run_base;
 pub mod running_agent;

@@ -12,6 +12,7 @@
 //! not written until it can; nothing of it is taken in. Keys and comments that a person added stay;
 //! where a comment cannot be kept in its place, the old file is kept beside the new one.
 
+mod answer;
 mod file;
 mod healing;
 mod items;
@@ -30,6 +31,7 @@ use salve_core::scrub::Scrubber;
 use crate::atomic::WriteError;
 use crate::store::{Store, StoreError};
 
+pub use answer::{MemoryAnswer, MemoryQuestion, NearMatch, TriedRemedyLine};
 pub use file::LearnedFile;
 pub use items::{
     Attempt, FixResult, HealingPattern, Pattern, Sureness, ToolFailure, ToolFixItem, UsagePattern,
@@ -96,6 +98,11 @@ impl<'a> Learned<'a> {
     /// Makes the keeper of a project's learned files.
     pub fn new(store: &'a Store, scrubber: &'a Scrubber, rules: &'a FingerprintRules) -> Self {
         Self { store, scrubber, rules }
+    }
+
+    /// Returns the store that the files are in step with.
+    pub fn store(&self) -> &Store {
+        self.store
     }
 }
 

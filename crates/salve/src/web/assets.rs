@@ -17,6 +17,18 @@ const STYLE: &str = include_str!("assets/page.css");
 /// A small ointment jar, drawn.
 const ICON: &str = include_str!("assets/icon.svg");
 
+/// The sections, in the order of the keys that lead to them.
+const SECTIONS: [(&str, &str); 8] = [
+    ("/", "Now"),
+    ("/needs-you", "Needs you"),
+    ("/incidents", "Incidents"),
+    ("/jobs", "Jobs"),
+    ("/logs", "Logs"),
+    ("/memory", "Memory"),
+    ("/statistics", "Statistics"),
+    ("/settings", "Settings"),
+];
+
 /// Returns the routes of the frame and what it loads.
 pub(super) fn routes() -> Router<AppState> {
     Router::new()
@@ -24,6 +36,11 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/needs-you", get(frame))
         .route("/incidents", get(frame))
         .route("/incidents/{id}", get(frame))
+        .route("/memory", get(frame))
+        .route("/statistics", get(frame))
+        .route("/logs", get(frame))
+        .route("/jobs", get(frame))
+        .route("/settings", get(frame))
         .route("/assets/page.js", get(script))
         .route("/assets/page.css", get(style))
         .route("/assets/icon.svg", get(icon))
@@ -84,9 +101,7 @@ fn page_frame() -> Markup {
                 header.top {
                     a.brand href="/" { "Salve" }
                     nav aria-label="sections" {
-                        a href="/" { "Now" }
-                        a href="/needs-you" { "Needs you" }
-                        a href="/incidents" { "Incidents" }
+                        @for (path, name) in SECTIONS { a href=(path) { (name) } }
                     }
                     label.project hidden { span.sr { "Project" } select id="project" {} }
                     button #help-button type="button" aria-label="keyboard shortcuts" { "?" }
@@ -107,7 +122,7 @@ fn help_dialog() -> Markup {
             h2 #help-title { "Keyboard" }
             dl {
                 @for (key, what) in [
-                    ("1 2 3", "Now, Needs you, Incidents"), ("j k", "next, previous"), ("Enter", "open"),
+                    ("1 … 8", "the sections, from Now to Settings"), ("j k", "next, previous"), ("Enter", "open"),
                     ("a r s", "to Approve, Reject, Settled of the question; Enter then answers"),
                     ("/", "search"), ("?", "this help"), ("Esc", "close"),
                 ] { dt { kbd { (key) } } dd { (what) } }

@@ -31,7 +31,7 @@ use crate::store::to_line;
 /// How long changes are gathered before a section is sent again.
 const GATHER: Duration = Duration::from_millis(80);
 
-/// How often a section is looked at though the journal is silent: processes may have ended.
+/// How long to wait when the journal is silent, or could not be read.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// How long one stream lasts; the client comes back, and shows again that it may.
@@ -158,7 +158,7 @@ impl LiveSection {
                 }
                 tokio::time::sleep(GATHER).await;
             }
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(self.view.look()) => {}
         }
         true
     }

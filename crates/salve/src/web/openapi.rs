@@ -6,8 +6,10 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::api::{
-    AnswerRequest, Decided, OrderRequest, RefillRequest, ServerOrderRequest, SessionOpened,
-    SessionRequest, UndoBody,
+    AcceptRequest, AnswerRequest, ControlRequest, Decided, ForgetRequest, LoopOrderRequest,
+    MemoryCheckRequest, NoticeTestRequest, OrderRequest, PromoteRequest, RefillRequest,
+    RemedyEditRequest, RuleWordRequest, ServerOrderRequest, SessionOpened, SessionRequest,
+    UndoBody,
 };
 use super::problem::HttpProblem;
 
@@ -104,7 +106,26 @@ fn write<B: JsonSchema, R: JsonSchema>(
 #[derive(JsonSchema)]
 struct NoBody {}
 
+/// It was done.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct Done {
+    /// Always true.
+    ok: bool,
+}
+
+/// Facts as the read routes tell them.
+#[derive(JsonSchema)]
+struct AnyObject {}
+
 fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
+    let mut all = reads();
+    all.extend(incident_writes(generator));
+    all.extend(other_writes(generator));
+    all
+}
+
+fn reads() -> Vec<Operation> {
     let list: &[&str] = &["project", "state", "subject", "q", "before", "limit"];
     let one: &[&str] = &["project"];
     let text = |operation: Operation, media| Operation {
@@ -123,6 +144,19 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
         read("/api/incidents/{id}/evidence", "What the failure left behind", one),
         read("/api/incidents/{id}/diff", "What each attempt changed", one),
         read("/api/servers/{name}/log", "The end of a server's log", one),
+        read("/api/logs", "The lines of a log that fit", &["project", "server", "q", "show"]),
+        read("/api/memory", "What is remembered", &["project", "whose", "q", "skip"]),
+        read("/api/statistics", "What incidents add up to", &["project", "days"]),
+        text(
+            read(
+                "/api/statistics.csv",
+                "One table of them: days, weeks, classes or failures",
+                &["project", "days", "table"],
+            ),
+            "text/csv",
+        ),
+        read("/api/settings", "Settings and rules, each with where it comes from", one),
+        read("/api/work", "Jobs and loops", one),
         text(
             read(
                 "/api/events",
@@ -131,6 +165,11 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
             ),
             "text/event-stream",
         ),
+    ]
+}
+
+fn incident_writes(generator: &mut SchemaGenerator) -> Vec<Operation> {
+    vec![
         write::<SessionRequest, SessionOpened>(
             generator,
             "/api/session",
@@ -157,6 +196,52 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
             generator,
             "/api/servers/{name}/order",
             "Start, stop or restart",
+        ),
+    ]
+}
+
+fn other_writes(generator: &mut SchemaGenerator) -> Vec<Operation> {
+    vec![
+        write::<MemoryCheckRequest, AnyObject>(
+            generator,
+            "/api/memory/check",
+            "What is known about a failure",
+        ),
+        write::<ForgetRequest, Done>(generator, "/api/memory/{signature}/forget", "Forget it"),
+        write::<PromoteRequest, Done>(
+            generator,
+            "/api/memory/{signature}/promote",
+            "Know it in all your projects",
+        ),
+        write::<RemedyEditRequest, Done>(
+            generator,
+            "/api/memory/{signature}/edit",
+            "Change, drop or teach a remedy",
+        ),
+        write::<AcceptRequest, AnyObject>(
+            generator,
+            "/api/settings/accept",
+            "Accept a change of the settings that waits",
+        ),
+        write::<RuleWordRequest, Decided>(
+            generator,
+            "/api/rules/{rule}/word",
+            "Accept an earned rule, or withdraw it",
+        ),
+        write::<NoticeTestRequest, AnyObject>(
+            generator,
+            "/api/notices/test",
+            "Try every way of telling people",
+        ),
+        write::<ControlRequest, AnyObject>(
+            generator,
+            "/api/task-runs/{run}/control",
+            "Pause, resume, cancel, retry, reset a job",
+        ),
+        write::<LoopOrderRequest, Decided>(
+            generator,
+            "/api/loops/{name}/order",
+            "Pause, resume, retry, skip, stop a loop",
         ),
     ]
 }

@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::problem::HttpProblem;
 use super::views::ProjectReader;
+use crate::config::Sources;
 use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
 
@@ -30,6 +31,8 @@ pub struct WatchedProject {
     pub project: Project,
     /// What takes secrets out of what is shown and written.
     pub scrubber: Scrubber,
+    /// Where the settings come from.
+    pub sources: Sources,
     /// Where servers answer by the settings, by their names.
     pub urls: BTreeMap<String, String>,
 }

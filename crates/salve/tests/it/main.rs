@@ -65,3 +65,4 @@ mod tables;
 mod tools;
 mod web;
 mod web_hostile;
+mod web_pages;

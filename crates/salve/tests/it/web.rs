@@ -94,7 +94,7 @@ impl Page {
     }
 
     /// Opens a stream.
-    fn stream(&self, path: &str, token: &str, last_id: Option<u64>) -> EventStream {
+    pub(crate) fn stream(&self, path: &str, token: &str, last_id: Option<u64>) -> EventStream {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         let last = last_id.map_or(String::new(), |id| format!("last-event-id: {id}\r\n"));
@@ -116,16 +116,16 @@ impl Drop for Page {
 }
 
 /// One client's stream of events.
-struct EventStream {
+pub(crate) struct EventStream {
     lines: BufReader<TcpStream>,
 }
 
 /// One event of a stream.
 #[derive(Debug, Default)]
-struct Told {
+pub(crate) struct Told {
     name: String,
     id: Option<u64>,
-    data: String,
+    pub(crate) data: String,
 }
 
 impl EventStream {
@@ -149,7 +149,7 @@ impl EventStream {
     }
 
     /// Returns the first event of that name that holds this text.
-    fn until(&mut self, name: &str, text: &str) -> Told {
+    pub(crate) fn until(&mut self, name: &str, text: &str) -> Told {
         loop {
             let told = self.next();
             if told.name == name && told.data.contains(text) {
@@ -174,7 +174,7 @@ fn first_question(page: &Page, token: &str) -> (String, Value) {
     (id, open["question"].clone())
 }
 
-fn token(project: &Project, right: &str) -> String {
+pub(crate) fn token(project: &Project, right: &str) -> String {
     let made = project.run(&["serve", "token", "new", right, &format!("the-{right}")]);
     assert!(made.status.success(), "{made:?}");
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
@@ -355,7 +355,11 @@ fn everything_that_the_description_lists_is_served_and_nothing_breaks_it() {
     let bodies = ["", "{}", "[]", "null", "{\"order\":7}", "{\"answer\":\"approve\"}", "\u{0}"];
     let id = care.id.to_string();
     for (path, methods) in api["paths"].as_object().unwrap() {
-        let fill = |value: &str| path.replace("{id}", value).replace("{name}", value);
+        let fill = |value: &str| {
+            let parts =
+                path.split('/').map(|part| if part.starts_with('{') { value } else { part });
+            parts.collect::<Vec<_>>().join("/")
+        };
         for method in methods.as_object().unwrap().keys() {
             if path == "/api/events" {
                 continue; // It is a stream; it has a story of its own.

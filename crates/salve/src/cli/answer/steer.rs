@@ -2,15 +2,14 @@
 
 use std::io::Write as _;
 
-use jiff::Timestamp;
-use salve_core::event::{Actor, Draft, Event, IncidentEvent, LoopId, PersonOrder};
+use salve_core::event::{Actor, LoopId, PersonOrder};
 use salve_core::repair;
 use serde::Serialize;
 
 use super::{By, refuse_agents, say, speaker};
 use crate::cli::{CliError, Exit, Output, events, project};
-use crate::heal::people::{PersonWord, after_word};
-use crate::heal::{loops, unfinished};
+use crate::heal::loops;
+use crate::heal::people::PersonWord;
 use crate::process;
 use crate::reading::known_loops;
 use crate::store::Journal;
@@ -69,19 +68,10 @@ fn steer_loop(id: &LoopId, order: PersonOrder, by: &By, out: &Output) -> Result<
     let of = known.iter().find(|of| of.id() == id).ok_or_else(|| {
         CliError::failed(format!("there is no loop `{id}`")).hint("list them: salve loop status")
     })?;
-    let mut drafts: Vec<Draft> = loops::ordered(of, order, &by).into_iter().collect();
-    let subject = loops::subject(id.as_str(), &scrubber);
-    for incident in unfinished(&store, &subject)? {
-        let event = Event::Incident(IncidentEvent::Ordered { order });
-        let (at, incident_id) = (Timestamp::now(), Some(incident.id()));
-        let draft = Draft { at, by: by.clone(), incident: incident_id, event };
-        drafts.extend(after_word(&incident, &draft).is_ok().then_some(draft));
-    }
-    if drafts.is_empty() {
+    let Some(seq) = loops::order_loop(&store, of, order, &by, &scrubber)? else {
         return Err(CliError::failed(format!("the loop `{id}` does not take this"))
             .hint(format!("salve loop status {id}")));
-    }
-    let seq = store.journal().append_all(drafts)?.first().map_or(0, |entry| entry.seq);
+    };
     let said = match order {
         PersonOrder::Pause => "paused",
         PersonOrder::Resume => "resumed",

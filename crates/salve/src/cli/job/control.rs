@@ -2,15 +2,13 @@
 
 use std::io::Write as _;
 
-use jiff::Timestamp;
-use salve_core::event::{Actor, Draft, JobEvent, JobOrder, JobTurn};
+use salve_core::event::JobOrder;
 use salve_core::job::{Job, job_state};
-use salve_core::scrub::Scrubbed;
 
 use super::super::answer::{refuse_agents, speaker};
 use super::super::{CliError, Exit, Output, project};
 use super::wanted;
-use crate::store::Store;
+use crate::subjects::job::{JobOrderError, order_job, step_named};
 
 /// Arguments of `salve control`.
 #[derive(Debug, clap::Args)]
@@ -52,13 +50,9 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     let of = wanted(&store, &args.run)?;
     let order = order(args, &of)?;
     let name = speaker(args.name.as_deref(), &store, &scrubber);
-    refuse_what_it_would_not_take(&of, order, &name)?;
-    let event = JobEvent::Advanced { id: of.id(), what: JobTurn::Ordered { order } }.into();
-    let by = Actor::Person { name };
-    let at = Timestamp::now();
-    store.journal().append(Draft { at, by, incident: None, event })?;
+    let is_queued =
+        order_job(&store, &of, order, name).map_err(|error| refused(&of, error))?.is_queued;
     let after = wanted(&store, &args.run)?;
-    let is_queued = tell_queue(&store, &after, order)?;
     if out.json() {
         out.fact(&job_state(&after))?;
     } else {
@@ -71,21 +65,6 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         }
     }
     Ok(Exit::Well)
-}
-
-/// Lets the queue know what a person wants of a job that no worker has; tells whether it is queued.
-fn tell_queue(store: &Store, of: &Job, order: JobOrder) -> Result<bool, CliError> {
-    Ok(match order {
-        JobOrder::Pause => false,
-        JobOrder::Cancel => {
-            store.queue().withdraw(of.id())?;
-            false
-        }
-        JobOrder::Resume
-        | JobOrder::RetryStep
-        | JobOrder::HardResetStep
-        | JobOrder::ResumeFromStep { .. } => store.queue().requeue(of.id())?,
-    })
 }
 
 fn order(args: &Args, of: &Job) -> Result<JobOrder, CliError> {
@@ -112,36 +91,18 @@ fn step(args: &Args, of: &Job) -> Result<u32, CliError> {
     let Some(word) = &args.step else {
         return Err(CliError::usage("resume_from_step needs a step").hint(known()));
     };
-    let by_id = steps.iter().position(|step| step.id.as_str() == word);
-    let by_number = word.parse::<usize>().ok().filter(|at| *at < steps.len());
-    by_id
-        .or(by_number)
-        .and_then(|at| u32::try_from(at).ok())
+    step_named(of, word)
         .ok_or_else(|| CliError::usage(format!("there is no step `{word}`")).hint(known()))
 }
 
-fn refuse_what_it_would_not_take(
-    of: &Job,
-    order: JobOrder,
-    name: &Scrubbed,
-) -> Result<(), CliError> {
-    of.would_take(order, name).map_err(|_| {
-        let id = of.id().short();
-        let why = match order {
-            JobOrder::ResumeFromStep { .. } => {
-                let done = of.checkpoints().len();
-                format!("only {done} steps are done: the first to go on from is at most {done}")
-            }
-            JobOrder::Pause
-            | JobOrder::Resume
-            | JobOrder::Cancel
-            | JobOrder::RetryStep
-            | JobOrder::HardResetStep => {
-                format!("it is `{}`", job_state(of).status.as_str())
-            }
-        };
-        CliError::failed(format!("the job {id} does not take `{}`", order.as_str()))
-            .because(why)
-            .hint(format!("salve show {id}"))
-    })
+fn refused(of: &Job, error: JobOrderError) -> CliError {
+    let id = of.id().short();
+    match error {
+        JobOrderError::Store(error) => error.into(),
+        JobOrderError::NotTaken { order, why } => {
+            CliError::failed(format!("the job {id} does not take `{order}`"))
+                .because(why)
+                .hint(format!("salve show {id}"))
+        }
+    }
 }

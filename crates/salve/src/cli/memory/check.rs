@@ -4,17 +4,12 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
-use salve_core::class::Class;
-use salve_core::fingerprint::Fingerprint;
-use salve_core::id::Signature;
-use salve_core::memory::{Choice, Knowledge, Ranked, RecordStanding, rank};
-use salve_core::near::{NearAgreement, Side, agree};
-use serde::Serialize;
+use salve_core::memory::Ranked;
 
 use super::super::{CliError, Exit};
 use super::MemoryCommandContext;
 use super::list::{Tally, sightings};
-use crate::learned::ToolFixItem;
+use crate::learned::{MemoryAnswer, MemoryQuestion};
 use crate::store::Store;
 
 /// Arguments of `salve memory check`.
@@ -30,163 +25,28 @@ pub(super) struct Args {
     text: Option<String>,
 }
 
-/// What memory says about one failure.
-#[derive(Debug, Serialize)]
-struct MemoryAnswer {
-    version: u32,
-    signature: Signature,
-    class: Class,
-    error_type: String,
-    key_line: String,
-    normalized: String,
-    /// Whether this very failure was seen before.
-    known: bool,
-    /// Whether anything was tried on it.
-    tried_before: bool,
-    seen: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_seen: Option<Timestamp>,
-    /// The remedy to try first, as the specs write it.
-    successful_fix: Option<String>,
-    /// What was tried, as the specs' memory store answers.
-    results: Vec<TriedRemedyLine>,
-    remedies: Vec<Ranked>,
-    failed_approaches: Vec<Ranked>,
-    tool_fixes: Vec<ToolFixItem>,
-    near: Vec<NearMatch>,
-}
-
-#[derive(Debug, Serialize)]
-struct TriedRemedyLine {
-    description: String,
-    result: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-struct NearMatch {
-    signature: Signature,
-    likeness: f32,
-    class: Class,
-    normalized: String,
-    /// Whether class and identity agree, so that its remedies may be tried.
-    agrees: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why_not: Option<String>,
-    remedies: Vec<Ranked>,
-}
-
 /// Answers.
 pub(super) fn run(args: Args, desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     let (print, text) = desk.fingerprint(args.text.as_deref(), args.tool.as_deref())?;
     let project = desk.project_store()?;
     let user = if desk.config.settings.memory.user { desk.user_store()? } else { None };
-    let recall = |store: &Option<Store>| match store {
-        Some(store) => store.memory().recall(print.signature),
-        None => Ok(None),
+    let stores: [Option<&Store>; 2] = [project.as_ref(), user.as_ref()];
+    let question = MemoryQuestion {
+        print: &print,
+        text: &text,
+        tool: args.tool.as_deref(),
+        near: args.near,
+        now,
     };
-    let (here, elsewhere) = (recall(&project)?, recall(&user)?);
-    let choice = rank(here.as_ref(), elsewhere.as_ref(), now);
-    let mut fixes = Vec::new();
-    for store in project.iter().chain(&user) {
-        fixes.extend(desk.learned(store).known_issues(args.tool.as_deref(), &text)?.fixes);
-    }
-    let mut near = Vec::new();
-    if here.is_none() && elsewhere.is_none() && args.near > 0 {
-        for store in project.iter().chain(&user) {
-            near.extend(near_matches(store, &print, args.near, now)?);
-        }
-        near.sort_by(|a: &NearMatch, b| b.likeness.total_cmp(&a.likeness));
-        near.truncate(args.near);
-    }
-    let known: Vec<&Knowledge> = here.iter().chain(&elsewhere).collect();
-    let answer = answer(&print, &known, choice, (fixes, near));
+    let [project, user] = stores.map(|store| store.map(|store| desk.learned(store)));
+    let answer = MemoryAnswer::of(&question, project.as_ref(), user.as_ref())?;
     if desk.out.json() {
         desk.out.fact(&answer)?
     } else {
         show(&answer, now, desk)?
     }
     Ok(Exit::Well)
-}
-
-fn answer(
-    print: &Fingerprint,
-    known: &[&Knowledge],
-    choice: Choice,
-    (tool_fixes, near): (Vec<ToolFixItem>, Vec<NearMatch>),
-) -> MemoryAnswer {
-    let all = choice.remedies.iter().chain(&choice.failed);
-    let results = all.filter_map(|ranked| {
-        let result = match ranked.standing {
-            RecordStanding::Untried => return None,
-            RecordStanding::Works => "success",
-            RecordStanding::Undecided => "inconclusive",
-            RecordStanding::Failed => "failed",
-        };
-        Some(TriedRemedyLine { description: ranked.remedy.description(), result })
-    });
-    MemoryAnswer {
-        version: 1,
-        signature: print.signature,
-        class: print.class,
-        error_type: print.error_type.clone(),
-        key_line: print.key_line.clone(),
-        normalized: print.normalized.clone(),
-        known: !known.is_empty(),
-        tried_before: choice.tried_before(),
-        seen: known.iter().map(|known| known.seen).sum(),
-        last_seen: known.iter().map(|known| known.last_seen).max(),
-        successful_fix: choice
-            .remedies
-            .iter()
-            .find(|ranked| ranked.standing == RecordStanding::Works)
-            .map(|ranked| ranked.remedy.description()),
-        results: results.collect(),
-        remedies: choice.remedies,
-        failed_approaches: choice.failed,
-        tool_fixes,
-        near,
-    }
-}
-
-fn near_matches(
-    store: &Store,
-    print: &Fingerprint,
-    limit: usize,
-    now: Timestamp,
-) -> Result<Vec<NearMatch>, CliError> {
-    let asked = Side {
-        class: print.class,
-        identity: print.identity.as_deref(),
-        normalized: &print.normalized,
-    };
-    let found = store.memory().near()?.find(&print.normalized, limit)?;
-    let one = |(near, known): (salve_core::near::Match, Knowledge)| {
-        let failure = &known.failure;
-        let side = Side {
-            class: failure.class,
-            identity: failure.identity.as_ref().map(AsRef::as_ref),
-            normalized: failure.normalized.as_str(),
-        };
-        let why_not = match agree(asked, side) {
-            NearAgreement::Agrees => None,
-            NearAgreement::ClassDiffers => Some(format!("that is {}", failure.class)),
-            NearAgreement::ClassUnknown => Some("neither class is known".to_owned()),
-            NearAgreement::IdentityDiffers(parts) => {
-                Some(format!("not about the same: {}", parts.join(", ")))
-            }
-        };
-        NearMatch {
-            signature: near.signature,
-            likeness: near.likeness,
-            class: failure.class,
-            normalized: failure.normalized.to_string(),
-            agrees: why_not.is_none(),
-            why_not,
-            remedies: rank(Some(&known), None, now).remedies,
-        }
-    };
-    Ok(found.into_iter().map(one).collect())
 }
 
 /// Prints the answer for a person.

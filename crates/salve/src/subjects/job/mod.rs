@@ -12,6 +12,7 @@
 
 mod attempt;
 mod command;
+mod control;
 mod course;
 mod files;
 mod reset;
@@ -28,6 +29,7 @@ use salve_core::job::Job;
 use salve_core::scrub::Scrubbed;
 use sha2::Digest as _;
 
+pub use control::{JobOrderError, JobOrderTaken, order_job, step_named};
 pub use files::{JobFolder, StepRecord};
 pub use spec::{
     FailureRuleEntry, JobFile, JobSection, JobSpec, SpecError, StepEntry, StepLimits, StepSpec,
@@ -149,6 +151,21 @@ pub fn known(store: &Store) -> Result<Vec<Job>, StoreError> {
         }
     }
     Ok(by_id.into_iter().filter_map(|(id, entries)| Job::replay(id, entries)).collect())
+}
+
+/// Returns the runs of jobs whose id is, or whose short id begins with, these digits.
+pub fn jobs_like(store: &Store, digits: &str) -> Result<Vec<Job>, StoreError> {
+    let wanted: String = digits.chars().filter(char::is_ascii_hexdigit).collect();
+    let wanted = wanted.to_ascii_lowercase();
+    let is_id = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    if !is_id || wanted.len() < 4 {
+        return Ok(Vec::new());
+    }
+    let is_meant = |job: &Job| {
+        let id = job.id();
+        id.short().starts_with(&wanted) || id.0.simple().to_string() == wanted
+    };
+    Ok(known(store)?.into_iter().filter(is_meant).collect())
 }
 
 /// Returns the SHA-256 of some bytes.

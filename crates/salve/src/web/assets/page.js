@@ -127,6 +127,10 @@ function showHtml(html) {
   document.title = `${main.querySelector('h1')?.textContent ?? 'Salve'} · Salve`;
   tick();
   mark();
+  for (const box of main.querySelectorAll('[data-follow]')) {
+    const log = document.getElementById(box.dataset.follow);
+    if (box.checked && log) log.scrollTop = log.scrollHeight;
+  }
 }
 
 function morph(from, to) {
@@ -147,7 +151,8 @@ function morph(from, to) {
       continue;
     }
     attributes(match, wanted);
-    morph(match, wanted);
+    // What the page filled itself stays.
+    if (!match.hasAttribute('data-keep')) morph(match, wanted);
   }
   while (at) {
     const next = at.nextSibling;
@@ -181,6 +186,7 @@ function tick() {
 function mark() {
   for (const link of document.querySelectorAll('.top nav a')) {
     const is = link.pathname === '/' ? location.pathname === '/' : location.pathname.startsWith(link.pathname);
+    if (is && !link.hasAttribute('aria-current')) link.parentElement.scrollLeft = link.offsetLeft - 60;
     if (is) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
@@ -224,9 +230,36 @@ async function post(path, body) {
     if (answer.status === 401) return signedOut();
     const said = await answer.json();
     if (!answer.ok) tell(`${said.detail}${said.next ? ` — ${said.next}` : ''}`);
+    else if (said.said) tell(said.said, said.ok ? 'recovered' : 'failed');
   } catch {
     tell('The server does not answer; nothing was decided.');
   }
+}
+
+// Puts the server's answer to a form below it.
+async function ask(path, body, into) {
+  try {
+    const answer = await fetch(withProject(path), {
+      method: 'POST', headers: { ...authorization(), 'Content-Type': 'application/json' }, body: JSON.stringify(body),
+    });
+    if (answer.status === 401) return signedOut();
+    if (answer.ok) document.getElementById(into).innerHTML = await answer.text();
+    else tell((await answer.json()).detail);
+    tick();
+  } catch {
+    tell('The server does not answer.');
+  }
+}
+
+// Saves what the server answers as a file; a plain link could not show the token.
+async function download(path, name) {
+  const answer = await fetch(withProject(path), { headers: authorization() });
+  if (!answer.ok) return tell('The file could not be made.');
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
 }
 
 document.addEventListener('submit', (event) => {
@@ -237,6 +270,9 @@ document.addEventListener('submit', (event) => {
   if (form.dataset.navigate) {
     const filled = [...fields].filter(([, value]) => value);
     go(`${form.dataset.navigate}${filled.length ? `?${new URLSearchParams(filled)}` : ''}`);
+  } else if (form.dataset.fragment) {
+    const body = Object.fromEntries(fields);
+    busy(form.querySelectorAll('button'), () => ask(form.dataset.fragment, body, form.dataset.into));
   } else if (form.dataset.post) {
     const body = Object.fromEntries(fields);
     if (body.question) body.question = Number(body.question);
@@ -257,11 +293,18 @@ document.addEventListener('click', (event) => {
     busy([button], () => post(button.dataset.post, JSON.parse(button.dataset.body)));
   } else if (button?.dataset.copy) {
     navigator.clipboard.writeText(button.dataset.copy).then(() => tell('Copied.', 'recovered'));
+  } else if (button?.dataset.download) {
+    busy([button], () => download(button.dataset.download, button.dataset.file));
+  } else if (button?.dataset.last) {
+    const all = main.querySelectorAll(button.dataset.last);
+    const box = main.querySelector('[data-follow]');
+    if (box) box.checked = false;
+    all[all.length - 1]?.scrollIntoView({ block: 'center' });
   } else if (button?.id === 'help-button') {
     document.getElementById('help').showModal();
   }
   const link = event.target.closest('a');
-  if (!link || link.origin !== location.origin || event.metaKey || event.ctrlKey || event.shiftKey || link.target) return;
+  if (!link || link.download || link.origin !== location.origin || event.metaKey || event.ctrlKey || event.shiftKey || link.target) return;
   if (link.hasAttribute('data-jump') || link.classList.contains('skip')) return;
   event.preventDefault();
   go(link.pathname + link.search);
@@ -308,9 +351,9 @@ document.addEventListener('keydown', (event) => {
   switch (event.key) {
     case 'j': move(1); break;
     case 'k': move(-1); break;
-    case '1': go('/'); break;
-    case '2': go('/needs-you'); break;
-    case '3': go('/incidents'); break;
+    case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8':
+      document.querySelectorAll('.top nav a')[Number(event.key) - 1]?.click();
+      break;
     case '/': {
       const search = main.querySelector('[data-search]');
       if (search) search.focus();

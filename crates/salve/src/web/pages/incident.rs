@@ -6,8 +6,8 @@ use salve_core::view::RemedyTried;
 
 use super::needs_you::question_card;
 use super::parts::{
-    ago, badge, budget_line, clock, duration, gate_word, kind_word, origin_word, phase_line,
-    result_word, subject_word,
+    ago, badge, budget_line, clock, duration, gate_word, kind_word, origin_word, patch_lines,
+    phase_line, result_word, subject_word,
 };
 use crate::web::ansi;
 use crate::web::views::{AttemptDiff, IncidentDetails, TextTail};
@@ -126,7 +126,7 @@ fn agent_table(parts: &[AgentPart]) -> Markup {
     html! {
         section aria-labelledby="agents" {
             h2 #agents { "What agents said, and what was measured" }
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Attempt" } th { "Agent" } th { "Said" } th { "Measured" } } }
                 tbody { @for part in parts { tr {
                     td { (part.attempt) }
@@ -146,24 +146,10 @@ fn diff_section(diffs: &[AttemptDiff]) -> Markup {
             @for diff in diffs {
                 details open[diffs.len() == 1] id={ "diff-" (diff.attempt) } {
                     summary { "Attempt " (diff.attempt) }
-                    pre.diff tabindex="0" {
-                        @for line in diff.patch.lines() {
-                            span class=[diff_class(line)] { (visible(line)) "\n" }
-                        }
-                    }
+                    (patch_lines(&diff.patch))
                 }
             }
         }
-    }
-}
-
-fn diff_class(line: &str) -> Option<&'static str> {
-    match line.as_bytes().first() {
-        _ if line.starts_with("+++") || line.starts_with("---") => Some("file"),
-        Some(b'+') => Some("add"),
-        Some(b'-') => Some("del"),
-        Some(b'@') => Some("hunk"),
-        Some(_) | None => None,
     }
 }
 

@@ -1,15 +1,28 @@
 //! The page's sections as HTML; what the browser shows between header and footer.
 
+mod chart;
 mod incident;
 mod incidents;
+mod logs;
+mod memory;
 mod needs_you;
 mod now;
 mod parts;
+mod settings;
+mod statistics;
+mod work;
+
+use std::time::Duration;
 
 use maud::Markup;
 use salve_core::event::SubjectKind;
 
-use super::views::{IncidentQuery, ProjectReader, StateFilter, ViewError};
+pub(super) use memory::memory_answer;
+
+use super::views::{
+    DayRange, IncidentQuery, LogLines, LogQuery, MemoryOwner, MemoryQuery, ProjectReader,
+    StateFilter, ViewError,
+};
 
 /// How many incidents one page lists.
 const ROWS: usize = 50;
@@ -28,6 +41,16 @@ pub(super) enum PageView {
     Incidents(IncidentQuery),
     /// One incident, by the first digits of its id.
     Incident(String),
+    /// What is remembered.
+    Memory(MemoryQuery),
+    /// What all incidents add up to.
+    Statistics(DayRange),
+    /// What servers wrote.
+    Logs(LogQuery),
+    /// Jobs and loops.
+    Work,
+    /// Settings and rules.
+    Settings,
 }
 
 impl PageView {
@@ -37,6 +60,11 @@ impl PageView {
             "" => Some(Self::Now),
             "needs-you" => Some(Self::NeedsYou),
             "incidents" => Some(Self::Incidents(query.incidents())),
+            "memory" => Some(Self::Memory(query.memory())),
+            "statistics" => Some(Self::Statistics(query.range())),
+            "logs" => Some(Self::Logs(query.log())),
+            "jobs" => Some(Self::Work),
+            "settings" => Some(Self::Settings),
             other => {
                 let id = other.strip_prefix("incidents/")?;
                 let is_plain =
@@ -46,11 +74,26 @@ impl PageView {
         }
     }
 
+    /// Returns how often the section is looked at though the journal is silent.
+    pub(super) fn look(&self) -> Duration {
+        match self {
+            Self::Logs(_) => Duration::from_millis(500),
+            Self::Now
+            | Self::NeedsYou
+            | Self::Incidents(_)
+            | Self::Incident(_)
+            | Self::Memory(_)
+            | Self::Statistics(_)
+            | Self::Work
+            | Self::Settings => Duration::from_secs(5),
+        }
+    }
+
     /// Returns the section as HTML.
     pub(super) fn render(&self, reader: &mut ProjectReader) -> Result<Markup, ViewError> {
         Ok(match self {
             Self::Now => now::page(&reader.overview()?),
-            Self::NeedsYou => needs_you::page(&reader.open_incidents()?),
+            Self::NeedsYou => needs_you::page(&reader.person_needs()?),
             Self::Incidents(query) => incidents::page(query, &reader.incidents(query)?),
             Self::Incident(id) => {
                 let details = reader.incident(id)?;
@@ -58,6 +101,11 @@ impl PageView {
                 let diffs = reader.diffs(details.story.repair.repair_id);
                 incident::page(&details, evidence.as_ref(), diffs.as_deref().unwrap_or_default())
             }
+            Self::Memory(query) => memory::page(query, &reader.memory_view(query)?),
+            Self::Statistics(range) => statistics::page(*range, &reader.statistics(*range)?),
+            Self::Logs(query) => logs::page(query, &reader.log_view(query)?),
+            Self::Work => work::page(&reader.work_view()?),
+            Self::Settings => settings::page(&reader.settings_view()?),
         })
     }
 }
@@ -71,12 +119,45 @@ pub(super) struct ViewQuery {
     q: Option<String>,
     before: Option<u64>,
     limit: Option<usize>,
+    whose: Option<String>,
+    skip: Option<u64>,
+    days: Option<u32>,
+    server: Option<String>,
+    show: Option<String>,
+    pub(super) table: Option<String>,
 }
 
 impl ViewQuery {
+    /// Returns the text that is searched for, cut to a length that is worth a search.
+    fn text(&self) -> String {
+        self.q.as_deref().unwrap_or_default().trim().chars().take(LONGEST_SEARCH).collect()
+    }
+
+    /// Returns what of memory is meant.
+    pub(super) fn memory(&self) -> MemoryQuery {
+        let owner = match self.whose.as_deref() {
+            Some("user") => MemoryOwner::User,
+            Some(_) | None => MemoryOwner::Project,
+        };
+        MemoryQuery { owner, text: self.text(), skip: self.skip.unwrap_or(0) }
+    }
+
+    /// Returns how far back the statistics look.
+    pub(super) fn range(&self) -> DayRange {
+        DayRange { days: self.days.filter(|days| *days > 0) }
+    }
+
+    /// Returns which lines of which log are meant.
+    pub(super) fn log(&self) -> LogQuery {
+        let lines = match self.show.as_deref() {
+            Some("failures") => LogLines::Failures,
+            Some(_) | None => LogLines::All,
+        };
+        LogQuery { server: self.server.clone(), text: self.text(), lines }
+    }
+
     /// Returns which incidents are meant; what is not understood is left out.
     pub(super) fn incidents(&self) -> IncidentQuery {
-        let text: String = self.q.as_deref().unwrap_or_default().trim().chars().collect();
         IncidentQuery {
             state: match self.state.as_deref() {
                 Some("open") => Some(StateFilter::Open),
@@ -93,7 +174,7 @@ impl ViewQuery {
                 Some("iteration") => Some(SubjectKind::Iteration),
                 Some(_) | None => None,
             },
-            text: text.chars().take(LONGEST_SEARCH).collect(),
+            text: self.text(),
             before: self.before,
             limit: self.limit.unwrap_or(ROWS),
         }

@@ -5,19 +5,20 @@ use salve_core::event::Proposed;
 use salve_core::repair::QuestionDetail;
 
 use super::parts::{ago, gate_word, nothing, origin_word, subject_word};
-use crate::web::views::IncidentDetails;
+use super::settings::{proposed_rule_card, waiting_card};
+use crate::web::views::{IncidentDetails, PersonNeeds};
 use crate::web::visible::visible;
 
 /// Returns the section.
-pub(super) fn page(open: &[IncidentDetails]) -> Markup {
-    let asked: Vec<_> =
-        open.iter().filter_map(|details| Some((details, details.question.as_ref()?))).collect();
+pub(super) fn page(needs: &PersonNeeds) -> Markup {
     html! {
         h1 { "Needs you" }
-        @if asked.is_empty() {
+        @if needs.count() == 0 {
             (nothing("Nothing waits for you.", None))
         }
-        @for (details, question) in asked { (question_card(details, question)) }
+        @for (details, question) in needs.questions() { (question_card(details, question)) }
+        @if let Some(waiting) = &needs.settings { (waiting_card(waiting)) }
+        @for rule in &needs.rules { (proposed_rule_card(rule)) }
     }
 }
 

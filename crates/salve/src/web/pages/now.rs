@@ -10,8 +10,7 @@ use crate::web::visible::visible;
 /// Returns the section.
 pub(super) fn page(overview: &ProjectOverview) -> Markup {
     let waiting = overview.questions().count();
-    let healing: Vec<_> =
-        overview.open.iter().filter(|details| details.question.is_none()).collect();
+    let healing: Vec<_> = overview.open.iter().filter(|details| is_being_healed(details)).collect();
     html! {
         h1 { (headline(waiting, healing.len())) }
         p.dim { (visible(&overview.root)) }
@@ -50,6 +49,11 @@ pub(super) fn page(overview: &ProjectOverview) -> Markup {
             }
         }
     }
+}
+
+/// Tells whether something is still done about an incident, or to be done by itself.
+fn is_being_healed(details: &IncidentDetails) -> bool {
+    details.question.is_none() && !details.story.repair.state.is_over()
 }
 
 fn headline(waiting: usize, healing: usize) -> &'static str {

@@ -77,6 +77,16 @@ pub(super) fn duration(ms: u64) -> String {
     }
 }
 
+/// Returns a count with its noun.
+pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// Returns a share in percent.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 /// Returns what was spent, in words.
 pub(super) fn cost(spent: Amounts) -> Option<String> {
     let mut parts = Vec::new();
@@ -200,6 +210,25 @@ pub(super) fn result_word(result: &RemedyResult) -> Markup {
         RemedyResult::Verified(Proof::Failed) => ("bad", "it did not help".to_owned()),
     };
     html! { span class={ "badge " (class) } { (visible(&text)) } }
+}
+
+/// Returns a patch with its lines coloured by what they do.
+pub(super) fn patch_lines(patch: &str) -> Markup {
+    html! {
+        pre.diff tabindex="0" {
+            @for line in patch.lines() { span class=[patch_line_class(line)] { (visible(line)) "\n" } }
+        }
+    }
+}
+
+fn patch_line_class(line: &str) -> Option<&'static str> {
+    match line.as_bytes().first() {
+        _ if line.starts_with("+++") || line.starts_with("---") => Some("file"),
+        Some(b'+') => Some("add"),
+        Some(b'-') => Some("del"),
+        Some(b'@') => Some("hunk"),
+        Some(_) | None => None,
+    }
 }
 
 /// Returns a section that says that there is nothing, and what to type next.

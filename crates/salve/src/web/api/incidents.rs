@@ -1,0 +1,287 @@
+//! Incidents: their stories, and what people answer, order and undo.
+
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use salve_core::event::{Actor, Amounts, PersonOrder};
+use salve_core::scrub::{Scrubbed, Scrubber};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Decided, json, parse, written};
+use crate::heal::people::{PersonAnswer, PersonWord};
+use crate::undo::{UndoDirection, UndoRequest, undo_repair};
+use crate::web::AppState;
+use crate::web::access::Visitor;
+use crate::web::decide::decide;
+use crate::web::pages::ViewQuery;
+use crate::web::problem::HttpProblem;
+use crate::web::project_handle::ProjectHandle;
+use crate::web::views::ViewError;
+use crate::workspace::Again;
+
+/// The longest remark that is kept.
+const LONGEST_NOTE: usize = 2000;
+
+pub(super) async fn incidents(
+    State(state): State<AppState>,
+    _visitor: Visitor,
+    Query(query): Query<ViewQuery>,
+    headers: HeaderMap,
+) -> Result<Response, HttpProblem> {
+    let (handle, wanted) = (state.project(query.project.as_deref())?, query.incidents());
+    let page = handle.ask(move |reader| reader.incidents(&wanted)).await??;
+    json(&headers, &page)
+}
+
+pub(super) async fn incident(
+    State(state): State<AppState>,
+    _visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+    headers: HeaderMap,
+) -> Result<Response, HttpProblem> {
+    let handle = state.project(query.project.as_deref())?;
+    let details = handle.ask(move |reader| reader.incident(&id)).await??;
+    json(&headers, &details)
+}
+
+pub(super) async fn evidence(
+    State(state): State<AppState>,
+    _visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+    headers: HeaderMap,
+) -> Result<Response, HttpProblem> {
+    let handle = state.project(query.project.as_deref())?;
+    let evidence = handle.ask(move |reader| reader.evidence(&id)).await??;
+    json(&headers, &evidence.ok_or_else(|| HttpProblem::missing("no evidence is kept"))?)
+}
+
+pub(super) async fn diff(
+    State(state): State<AppState>,
+    _visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+    headers: HeaderMap,
+) -> Result<Response, HttpProblem> {
+    let handle = state.project(query.project.as_deref())?;
+    let diffs = handle.ask(move |reader| -> Result<_, ViewError> {
+        let id = reader.incident(&id)?.story.repair.repair_id;
+        reader.diffs(id)
+    });
+    json(&headers, &diffs.await??)
+}
+
+/// What a person answers.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum AnswerWord {
+    /// Yes to the question.
+    Approve,
+    /// No to it.
+    Reject,
+    /// The matter is settled.
+    Resolve,
+}
+
+/// An answer to the question that was shown.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::web) struct AnswerRequest {
+    /// The answer.
+    answer: AnswerWord,
+    /// The question's number, as it was shown.
+    #[serde(default)]
+    question: Option<u32>,
+    /// The hash of what was asked about, as it was shown.
+    #[serde(default)]
+    digest: Option<String>,
+    /// A remark, kept with the answer.
+    #[serde(default)]
+    note: Option<String>,
+}
+
+impl AnswerRequest {
+    fn decision(self, scrubber: &Scrubber) -> Result<PersonWord, HttpProblem> {
+        let note = self.note.as_deref().map(str::trim).filter(|note| !note.is_empty());
+        let note: Option<Scrubbed> = note.map(|note| scrubber.scrub(note).head(LONGEST_NOTE));
+        let answered = |note| {
+            let shown =
+                || HttpProblem::bad_request("say which question is answered, and its digest");
+            let digest = serde_json::Value::String(self.digest.clone().ok_or_else(shown)?);
+            let digest = serde_json::from_value(digest).map_err(|_| shown())?;
+            let question = Some(self.question.ok_or_else(shown)?);
+            Ok(PersonAnswer { note, question, shown: Some(digest) })
+        };
+        match self.answer {
+            AnswerWord::Approve => answered(note).map(PersonWord::Approve),
+            AnswerWord::Reject => answered(note).map(PersonWord::Reject),
+            AnswerWord::Resolve => Ok(PersonWord::Resolve(note)),
+        }
+    }
+}
+
+/// Writes a decision about the incident whose id begins with `given`.
+pub(super) async fn write_decision(
+    handle: &ProjectHandle,
+    given: String,
+    person: Scrubbed,
+    decision: impl FnOnce(&Scrubber) -> Result<PersonWord, HttpProblem> + Send + 'static,
+) -> Result<Response, HttpProblem> {
+    let seq = handle.ask(move |reader| -> Result<u64, HttpProblem> {
+        let decision = decision(reader.scrubber())?;
+        let id = reader.incident_view(&given)?.id();
+        Ok(decide(reader, id, &person, decision)?)
+    });
+    written(&Decided { ok: true, seq: seq.await?? })
+}
+
+pub(super) async fn answer(
+    State(state): State<AppState>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+    body: Bytes,
+) -> Result<Response, HttpProblem> {
+    let person = visitor.decider(&state.person)?;
+    let request: AnswerRequest = parse(&body)?;
+    let handle = state.project(query.project.as_deref())?;
+    write_decision(handle, id, person, move |scrubber| request.decision(scrubber)).await
+}
+
+/// An order to an incident.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::web) struct OrderRequest {
+    /// The order.
+    order: IncidentOrder,
+}
+
+/// What an incident can be told.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum IncidentOrder {
+    /// Start nothing new until resumed.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Leave the present remedy out.
+    Skip,
+    /// Try again, within the budget.
+    Retry,
+    /// Call it off.
+    Abort,
+    /// Ask a person.
+    Escalate,
+}
+
+pub(super) async fn order(
+    State(state): State<AppState>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+    body: Bytes,
+) -> Result<Response, HttpProblem> {
+    let person = visitor.decider(&state.person)?;
+    let OrderRequest { order } = parse(&body)?;
+    let order = match order {
+        IncidentOrder::Pause => PersonOrder::Pause,
+        IncidentOrder::Resume => PersonOrder::Resume,
+        IncidentOrder::Skip => PersonOrder::Skip,
+        IncidentOrder::Retry => PersonOrder::Retry,
+        IncidentOrder::Abort => PersonOrder::Abort,
+        IncidentOrder::Escalate => PersonOrder::Escalate,
+    };
+    let handle = state.project(query.project.as_deref())?;
+    write_decision(handle, id, person, move |_| Ok(PersonWord::Order(order))).await
+}
+
+/// What a person grants an incident.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::web) struct RefillRequest {
+    /// Attempts.
+    #[serde(default)]
+    attempts: u64,
+    /// Tokens.
+    #[serde(default)]
+    tokens: u64,
+    /// Minutes.
+    #[serde(default)]
+    minutes: u64,
+}
+
+pub(super) async fn refill(
+    State(state): State<AppState>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+    body: Bytes,
+) -> Result<Response, HttpProblem> {
+    let person = visitor.decider(&state.person)?;
+    let RefillRequest { attempts, tokens, minutes } = parse(&body)?;
+    let wall_ms = minutes.saturating_mul(60_000);
+    let granted = Amounts { attempts, tokens, wall_ms, ..Amounts::default() };
+    if granted == Amounts::default() {
+        return Err(HttpProblem::bad_request("nothing is granted"));
+    }
+    let handle = state.project(query.project.as_deref())?;
+    write_decision(handle, id, person, move |_| Ok(PersonWord::Refill(granted))).await
+}
+
+/// What is to be undone.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::web) struct UndoBody {
+    /// Only this attempt; the whole repair if absent.
+    #[serde(default)]
+    attempt: Option<u32>,
+    /// Whether files that were changed again since are undone too; their present state is kept.
+    #[serde(default)]
+    overwrite: bool,
+    /// Which way to go.
+    #[serde(default)]
+    direction: UndoWay,
+}
+
+/// Which way an undoing goes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum UndoWay {
+    /// To the files before the repair.
+    #[default]
+    Undo,
+    /// Back to the files that the repair left.
+    Redo,
+}
+
+pub(super) async fn undo(
+    State(state): State<AppState>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+    body: Bytes,
+) -> Result<Response, HttpProblem> {
+    let by = Actor::Person { name: visitor.decider(&state.person)? };
+    let UndoBody { attempt, overwrite, direction } = parse(&body)?;
+    let request = UndoRequest {
+        attempt,
+        changed_since: if overwrite { Again::Overwrite } else { Again::Refuse },
+        direction: match direction {
+            UndoWay::Undo => UndoDirection::Undo,
+            UndoWay::Redo => UndoDirection::Redo,
+        },
+    };
+    let handle = state.project(query.project.as_deref())?;
+    let restored = handle.ask(move |reader| -> Result<_, HttpProblem> {
+        let id = reader.incident_view(&id)?.id();
+        let scrubber = reader.scrubber().clone();
+        let missing = || HttpProblem::missing("there is no journal");
+        let store = reader.store().map_err(ViewError::from)?.ok_or_else(missing)?;
+        Ok(undo_repair(store, id, &request, by, &scrubber)?)
+    });
+    let restored = restored.await??;
+    written(&serde_json::json!({ "ok": true, "files": restored.files, "left": restored.left }))
+}

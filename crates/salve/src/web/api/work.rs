@@ -1,0 +1,160 @@
+//! Jobs and loops: how they stand, and orders to them.
+
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use salve_core::event::{Actor, JobOrder, PersonOrder};
+use salve_core::job::{Job, job_state};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Decided, json, parse, written};
+use crate::heal::loops;
+use crate::subjects::job::{JobOrderError, order_job, step_named};
+use crate::web::AppState;
+use crate::web::access::Visitor;
+use crate::web::pages::ViewQuery;
+use crate::web::problem::HttpProblem;
+use crate::web::views::{ProjectReader, ViewError};
+
+pub(super) async fn work(
+    State(state): State<AppState>,
+    _visitor: Visitor,
+    Query(query): Query<ViewQuery>,
+    headers: HeaderMap,
+) -> Result<Response, HttpProblem> {
+    let handle = state.project(query.project.as_deref())?;
+    json(&headers, &handle.ask(ProjectReader::work_view).await??)
+}
+
+/// What a run of a job is ordered to do.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::web) struct ControlRequest {
+    /// The order.
+    action: ControlWord,
+    /// The step to go on from, by its id; only with `resume_from_step`.
+    #[serde(default)]
+    step_id: Option<String>,
+    /// The same by its number, from 0.
+    #[serde(default)]
+    step_index: Option<u32>,
+}
+
+/// What a run of a job can be ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ControlWord {
+    /// Begin nothing new.
+    Pause,
+    /// Go on after a pause.
+    Resume,
+    /// Stop at once.
+    Cancel,
+    /// Try the present step again, with its counters at zero.
+    RetryStep,
+    /// Set the workspace back to the last checkpoint and try the step again.
+    HardResetStep,
+    /// Set the workspace back to before a step and go on from there.
+    ResumeFromStep,
+}
+
+impl ControlRequest {
+    fn order(&self, of: &Job) -> Result<JobOrder, HttpProblem> {
+        let names_step = self.step_id.is_some() || self.step_index.is_some();
+        if names_step && self.action != ControlWord::ResumeFromStep {
+            return Err(HttpProblem::bad_request("only resume_from_step names a step"));
+        }
+        Ok(match self.action {
+            ControlWord::Pause => JobOrder::Pause,
+            ControlWord::Resume => JobOrder::Resume,
+            ControlWord::Cancel => JobOrder::Cancel,
+            ControlWord::RetryStep => JobOrder::RetryStep,
+            ControlWord::HardResetStep => JobOrder::HardResetStep,
+            ControlWord::ResumeFromStep => {
+                let index = self.step_index.map(|index| index.to_string());
+                let word = self.step_id.as_deref().or(index.as_deref()).unwrap_or_default();
+                let missing = || HttpProblem::bad_request("resume_from_step needs a known step");
+                JobOrder::ResumeFromStep { step: step_named(of, word).ok_or_else(missing)? }
+            }
+        })
+    }
+}
+
+pub(super) async fn control(
+    State(state): State<AppState>,
+    visitor: Visitor,
+    Path(run): Path<String>,
+    Query(query): Query<ViewQuery>,
+    body: Bytes,
+) -> Result<Response, HttpProblem> {
+    let person = visitor.decider(&state.person)?;
+    let request: ControlRequest = parse(&body)?;
+    let handle = state.project(query.project.as_deref())?;
+    let order = move |reader: &mut ProjectReader| -> Result<_, HttpProblem> {
+        let missing = || HttpProblem::missing("there is no such run").next("GET /api/work");
+        let of = reader.job(&run)?.ok_or_else(missing)?;
+        let order = request.order(&of)?;
+        let store = reader.store().map_err(ViewError::from)?.ok_or_else(missing)?;
+        order_job(store, &of, order, person).map_err(|error| match error {
+            JobOrderError::Store(error) => ViewError::from(error).into(),
+            error @ JobOrderError::NotTaken { .. } => HttpProblem::conflict(error.to_string()),
+        })?;
+        Ok(job_state(&reader.job(&of.id().to_string())?.ok_or_else(missing)?))
+    };
+    written(&handle.ask(order).await??)
+}
+
+/// An order to a loop.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::web) struct LoopOrderRequest {
+    /// The order.
+    order: LoopOrderWord,
+}
+
+/// What a loop can be told.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum LoopOrderWord {
+    /// Start nothing new until resumed.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Try the present role again.
+    Retry,
+    /// Leave the present role out.
+    Skip,
+    /// Stop.
+    Stop,
+}
+
+pub(super) async fn order_loop(
+    State(state): State<AppState>,
+    visitor: Visitor,
+    Path(name): Path<String>,
+    Query(query): Query<ViewQuery>,
+    body: Bytes,
+) -> Result<Response, HttpProblem> {
+    let by = Actor::Person { name: visitor.decider(&state.person)? };
+    let LoopOrderRequest { order } = parse(&body)?;
+    let order = match order {
+        LoopOrderWord::Pause => PersonOrder::Pause,
+        LoopOrderWord::Resume => PersonOrder::Resume,
+        LoopOrderWord::Retry => PersonOrder::Retry,
+        LoopOrderWord::Skip => PersonOrder::Skip,
+        LoopOrderWord::Stop => PersonOrder::Abort,
+    };
+    let handle = state.project(query.project.as_deref())?;
+    let give = move |reader: &mut ProjectReader| -> Result<u64, HttpProblem> {
+        let missing = || HttpProblem::missing("there is no such loop").next("GET /api/work");
+        let of = reader.loop_named(&name)?.ok_or_else(missing)?;
+        let scrubber = reader.scrubber().clone();
+        let store = reader.store().map_err(ViewError::from)?.ok_or_else(missing)?;
+        let taken =
+            loops::order_loop(store, &of, order, &by, &scrubber).map_err(ViewError::from)?;
+        taken.ok_or_else(|| HttpProblem::conflict("the loop does not take this now"))
+    };
+    written(&Decided { ok: true, seq: handle.ask(give).await?? })
+}

@@ -1,0 +1,102 @@
+//! What failures and repairs left behind in files: logs, evidence and changes.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use salve_core::id::IncidentId;
+use salve_core::repair;
+use serde::Serialize;
+
+use super::{ProjectReader, ViewError};
+use crate::workspace::{self, Name, Workspace};
+
+/// How much of the end of a log is shown.
+const LOG_BYTES: u64 = 128 * 1024;
+
+/// The end of a log or of evidence, line by line.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::web) struct TextTail {
+    /// The file, from the project's root.
+    pub(in crate::web) path: String,
+    /// Whether the beginning is left out.
+    pub(in crate::web) is_cut: bool,
+    /// How many bytes of the file lie before the first line.
+    #[serde(skip)]
+    pub(in crate::web) first_offset: u64,
+    pub(in crate::web) lines: Vec<String>,
+}
+
+/// What one attempt changed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::web) struct AttemptDiff {
+    pub(in crate::web) attempt: u32,
+    /// The change as a patch, without secrets.
+    pub(in crate::web) patch: String,
+}
+
+impl ProjectReader {
+    /// Returns the end of what a failure left behind, if it is still there.
+    pub(in crate::web) fn evidence(&mut self, given: &str) -> Result<Option<TextTail>, ViewError> {
+        let view = self.incident_view(given)?;
+        let path = repair::evidence_path(view.subject().kind, view.id());
+        self.tail(&self.project().root().join(&path), path)
+    }
+
+    /// Returns the end of a server's log, if there is one.
+    pub(in crate::web) fn server_log(&self, server: &str) -> Result<Option<TextTail>, ViewError> {
+        let path = self.project().log(server);
+        let shown = path.strip_prefix(self.project().root()).unwrap_or(&path);
+        self.tail(&path, shown.display().to_string())
+    }
+
+    fn tail(&self, path: &Path, shown: String) -> Result<Option<TextTail>, ViewError> {
+        match read_tail(path) {
+            Ok((text, first_offset)) => {
+                let text = self.scrubber().scrub(&text).into_string();
+                let lines = text.lines().map(str::to_owned).collect();
+                Ok(Some(TextTail { path: shown, is_cut: first_offset > 0, first_offset, lines }))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(ViewError::File(shown, error)),
+        }
+    }
+
+    /// Returns what each attempt of an incident changed, as far as snapshots are kept.
+    pub(in crate::web) fn diffs(&mut self, id: IncidentId) -> Result<Vec<AttemptDiff>, ViewError> {
+        let kept = Workspace::open(self.project())?;
+        let mut diffs = Vec::new();
+        for after in kept.names(id)?.iter().filter(|one| one.moment == workspace::Moment::After) {
+            let before = kept.load(Name::before(id, after.attempt))?;
+            let (Some(before), Some(after)) = (before, kept.load(*after)?) else { continue };
+            let patch = self.scrubber().scrub(&kept.diff(&before, &after)?).into_string();
+            if !patch.is_empty() {
+                diffs.push(AttemptDiff { attempt: before.name().attempt, patch });
+            }
+        }
+        Ok(diffs)
+    }
+}
+
+/// Reads the last whole lines of a regular file, and tells how many bytes lie before them.
+fn read_tail(path: &Path) -> io::Result<(String, u64)> {
+    let meta = std::fs::symlink_metadata(path)?;
+    if !meta.is_file() {
+        // A link here could lead to any file of the user's.
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut file = File::open(path)?;
+    let from = meta.len().saturating_sub(LOG_BYTES);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(LOG_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    match text.split_once('\n') {
+        Some((broken, whole)) if from > 0 => {
+            Ok((whole.to_owned(), from.saturating_add(broken.len() as u64 + 1)))
+        }
+        _ => Ok((text, from)),
+    }
+}

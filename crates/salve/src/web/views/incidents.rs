@@ -1,0 +1,163 @@
+//! Incidents in rows: filtered, searched and page by page.
+
+use jiff::Timestamp;
+use salve_core::event::{Amounts, IncidentOutcome, Proof, SubjectKind};
+use salve_core::id::{IncidentId, Signature};
+use salve_core::overview::IndexedIncident;
+use salve_core::repair::RepairStanding;
+use serde::Serialize;
+
+use super::{ProjectReader, ViewError};
+use crate::reading::{incident_view, repair_state};
+
+/// How many of an incident's rows one page shows at most.
+const MOST_ROWS: usize = 200;
+
+/// One incident in a row of a list.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::web) struct IncidentRow {
+    pub(in crate::web) id: IncidentId,
+    pub(in crate::web) opened_seq: u64,
+    pub(in crate::web) subject: SubjectKind,
+    pub(in crate::web) name: String,
+    pub(in crate::web) class: String,
+    pub(in crate::web) signature: Signature,
+    pub(in crate::web) key_line: String,
+    pub(in crate::web) state: RepairStanding,
+    pub(in crate::web) proof: Option<Proof>,
+    pub(in crate::web) opened_at: Timestamp,
+    pub(in crate::web) ended_at: Option<Timestamp>,
+    pub(in crate::web) applied: u32,
+    pub(in crate::web) spent: Amounts,
+}
+
+/// Which incidents are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::web) struct IncidentQuery {
+    /// Only those that stand so.
+    pub(in crate::web) state: Option<StateFilter>,
+    /// Only those of this kind.
+    pub(in crate::web) subject: Option<SubjectKind>,
+    /// Only those that mention this text.
+    pub(in crate::web) text: String,
+    /// Only those that opened before the entry of this number.
+    pub(in crate::web) before: Option<u64>,
+    /// How many at most.
+    pub(in crate::web) limit: usize,
+}
+
+/// How listed incidents stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::web) enum StateFilter {
+    /// Not over.
+    Open,
+    /// Waiting for a person.
+    NeedsYou,
+    /// Over, and healed.
+    Recovered,
+    /// Over, and not healed.
+    NotHealed,
+}
+
+/// One page of a list of incidents.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::web) struct IncidentPage {
+    pub(in crate::web) incidents: Vec<IncidentRow>,
+    /// What `before` is for the next page, if there is one.
+    pub(in crate::web) next_before: Option<u64>,
+}
+
+impl ProjectReader {
+    /// Returns one page of incidents, the newest first.
+    pub(in crate::web) fn incidents(
+        &mut self,
+        query: &IncidentQuery,
+    ) -> Result<IncidentPage, ViewError> {
+        let limit = query.limit.clamp(1, MOST_ROWS);
+        let wanted: Vec<IndexedIncident> = {
+            let index = self.index()?;
+            let before = query.before.unwrap_or(u64::MAX);
+            let fits = |row: &&IndexedIncident| query.may_fit(row);
+            // One more than is shown tells whether there is another page. Of open ones some may
+            // drop out below, once they are replayed.
+            let is_open_only = matches!(query.state, Some(StateFilter::NeedsYou));
+            let most = if is_open_only { usize::MAX } else { limit + 1 };
+            index.before(before).filter(fits).take(most).cloned().collect()
+        };
+        let mut rows = Vec::new();
+        for row in &wanted {
+            let row = self.row(row)?;
+            if query.state.is_none_or(|state| state.is(row.state)) {
+                rows.push(row);
+            }
+            if rows.len() > limit {
+                break;
+            }
+        }
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next_before = rows.last().filter(|_| more).map(|row| row.opened_seq);
+        Ok(IncidentPage { incidents: rows, next_before })
+    }
+
+    /// Returns a row; an incident that is not over is replayed to tell how it stands.
+    fn row(&mut self, row: &IndexedIncident) -> Result<IncidentRow, ViewError> {
+        let (state, proof) = match row.ending.map(|ending| ending.outcome) {
+            Some(IncidentOutcome::Recovered(proof)) => (RepairStanding::Recovered, Some(proof)),
+            Some(outcome) => (RepairStanding::of_outcome(outcome), None),
+            None => {
+                let view = match self.store()? {
+                    Some(store) => incident_view(store.journal(), row.id)?,
+                    None => None,
+                };
+                let now = view.map(|view| repair_state(&view, self.scrubber()));
+                now.map_or((RepairStanding::Healing, None), |now| (now.state, now.proof))
+            }
+        };
+        Ok(IncidentRow {
+            id: row.id,
+            opened_seq: row.opened_seq,
+            subject: row.subject,
+            name: row.name.clone(),
+            class: row.class.to_string(),
+            signature: row.signature,
+            key_line: row.key_line.clone(),
+            state,
+            proof,
+            opened_at: row.opened_at,
+            ended_at: row.ending.map(|ending| ending.at),
+            applied: row.applied,
+            spent: row.spent(),
+        })
+    }
+}
+
+impl IncidentQuery {
+    /// Tells whether a row may be wanted; how an open one stands is only known once replayed.
+    fn may_fit(&self, row: &IndexedIncident) -> bool {
+        let state_may_fit = match (self.state, row.ending) {
+            (None, _) => true,
+            (Some(filter), Some(ending)) => filter.is(RepairStanding::of_outcome(ending.outcome)),
+            (Some(StateFilter::Open | StateFilter::NeedsYou), None) => true,
+            (Some(StateFilter::Recovered | StateFilter::NotHealed), None) => false,
+        };
+        state_may_fit
+            && self.subject.is_none_or(|kind| kind == row.subject)
+            && (self.text.is_empty() || row.mentions(&self.text))
+    }
+}
+
+impl StateFilter {
+    /// Tells whether a state is meant.
+    fn is(self, state: RepairStanding) -> bool {
+        let (is_over, is_healed) = (state.is_over(), state == RepairStanding::Recovered);
+        match self {
+            StateFilter::Open => !is_over,
+            StateFilter::NeedsYou => state == RepairStanding::NeedsHuman,
+            StateFilter::Recovered => is_healed,
+            StateFilter::NotHealed => is_over && !is_healed,
+        }
+    }
+}
