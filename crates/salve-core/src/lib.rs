@@ -32,4 +32,5 @@ pub mod team;
 pub mod tool;
 pub mod view;
 pub mod watch;
+pub mod what_if;
 pub mod widen;

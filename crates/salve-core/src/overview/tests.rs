@@ -167,8 +167,8 @@ fn what_a_known_remedy_saves_is_what_the_agent_had_cost() {
         spent: Amounts { tokens, ..Amounts::default() },
     };
     // An agent heals one failure, memory heals it twice, and another was never an agent's.
-    for (id, signature, tokens) in [(1, 1, 900), (2, 1, 0), (3, 1, 0), (4, 2, 0)] {
-        let second = i64::try_from(id).unwrap() * 10;
+    for (id, signature, tokens) in [(1_u64, 1, 900), (2, 1, 0), (3, 1, 0), (4, 2, 0)] {
+        let (second, id) = (id * 10, u128::from(id));
         journal.open(id, time(second), signature);
         journal.add(id, time(second + 1), cost(tokens));
         journal.end(id, time(second + 2), HEALED);

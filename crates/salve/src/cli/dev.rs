@@ -20,6 +20,7 @@ use uuid::Uuid;
 use self::keys::Keys;
 use super::foundation::{Foundation, Purpose};
 use super::project::kept;
+use super::serve::{self, PageArgs};
 use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::heal::inbox::InboxMessage;
@@ -49,6 +50,8 @@ pub(super) struct Args {
     /// Tell what would be done and by which rule, and do nothing
     #[arg(long)]
     observe: bool,
+    #[command(flatten)]
+    page: PageArgs,
     /// Command that starts the server
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -66,6 +69,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let wanted = wanted(args, &project, &config)?;
     let foundation = Foundation::lay(project, &config, out)?;
     end_strays(&foundation.store)?;
+    serve::beside(&args.page, &foundation.project, out)?;
     let mut voice = foundation.voice(&config);
     voice.several = wanted.len() > 1;
     let mut base = foundation.base(&config, Purpose::Servers, &mut voice)?;

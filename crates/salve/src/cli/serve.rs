@@ -109,6 +109,34 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Well)
 }
 
+/// Serves the page beside a run, if that is wanted, and says where it is.
+pub(super) fn beside(wanted: &PageArgs, project: &Project, out: &Output) -> Result<(), CliError> {
+    if !wanted.ui {
+        return Ok(());
+    }
+    refuse_agents("open the page")?;
+    let person = project::scrubber().scrub(&project::user_name());
+    let options = ServeOptions {
+        projects: vec![watched(project.clone(), out)],
+        address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), web::DEFAULT_PORT),
+        when_taken: WhenTaken::UseAnother,
+        access: AccessFile::of_user()?,
+        person,
+    };
+    let PageAddress { url, link } = web::serve_in_background(options)?;
+    out.remark(format_args!("Salve  the page is at {url}"));
+    out.remark(format_args!("       open it once with {link}"));
+    Ok(())
+}
+
+/// Whether a run shows the page, too.
+#[derive(Debug, clap::Args)]
+pub(super) struct PageArgs {
+    /// Serve the page while it runs, and print a link that opens it once
+    #[arg(long)]
+    ui: bool,
+}
+
 /// Returns a project with what the settings say; a mistake in them costs only what they say.
 pub(super) fn watched(project: Project, out: &Output) -> WatchedProject {
     let sources = Sources::of_process(Some(&project), &out.global().set);

@@ -12,7 +12,8 @@ use maud::{DOCTYPE, Markup, html};
 use super::AppState;
 
 const SCRIPT: &str = include_str!("assets/page.js");
-const STYLE: &str = include_str!("assets/page.css");
+/// The one style sheet.
+pub(super) const STYLE: &str = include_str!("assets/page.css");
 
 /// A small ointment jar, drawn.
 const ICON: &str = include_str!("assets/icon.svg");

@@ -105,30 +105,59 @@ struct AppState {
     person: Scrubbed,
 }
 
+/// A page that can be opened, before anybody is served.
+struct PreparedPage {
+    runtime: tokio::runtime::Runtime,
+    listener: TcpListener,
+    app: Router,
+    address: PageAddress,
+}
+
+impl PreparedPage {
+    fn new(options: ServeOptions) -> Result<Self, WebError> {
+        let ServeOptions { projects, address, when_taken, access, person } = options;
+        if !address.ip().is_loopback() {
+            return Err(WebError::NotLoopback(address));
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(WebError::Wait)?;
+        let listener = runtime.block_on(listen(address, when_taken))?;
+        let address = listener.local_addr().map_err(|error| WebError::Listen(address, error))?;
+        let url = format!("http://{address}/");
+        let code = access.new_code()?;
+        let handles = runtime.block_on(async { ProjectHandle::open_all(projects) });
+        let access = Arc::new(AccessList::new(access));
+        let state = AppState { projects: handles.into(), access, person };
+        let app = router(state, AllowedHosts::of(address));
+        let address = PageAddress { link: format!("{url}#code={code}"), url };
+        Ok(Self { runtime, listener, app, address })
+    }
+}
+
 /// Serves the page until told to end; `ready` is called once it can be opened.
 ///
 /// # Errors
 ///
 /// When the address is not this machine's own or in use, or access cannot be kept.
 pub fn serve(options: ServeOptions, ready: impl FnOnce(&PageAddress)) -> Result<(), WebError> {
-    let ServeOptions { projects, address, when_taken, access, person } = options;
-    if !address.ip().is_loopback() {
-        return Err(WebError::NotLoopback(address));
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(WebError::Wait)?;
-    let listener = runtime.block_on(listen(address, when_taken))?;
-    let address = listener.local_addr().map_err(|error| WebError::Listen(address, error))?;
-    let url = format!("http://{address}/");
-    let code = access.new_code()?;
-    let handles = runtime.block_on(async { ProjectHandle::open_all(projects) });
-    let state =
-        AppState { projects: handles.into(), access: Arc::new(AccessList::new(access)), person };
-    let app = router(state, AllowedHosts::of(address));
-    ready(&PageAddress { link: format!("{url}#code={code}"), url });
+    let PreparedPage { runtime, listener, app, address } = PreparedPage::new(options)?;
+    ready(&address);
     let served = runtime.block_on(until_told_to_end(listener::accept_connections(listener, app)));
     runtime.shutdown_background();
     served.map_err(WebError::Wait)
+}
+
+/// Serves the page on a thread of its own for as long as the process lives; signals stay with
+/// whoever runs the process.
+///
+/// # Errors
+///
+/// When the address is not this machine's own or in use, or access cannot be kept.
+pub fn serve_in_background(options: ServeOptions) -> Result<PageAddress, WebError> {
+    let PreparedPage { runtime, listener, app, address } = PreparedPage::new(options)?;
+    let work = move || runtime.block_on(listener::accept_connections(listener, app));
+    std::thread::Builder::new().name("page".to_owned()).spawn(work).map_err(WebError::Wait)?;
+    Ok(address)
 }
 
 async fn listen(address: SocketAddr, when_taken: WhenTaken) -> Result<TcpListener, WebError> {

@@ -12,6 +12,7 @@ use super::api::{
     UndoBody,
 };
 use super::problem::HttpProblem;
+use super::views::WhatIfRequest;
 
 /// One thing that the API does.
 struct Operation {
@@ -143,6 +144,11 @@ fn reads() -> Vec<Operation> {
         read("/api/incidents/{id}", "One incident's whole story", one),
         read("/api/incidents/{id}/evidence", "What the failure left behind", one),
         read("/api/incidents/{id}/diff", "What each attempt changed", one),
+        read("/api/incidents/{id}/export.json", "All of it in one file", one),
+        text(
+            read("/api/incidents/{id}/export.html", "The same as a page of its own", one),
+            "text/html",
+        ),
         read("/api/servers/{name}/log", "The end of a server's log", one),
         read("/api/logs", "The lines of a log that fit", &["project", "server", "q", "show"]),
         read("/api/memory", "What is remembered", &["project", "whose", "q", "skip"]),
@@ -180,6 +186,11 @@ fn incident_writes(generator: &mut SchemaGenerator) -> Vec<Operation> {
             generator,
             "/api/incidents/{id}/answer",
             "Approve, reject or settle",
+        ),
+        write::<WhatIfRequest, AnyObject>(
+            generator,
+            "/api/incidents/{id}/what-if",
+            "Replay it under other settings",
         ),
         write::<OrderRequest, Decided>(
             generator,

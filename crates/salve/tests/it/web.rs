@@ -12,7 +12,7 @@ use crate::support::{LONG, Project, wait_for};
 
 /// A running `salve serve`.
 pub(crate) struct Page {
-    child: Child,
+    child: Option<Child>,
     pub(crate) host: String,
     pub(crate) code: String,
 }
@@ -46,9 +46,16 @@ impl Page {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap();
         let link = said["link"].as_str().unwrap();
-        let (url, code) = link.split_once("#code=").unwrap();
+        let mut page = Self::at_link(link);
+        page.child = Some(child);
+        page
+    }
+
+    /// Returns the page that a link opens; whoever serves it ends it.
+    pub(crate) fn at_link(link: &str) -> Self {
+        let (url, code) = link.trim().split_once("#code=").unwrap();
         let host = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        Self { child, host, code: code.to_owned() }
+        Self { child: None, host, code: code.to_owned() }
     }
 
     /// Sends a request as it stands and returns the answer.
@@ -110,8 +117,10 @@ impl Page {
 impl Drop for Page {
     fn drop(&mut self) {
         // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The page's further sections: memory, statistics, logs, settings, jobs.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
+use salve_core::event::{RemedyKind, RemedyVerdict};
 use serde_json::{Value, json};
 
 use crate::care::Care;
@@ -166,4 +168,52 @@ fn a_log_that_grows_is_pushed() {
     live.until("section", "second");
     dev.kill().unwrap();
     dev.wait().unwrap();
+}
+
+#[test]
+fn an_incident_is_exported_whole_and_replayed_under_other_settings() {
+    let project = Project::new();
+    let care = Care::crashed(&project, 11 << 96);
+    care.choose(RemedyKind::Command, "make <clean>", RemedyVerdict::Ask);
+    care.act();
+    let page = Page::of(&project);
+    let session = page.sign_in();
+    let file = page.get(&format!("/api/incidents/{}/export.html", care.id), &session);
+    assert!(file.body.starts_with("<!DOCTYPE html>"), "{file:?}");
+    assert!(file.body.contains("make &lt;clean&gt;") && file.body.contains("<style>"));
+    for needed in ["<script", "<link", "src=", "<form", "<button"] {
+        assert!(!file.body.contains(needed), "a file of its own has no {needed}");
+    }
+    let json = page.get(&format!("/api/incidents/{}/export.json", care.id), &session).json();
+    assert_eq!(json["version"], 1);
+    let path = format!("/api/incidents/{}/what-if", care.id);
+    let same = page.post(&path, &session, &json!({})).json();
+    assert_eq!(same["difference"], Value::Null, "{same}");
+    let other = page.post(&path, &session, &json!({ "attempts": 0 })).json();
+    assert!(other["difference"]["instead"].as_str().unwrap().contains("used up"), "{other}");
+    let html = page.post(&format!("/fragment{}", &path[4..]), &session, &json!({ "attempts": 0 }));
+    assert!(html.body.contains("exact up to here"), "{html:?}");
+    let wrong = page.post(&path, &session, &json!({ "settings": "no.such.key=1" }));
+    assert_eq!(wrong.status, 409, "{wrong:?}");
+}
+
+#[test]
+fn a_run_shows_the_page_beside_it_but_not_to_an_agent() {
+    let project = Project::new();
+    let mut dev = crate::support::dev(&project, &["--ui", "--", "sh", "-c", "sleep 600"]);
+    let mut dev =
+        dev.stdout(Stdio::null()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(dev.stderr.take().unwrap()).lines();
+    let told =
+        lines.find_map(|line| Some(line.unwrap().split_once("open it once with ")?.1.to_owned()));
+    let page = Page::at_link(&told.unwrap());
+    let session = page.sign_in();
+    wait_for("the server is shown", || {
+        page.get("/api/status", &session).json()["servers"][0]["state"] == "up"
+    });
+    dev.kill().unwrap();
+    dev.wait().unwrap();
+    let mut agents = crate::support::dev(&project, &["--ui", "--", "sh", "-c", "sleep 600"]);
+    let refused = agents.env("SALVE_AGENT", "1").stdin(Stdio::null()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
 }

@@ -14,6 +14,7 @@ use super::super::dev::locate;
 use super::super::foundation::{self, Foundation, Purpose, remedies_of_own, repair_terms};
 use super::super::heal::records;
 use super::super::project::speaker;
+use super::super::serve::{PageArgs, beside};
 use super::super::{CliError, Exit, Output};
 use super::lines::Teller;
 use super::plan::SettingsPlanner;
@@ -37,6 +38,8 @@ const LONGEST_TASK: u64 = 256 << 10;
     interrupted. Run it again with the same --id to go on."
 )]
 pub(super) struct Args {
+    #[command(flatten)]
+    page: PageArgs,
     /// Name of the loop, in a-z, 0-9 and - [default: the project's directory, or the one that is
     /// not over]
     #[arg(long, value_name = "ID")]
@@ -74,6 +77,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let plan = planner.plan(&config)?;
     let foundation = Foundation::lay(project.clone(), &config, out)?;
     let by = starter(&scrubber)?;
+    beside(&args.page, &project, out)?;
     let right = foundation.take_right()?;
     let mut teller = Teller { out, outlet: foundation.outlet.clone() };
     let planner = &planner;

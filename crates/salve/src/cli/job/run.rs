@@ -18,6 +18,7 @@ use super::super::dev::locate;
 use super::super::foundation::{Foundation, Purpose};
 use super::super::heal::use_agent;
 use super::super::project::{kept, speaker};
+use super::super::serve::{PageArgs, beside};
 use super::super::{CliError, Exit, Output};
 use super::lines::{JobTeller, StepReporter};
 use super::{find, wanted};
@@ -48,6 +49,8 @@ const STRAYS: Duration = Duration::from_secs(2);
     config, 3 a person is needed, 130 interrupted. Go on with: salve resume RUN."
 )]
 pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    page: PageArgs,
     /// Job file: TOML, YAML or JSON (`salve config schema --job` describes it)
     #[arg(value_name = "FILE", conflicts_with_all = ["step", "command"])]
     file: Option<PathBuf>,
@@ -83,6 +86,7 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
     kept(|| {
         let file = args.job()?;
         let from = StartChoice { here: args.here, start: args.start.clone() };
+        beside(&args.page, &locate(out)?, out)?;
         drive(args.agent.as_deref(), out, None, |ground| begin(&from, &file, ground))
     })
 }

@@ -4,21 +4,23 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
+use jiff::Timestamp;
 use salve_core::event::{Actor, Amounts, PersonOrder};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Decided, json, parse, written};
+use super::{Decided, html_answer, json, parse, written};
 use crate::heal::people::{PersonAnswer, PersonWord};
 use crate::undo::{UndoDirection, UndoRequest, undo_repair};
 use crate::web::AppState;
 use crate::web::access::Visitor;
+use crate::web::assets::STYLE;
 use crate::web::decide::decide;
-use crate::web::pages::ViewQuery;
+use crate::web::pages::{ExportedIncident, ViewQuery, export_page, what_if_answer};
 use crate::web::problem::HttpProblem;
 use crate::web::project_handle::ProjectHandle;
-use crate::web::views::ViewError;
+use crate::web::views::{ProjectReader, ViewError, WhatIfAnswer, WhatIfRequest};
 use crate::workspace::Again;
 
 /// The longest remark that is kept.
@@ -72,6 +74,80 @@ pub(super) async fn diff(
         reader.diffs(id)
     });
     json(&headers, &diffs.await??)
+}
+
+async fn exported(
+    state: &AppState,
+    id: String,
+    query: &ViewQuery,
+) -> Result<ExportedIncident, HttpProblem> {
+    let handle = state.project(query.project.as_deref())?;
+    let export = move |reader: &mut ProjectReader| -> Result<ExportedIncident, ViewError> {
+        let incident = reader.incident(&id)?;
+        let evidence = reader.evidence(&id)?;
+        // Snapshots that cannot be read cost the changes, not the story.
+        let diffs = reader.diffs(incident.story.repair.repair_id).unwrap_or_default();
+        Ok(ExportedIncident {
+            version: 1,
+            exported_at: Timestamp::now(),
+            incident,
+            evidence,
+            diffs,
+        })
+    };
+    Ok(handle.ask(export).await??)
+}
+
+pub(super) async fn export_json(
+    State(state): State<AppState>,
+    _visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+) -> Result<Response, HttpProblem> {
+    written(&exported(&state, id, &query).await?)
+}
+
+pub(super) async fn export_html(
+    State(state): State<AppState>,
+    _visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+) -> Result<Response, HttpProblem> {
+    let exported = exported(&state, id, &query).await?;
+    Ok(html_answer(export_page(&exported, STYLE).into_string()))
+}
+
+async fn replayed(
+    state: &AppState,
+    id: String,
+    query: &ViewQuery,
+    body: &Bytes,
+) -> Result<WhatIfAnswer, HttpProblem> {
+    let request: WhatIfRequest = parse(body)?;
+    let handle = state.project(query.project.as_deref())?;
+    Ok(handle.ask(move |reader| reader.what_if(&id, &request)).await??)
+}
+
+pub(super) async fn what_if(
+    State(state): State<AppState>,
+    _visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+    body: Bytes,
+) -> Result<Response, HttpProblem> {
+    written(&replayed(&state, id, &query, &body).await?)
+}
+
+/// Answers the same as HTML, for the page.
+pub(super) async fn what_if_fragment(
+    State(state): State<AppState>,
+    _visitor: Visitor,
+    Path(id): Path<String>,
+    Query(query): Query<ViewQuery>,
+    body: Bytes,
+) -> Result<Response, HttpProblem> {
+    let answer = replayed(&state, id, &query, &body).await?;
+    Ok(html_answer(what_if_answer(&answer).into_string()))
 }
 
 /// What a person answers.

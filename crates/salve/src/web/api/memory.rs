@@ -2,8 +2,8 @@
 
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use jiff::Timestamp;
 use salve_core::event::{Actor, Draft, Event, MemoryEvent};
 use salve_core::id::Signature;
@@ -14,7 +14,7 @@ use salve_core::scrub::Scrubbed;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{json, parse, written};
+use super::{html_answer, json, parse, written};
 use crate::learned::{Learned, LearnedError};
 use crate::project::Project;
 use crate::store::Store;
@@ -74,10 +74,7 @@ pub(super) async fn check_fragment(
     let text = MemoryCheckRequest::text(&body)?;
     let handle = state.project(query.project.as_deref())?;
     let answer = handle.ask(move |reader| reader.memory_answer(&text)).await??;
-    let mut response = memory_answer(&answer).into_string().into_response();
-    let html = HeaderValue::from_static("text/html; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, html);
-    Ok(response)
+    Ok(html_answer(memory_answer(&answer).into_string()))
 }
 
 /// Says that a failure is to be forgotten.

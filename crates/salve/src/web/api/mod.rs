@@ -56,6 +56,10 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/api/incidents/{id}", get(incidents::incident))
         .route("/api/incidents/{id}/evidence", get(incidents::evidence))
         .route("/api/incidents/{id}/diff", get(incidents::diff))
+        .route("/api/incidents/{id}/export.json", get(incidents::export_json))
+        .route("/api/incidents/{id}/export.html", get(incidents::export_html))
+        .route("/api/incidents/{id}/what-if", post(incidents::what_if))
+        .route("/fragment/incidents/{id}/what-if", post(incidents::what_if_fragment))
         .route("/api/incidents/{id}/answer", post(incidents::answer))
         .route("/api/incidents/{id}/order", post(incidents::order))
         .route("/api/incidents/{id}/refill", post(incidents::refill))
@@ -185,6 +189,14 @@ fn json(headers: &HeaderMap, value: &impl Serialize) -> Result<Response, HttpPro
         headers.insert(header::ETAG, tag);
     }
     Ok(response)
+}
+
+/// Answers with HTML.
+fn html_answer(text: String) -> Response {
+    let mut response = text.into_response();
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, html);
+    response
 }
 
 fn written(value: &impl Serialize) -> Result<Response, HttpProblem> {

@@ -271,7 +271,9 @@ document.addEventListener('submit', (event) => {
     const filled = [...fields].filter(([, value]) => value);
     go(`${form.dataset.navigate}${filled.length ? `?${new URLSearchParams(filled)}` : ''}`);
   } else if (form.dataset.fragment) {
-    const body = Object.fromEntries(fields);
+    const filled = [...fields].filter(([, value]) => value !== '');
+    const number = (name) => form.elements[name].type === 'number';
+    const body = Object.fromEntries(filled.map(([name, value]) => [name, number(name) ? Number(value) : value]));
     busy(form.querySelectorAll('button'), () => ask(form.dataset.fragment, body, form.dataset.into));
   } else if (form.dataset.post) {
     const body = Object.fromEntries(fields);

@@ -1,17 +1,54 @@
 //! The whole story of one incident.
 
-use maud::{Markup, html};
+use jiff::Timestamp;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use salve_core::repair::{AgentPart, RepairStanding, Size, TimelineEntry};
 use salve_core::view::RemedyTried;
+use serde::Serialize;
 
 use super::needs_you::question_card;
 use super::parts::{
     ago, badge, budget_line, clock, duration, gate_word, kind_word, origin_word, patch_lines,
     phase_line, result_word, subject_word,
 };
+use super::what_if;
 use crate::web::ansi;
 use crate::web::views::{AttemptDiff, IncidentDetails, TextTail};
 use crate::web::visible::visible;
+
+/// Everything about an incident that leaves the machine in one file.
+#[derive(Debug, Serialize)]
+pub(in crate::web) struct ExportedIncident {
+    /// The version of its shape.
+    pub(in crate::web) version: u32,
+    /// When it was written.
+    pub(in crate::web) exported_at: Timestamp,
+    pub(in crate::web) incident: IncidentDetails,
+    pub(in crate::web) evidence: Option<TextTail>,
+    pub(in crate::web) diffs: Vec<AttemptDiff>,
+}
+
+/// Returns an incident as a page that needs nothing else: no script, no style elsewhere.
+pub(in crate::web) fn export_page(exported: &ExportedIncident, style: &str) -> Markup {
+    let ExportedIncident { incident, evidence, diffs, exported_at, .. } = exported;
+    let repair = &incident.story.repair;
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "heal-" (repair.repair_id.short()) " · Salve" }
+                style { (PreEscaped(style)) }
+            }
+            body { main {
+                (head(incident))
+                p.dim { "Began " (repair.started_at) ", written " (exported_at) "." }
+                (story(incident, evidence.as_ref(), diffs))
+            } }
+        }
+    }
+}
 
 /// Returns the section.
 pub(super) fn page(
@@ -19,10 +56,21 @@ pub(super) fn page(
     evidence: Option<&TextTail>,
     diffs: &[AttemptDiff],
 ) -> Markup {
-    let repair = &details.story.repair;
-    let id = repair.repair_id.short();
+    let id = details.story.repair.repair_id.short();
     html! {
         p { a href="/incidents" { "Incidents" } " / heal-" (id) }
+        (head(details))
+        @if let Some(question) = &details.question { (question_card(details, question, diffs)) }
+        (order_buttons(details))
+        (what_if::form(details))
+        (story(details, evidence, diffs))
+    }
+}
+
+/// Returns what the incident is and how it stands.
+fn head(details: &IncidentDetails) -> Markup {
+    let repair = &details.story.repair;
+    html! {
         h1 { (subject_word(details.story.subject)) " " (visible(&repair.server)) }
         p.head-line {
             (badge(repair.state, repair.proof)) " "
@@ -31,9 +79,14 @@ pub(super) fn page(
         }
         p.key-line { (visible(&repair.key_line)) }
         p.dim { (repair.class.to_string()) " · signature " code { (repair.signature.to_string()) } }
-        @if let Some(question) = &details.question { (question_card(details, question)) }
         (phase_line(details))
-        (order_buttons(details))
+    }
+}
+
+/// Returns everything that happened, and what it left behind.
+fn story(details: &IncidentDetails, evidence: Option<&TextTail>, diffs: &[AttemptDiff]) -> Markup {
+    let repair = &details.story.repair;
+    html! {
         @if !repair.findings.is_empty() {
             section aria-labelledby="findings" {
                 h2 #findings { "What was found out" }
@@ -88,6 +141,8 @@ fn order_buttons(details: &IncidentDetails) -> Markup {
                     }
                 }
             }
+            button type="button" data-download={ "/api/incidents/" (id) "/export.html" } data-file={ "heal-" (id.short()) ".html" } { "Export as HTML" }
+            button type="button" data-download={ "/api/incidents/" (id) "/export.json" } data-file={ "heal-" (id.short()) ".json" } { "as JSON" }
             button type="button" data-copy={ "salve show " (id.short()) } { "Copy for agent" }
         }
     }

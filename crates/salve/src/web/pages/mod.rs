@@ -10,6 +10,7 @@ mod now;
 mod parts;
 mod settings;
 mod statistics;
+mod what_if;
 mod work;
 
 use std::time::Duration;
@@ -17,7 +18,9 @@ use std::time::Duration;
 use maud::Markup;
 use salve_core::event::SubjectKind;
 
+pub(super) use incident::{ExportedIncident, export_page};
 pub(super) use memory::memory_answer;
+pub(super) use what_if::what_if_answer;
 
 use super::views::{
     DayRange, IncidentQuery, LogLines, LogQuery, MemoryOwner, MemoryQuery, ProjectReader,
@@ -99,7 +102,7 @@ impl PageView {
                 let details = reader.incident(id)?;
                 let evidence = reader.evidence(id)?;
                 let diffs = reader.diffs(details.story.repair.repair_id);
-                incident::page(&details, evidence.as_ref(), diffs.as_deref().unwrap_or_default())
+                incident::page(&details, evidence.as_ref(), &diffs.unwrap_or_default())
             }
             Self::Memory(query) => memory::page(query, &reader.memory_view(query)?),
             Self::Statistics(range) => statistics::page(*range, &reader.statistics(*range)?),

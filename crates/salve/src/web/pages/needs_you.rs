@@ -1,12 +1,12 @@
 //! What waits for a person: each question with everything that is needed to answer it.
 
 use maud::{Markup, html};
-use salve_core::event::Proposed;
+use salve_core::event::{PersonQuestion, Proposed};
 use salve_core::repair::QuestionDetail;
 
-use super::parts::{ago, gate_word, nothing, origin_word, subject_word};
+use super::parts::{ago, gate_word, nothing, origin_word, patch_lines, subject_word};
 use super::settings::{proposed_rule_card, waiting_card};
-use crate::web::views::{IncidentDetails, PersonNeeds};
+use crate::web::views::{AttemptDiff, IncidentDetails, PersonNeeds};
 use crate::web::visible::visible;
 
 /// Returns the section.
@@ -16,14 +16,18 @@ pub(super) fn page(needs: &PersonNeeds) -> Markup {
         @if needs.count() == 0 {
             (nothing("Nothing waits for you.", None))
         }
-        @for (details, question) in needs.questions() { (question_card(details, question)) }
+        @for one in needs.questions() { (question_card(one.details, one.question, one.diffs)) }
         @if let Some(waiting) = &needs.settings { (waiting_card(waiting)) }
         @for rule in &needs.rules { (proposed_rule_card(rule)) }
     }
 }
 
 /// Returns one question as a card with a form.
-pub(super) fn question_card(details: &IncidentDetails, question: &QuestionDetail) -> Markup {
+pub(super) fn question_card(
+    details: &IncidentDetails,
+    question: &QuestionDetail,
+    diffs: &[AttemptDiff],
+) -> Markup {
     let (repair, ask) = (&details.story.repair, &question.ask);
     let id = repair.repair_id.short();
     html! {
@@ -41,6 +45,11 @@ pub(super) fn question_card(details: &IncidentDetails, question: &QuestionDetail
                 p.dim { (origin_word(remedy.origin)) }
             }
             @if let Some(proposal) = &question.proposal { (proposal_facts(proposal)) }
+            @if ask.question == PersonQuestion::ChangeTooLarge {
+                @if let Some(diff) = diffs.last() {
+                    details { summary { "The change, attempt " (diff.attempt) } (patch_lines(&diff.patch)) }
+                }
+            }
             p.key-line { (visible(&repair.key_line)) }
             @for finding in &repair.findings {
                 p { (visible(finding.what.as_str())) " " span.dim { (visible(finding.next.as_str())) } }

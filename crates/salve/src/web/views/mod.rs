@@ -6,6 +6,7 @@ mod logs;
 mod memory;
 mod overview;
 mod settings;
+mod what_if;
 mod work;
 
 use std::io;
@@ -26,6 +27,7 @@ pub(super) use memory::{
 };
 pub(super) use overview::{DayRange, NoticeLine, PersonNeeds, ProjectOverview};
 pub(super) use settings::{SettingsView, WaitingSettings};
+pub(super) use what_if::{WhatIfAnswer, WhatIfRequest};
 pub(super) use work::{JobRow, JobStepRow, LoopRow, StepStanding, WorkView};
 
 use super::project_handle::WatchedProject;

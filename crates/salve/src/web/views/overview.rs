@@ -1,7 +1,10 @@
 //! A project at one moment: its servers, what is being healed, and what was said last.
 
+use std::collections::BTreeMap;
+
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use salve_core::event::PersonQuestion;
 use salve_core::id::IncidentId;
 use salve_core::incident::RepairPhase;
 use salve_core::overview::Statistics;
@@ -9,7 +12,8 @@ use salve_core::repair::{QuestionDetail, Server};
 use serde::Serialize;
 
 use super::{
-    BATCH, IncidentDetails, IncidentQuery, IncidentRow, ProjectReader, ViewError, WaitingSettings,
+    AttemptDiff, BATCH, IncidentDetails, IncidentQuery, IncidentRow, ProjectReader, ViewError,
+    WaitingSettings,
 };
 use crate::heal::rule_list::RuleListRow;
 use crate::reading::{incident_view, servers_under_care};
@@ -32,6 +36,8 @@ pub(in crate::web) struct NoticeLine {
 pub(in crate::web) struct PersonNeeds {
     /// The incidents that are not over; some of them ask.
     open: Vec<IncidentDetails>,
+    /// What was changed in those that ask about a change.
+    diffs: BTreeMap<IncidentId, Vec<AttemptDiff>>,
     /// A change of the settings.
     pub(in crate::web) settings: Option<WaitingSettings>,
     /// Approvals that commands have earned.
@@ -40,16 +46,27 @@ pub(in crate::web) struct PersonNeeds {
 
 impl PersonNeeds {
     /// Returns the incidents that ask, each with its question.
-    pub(in crate::web) fn questions(
-        &self,
-    ) -> impl Iterator<Item = (&IncidentDetails, &QuestionDetail)> {
-        self.open.iter().filter_map(|details| Some((details, details.question.as_ref()?)))
+    pub(in crate::web) fn questions(&self) -> impl Iterator<Item = AskingIncident<'_>> {
+        self.open.iter().filter_map(|details| {
+            let kept = self.diffs.get(&details.story.repair.repair_id);
+            let diffs = kept.map_or(&[][..], Vec::as_slice);
+            Some(AskingIncident { question: details.question.as_ref()?, details, diffs })
+        })
     }
 
     /// Returns how much waits.
     pub(in crate::web) fn count(&self) -> usize {
         self.questions().count() + usize::from(self.settings.is_some()) + self.rules.len()
     }
+}
+
+/// An incident that asks a person.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::web) struct AskingIncident<'n> {
+    pub(in crate::web) details: &'n IncidentDetails,
+    pub(in crate::web) question: &'n QuestionDetail,
+    /// What was changed, where the question is about a change.
+    pub(in crate::web) diffs: &'n [AttemptDiff],
 }
 
 /// How far back the statistics look.
@@ -126,8 +143,18 @@ impl ProjectReader {
     /// Returns everything that waits for a person.
     pub(in crate::web) fn person_needs(&mut self) -> Result<PersonNeeds, ViewError> {
         let open = self.open_incidents()?;
+        let mut diffs = BTreeMap::new();
+        for details in &open {
+            let asks_about_change =
+                |question: &QuestionDetail| question.ask.question == PersonQuestion::ChangeTooLarge;
+            if details.question.as_ref().is_some_and(asks_about_change) {
+                let id = details.story.repair.repair_id;
+                // Snapshots that cannot be read cost the diff, not the question.
+                diffs.insert(id, self.diffs(id).unwrap_or_default());
+            }
+        }
         let settings = self.waiting_settings()?;
-        Ok(PersonNeeds { open, settings, rules: self.proposed_rules()? })
+        Ok(PersonNeeds { open, diffs, settings, rules: self.proposed_rules()? })
     }
 
     /// Returns what the incidents of a range of days add up to.
