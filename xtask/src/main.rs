@@ -1,10 +1,11 @@
-//! Development tasks: `cargo xtask check`, `bench`, `fuzz`, `sim`, `invariants`,
+//! Development tasks: `cargo xtask check`, `bench`, `fuzz`, `sim`, `chaos`, `invariants`,
 //! `attack`.
 //!
 //! `check` is what CI runs, whole: nothing is checked anywhere else. It installs the cargo tools
 //! it needs, so that a machine with git and a Rust toolchain is enough.
 
 mod attack;
+mod chaos;
 mod invariants;
 mod steps;
 
@@ -18,6 +19,7 @@ cargo xtask <task>
   bench [NAME]    run the benchmarks (all, or those whose name contains NAME)
   fuzz [SECONDS]  run every fuzz target for so long (default 60)
   sim [SEEDS]     run the incident simulator over so many seeds (default 100000)
+  chaos jobs [N]  kill jobs at N random instants (default 500) and compare them with undisturbed ones
   invariants      list what must never happen, and the test that holds it
   attack          try to break every promise of docs/security.md, and count those that hold
 ";
@@ -25,6 +27,12 @@ cargo xtask <task>
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let ["chaos", "jobs", rest @ ..] = words.as_slice() {
+        return match chaos::jobs(rest.first().copied().unwrap_or("500")) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => print(&mut io::stderr(), &format!("xtask: {error}\n"), ExitCode::FAILURE),
+        };
+    }
     let result = match words.as_slice() {
         ["check"] => steps::check(),
         ["bench"] => steps::bench(""),

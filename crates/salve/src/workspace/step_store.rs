@@ -200,6 +200,16 @@ impl StepStore {
         }
     }
 
+    /// Returns the root of the workspace, from which the paths of changed files are told.
+    pub fn root(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// Returns what a file of a tree holds; nothing if there is none.
+    pub fn content(&self, tree: &str, path: &str) -> Result<Option<Vec<u8>>, WorkspaceError> {
+        self.git.ask(&["cat-file", "blob", &format!("{tree}:{path}")])
+    }
+
     /// Returns the hash of the workspace as it is.
     pub fn tree(&self) -> Result<String, WorkspaceError> {
         self.git.read(&["add", "--all"])?;

@@ -94,3 +94,38 @@ fn whoever_is_killed_while_a_step_is_healed_leaves_one_incident_that_is_closed_l
     assert!(!open.said.contains("step-0"), "{}", open.said);
     assert!(works.salve(&["incidents", "--state", "recovered"]).said.contains("step-0"));
 }
+
+/// **Invariant:** A step is not done while its tests were weakened.
+#[test]
+fn an_agent_that_weakens_the_tests_has_failed_its_step() {
+    let works = Works::new();
+    let test = "test('adds', () => {\n  expect(add(1, 2)).toBe(3);\n});\n";
+    works.project.write("add.test.js", test);
+    for args in [&["add", "-A"][..], &["commit", "-qm", "tests"]] {
+        crate::heal::git(&works.project, args);
+    }
+    // The first attempt skips the test, the second one puts it back and does the work.
+    let agent = works.project.dir().canonicalize().unwrap().join("../agent.sh");
+    works.project.write(
+        "../agent.sh",
+        "cat > /dev/null\nif grep -q skip add.test.js; then git checkout -q add.test.js; echo x > done.txt\n\
+         else sed -i 's/^test(/test.skip(/' add.test.js; fi\n",
+    );
+    works.project.write(
+        "job.toml",
+        format!(
+            "[[steps]]\nid = \"fix\"\ninstruction = \"Make it pass.\"\nruntime = \"sh '{}'\"\n\
+         verify = {{ command = \"true\" }}\n",
+            agent.display()
+        ),
+    );
+    let visit = works.salve(&["run", "job.toml"]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert!(
+        visit.said.contains("weakened") && visit.said.contains("add.test.js"),
+        "{}",
+        visit.said
+    );
+    let patch = works.file("artifacts/result.patch");
+    assert!(patch.contains("done.txt") && !patch.contains("skip"), "{patch}");
+}

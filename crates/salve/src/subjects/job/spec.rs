@@ -84,6 +84,9 @@ pub struct VerifyEntry {
     /// Files that the step must change
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
+    /// Whether an agent may weaken tests, their settings and scripts [default: false]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub weakened_tests: bool,
     /// The most files that the step may change
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_files: Option<usize>,

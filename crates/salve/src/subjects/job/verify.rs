@@ -4,8 +4,9 @@ use salve_core::event::{Exit, StepTimer};
 
 use super::JobError;
 use super::course::JobCourse;
-use super::spec::StepSpec;
+use super::spec::{StepSpec, StepWork};
 use crate::heal::RunBase;
+use crate::heal::verifier::{self, KeptVerifierFile};
 use crate::workspace::StepDiff;
 
 /// What a step that claims to be done does not fulfil.
@@ -42,6 +43,10 @@ impl JobCourse<'_, '_> {
             return unmet(text);
         }
         let Some(line) = spec.verify.command.as_ref() else { return Ok(None) };
+        let weakened = self.weakened(spec, &line.argv(), diff)?;
+        if !weakened.is_empty() {
+            return unmet(format!("verification failed: weakened: {}", weakened.join("; ")));
+        }
         let ended = self.command(base, line.argv(), spec)?;
         if ended.exit == Exit::Code(0) && !ended.stopped {
             return Ok(None);
@@ -51,5 +56,27 @@ impl JobCourse<'_, '_> {
             exit: Some(ended.exit),
             timer: ended.timer,
         }))
+    }
+
+    /// Returns how an agent weakened what judges its step: tests, their settings and scripts.
+    ///
+    /// A command says in so many words what it does to them; whoever wrote the job has read it.
+    fn weakened(
+        &self,
+        spec: &StepSpec,
+        argv: &[std::ffi::OsString],
+        diff: &StepDiff,
+    ) -> Result<Vec<String>, JobError> {
+        if spec.verify.weakened_tests || matches!(spec.work, StepWork::Command(_)) {
+            return Ok(Vec::new());
+        }
+        let store = &self.parts.workspace;
+        let before = store.tree_before(self.of.at_step().unwrap_or_default())?;
+        let mut files: Vec<KeptVerifierFile> = Vec::new();
+        for file in &diff.files {
+            files.push((file.path.clone(), store.content(&before, &file.path)?));
+        }
+        let examined = verifier::examine(store.root(), &files, argv);
+        Ok(examined.weakenings.iter().map(verifier::said).collect())
     }
 }

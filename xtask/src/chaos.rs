@@ -1,0 +1,240 @@
+//! `cargo xtask chaos jobs`: jobs whose processes are killed at random instants, again and again.
+//!
+//! A job of commands and scripted agents runs undisturbed once. Then it runs with `salve`, its worker,
+//! or both killed by SIGKILL after a random time, and is resumed, until it is done. Every step must be
+//! done exactly once, and the workspace must be the undisturbed one, byte for byte.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What came of a soak.
+type ChaosResult = Result<(), Box<dyn std::error::Error>>;
+
+/// How many steps a job has.
+const STEPS: usize = 6;
+
+/// How long a job may take when nobody kills it.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Kills jobs so many times.
+pub(crate) fn jobs(kills: &str) -> ChaosResult {
+    let kills: u32 = kills.parse().map_err(|_| format!("`{kills}` is no number"))?;
+    let status = Command::new("cargo").args(["build", "--quiet", "-p", "salve"]).status()?;
+    if !status.success() {
+        return Err("salve could not be built".into());
+    }
+    let salve = std::env::current_dir()?.join("target/debug/salve");
+    let home = std::env::temp_dir().join(format!("salve-chaos-{}", std::process::id()));
+    let result = soak(&salve, &home, kills);
+    if result.is_ok() {
+        fs::remove_dir_all(&home)?;
+    }
+    result
+}
+
+fn soak(salve: &Path, home: &Path, kills: u32) -> ChaosResult {
+    let calm = Bench::new(salve, &home.join("calm"))?;
+    calm.finish(calm.start(&["run", "job.json"])?)?;
+    let (mut killed, mut jobs, mut luck) = (0, 0_u32, Luck(0x9e37_79b9_7f4a_7c15));
+    let since = Instant::now();
+    while killed < kills {
+        jobs += 1;
+        let bench = Bench::new(salve, &home.join(format!("job-{jobs}")))?;
+        let mut child = bench.start(&["run", "job.json"])?;
+        while !bench.is_over_within(&mut child, Duration::from_millis(luck.below(700)))? {
+            bench.kill(&mut child, luck.below(3))?;
+            killed += 1;
+            let Some(run) = bench.run() else {
+                // Nothing was begun yet.
+                child = bench.start(&["run", "job.json"])?;
+                continue;
+            };
+            child = match bench.is_known(&run)? {
+                true => bench.start(&["resume", &run])?,
+                false => {
+                    fs::remove_dir_all(bench.dir.join(".salve/jobs").join(&run))?;
+                    bench.start(&["run", "job.json"])?
+                }
+            };
+        }
+        bench.judge(&calm)?;
+        fs::remove_dir_all(&bench.dir)?;
+    }
+    let seconds = since.elapsed().as_secs();
+    let text = format!(
+        "{killed} kills over {jobs} jobs of {STEPS} steps in {seconds} s: all as undisturbed\n"
+    );
+    io::Write::write_all(&mut io::stdout(), text.as_bytes())?;
+    Ok(())
+}
+
+/// Numbers that look random and are the same every time.
+struct Luck(u64);
+
+impl Luck {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// A project whose job is run.
+struct Bench {
+    salve: PathBuf,
+    dir: PathBuf,
+}
+
+impl Bench {
+    fn new(salve: &Path, dir: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+        fs::create_dir_all(dir)?;
+        fs::write(dir.join("a.txt"), "one\n")?;
+        // It works in small pieces, so that a kill falls between them.
+        let agent = "cat > /dev/null; name=$(basename \"$SALVE_STEP\"); mkdir -p \"made/$name\"\n\
+                     for i in 1 2 3 4 5; do echo \"$i\" >> \"made/$name/parts\"; sleep 0.02; done\n\
+                     echo \"$name\" >> log.txt\n";
+        fs::write(dir.join("agent.sh"), agent)?;
+        let steps: Vec<String> = (0..STEPS)
+            .map(|step| match step % 2 {
+                0 => format!(
+                    "{{\"id\": \"step-{step}\", \"command\": \"for i in 1 2 3; do echo {step} >> a.txt; sleep 0.02; done; rm -f made/*/gone; cp a.txt copy-{step}.txt\"}}"
+                ),
+                _ => format!(
+                    "{{\"id\": \"step-{step}\", \"instruction\": \"make parts\", \"runtime\": \"sh agent.sh\", \"verify\": {{\"command\": \"test $(wc -l < made/step-{step}/parts) = 5\"}}}}"
+                ),
+            })
+            .collect();
+        fs::write(dir.join("job.json"), format!("{{\"steps\": [{}]}}", steps.join(", ")))?;
+        let made = Self { salve: salve.to_path_buf(), dir: dir.to_path_buf() };
+        for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "first"]] {
+            let settings = ["-c", "user.name=a", "-c", "user.email=a@b"];
+            Command::new("git").args(settings).args(args).current_dir(dir).status()?;
+        }
+        Ok(made)
+    }
+
+    fn start(&self, args: &[&str]) -> io::Result<Child> {
+        let mut command = Command::new(&self.salve);
+        command.args(args).current_dir(&self.dir).env("SALVE_USER", "chaos");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    }
+
+    /// Returns the only run, if its directory is there.
+    fn run(&self) -> Option<String> {
+        let jobs = fs::read_dir(self.dir.join(".salve/jobs")).ok()?;
+        jobs.flatten().next().map(|entry| entry.file_name().to_string_lossy().into_owned())
+    }
+
+    /// Tells whether the journal knows a run.
+    fn is_known(&self, run: &str) -> io::Result<bool> {
+        let mut command = Command::new(&self.salve);
+        let output = command.args(["show", run]).current_dir(&self.dir).output()?;
+        Ok(output.status.code() != Some(2))
+    }
+
+    /// Waits for a while; tells whether the job is over by itself.
+    fn is_over_within(&self, child: &mut Child, time: Duration) -> Result<bool, String> {
+        let until = Instant::now() + time;
+        loop {
+            if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+                return match status.code() {
+                    Some(0) => Ok(true),
+                    // It was done when it was killed, and the resumed one says so.
+                    Some(2) if self.state().contains("\"completed\"") => Ok(true),
+                    code => Err(format!("{}: exit {code:?}: {}", self.dir.display(), self.state())),
+                };
+            }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+
+    fn state(&self) -> String {
+        let run = self.run().unwrap_or_default();
+        let path = self.dir.join(".salve/jobs").join(run).join("state.json");
+        fs::read_to_string(path).unwrap_or_default()
+    }
+
+    fn finish(&self, mut child: Child) -> ChaosResult {
+        match self.is_over_within(&mut child, LONG)? {
+            true => Ok(()),
+            false => Err("the undisturbed job does not end".into()),
+        }
+    }
+
+    /// Kills the worker, then also its keeper, or the keeper alone, and waits for their end.
+    fn kill(&self, child: &mut Child, whom: u64) -> io::Result<()> {
+        let run = self.run().unwrap_or_default();
+        let lock = fs::read_to_string(self.dir.join(".salve/jobs").join(run).join("run.lock"));
+        let lock = lock.unwrap_or_default();
+        let digits = lock.split("\"pid\":").nth(1).unwrap_or_default();
+        let worker: String = digits.chars().take_while(char::is_ascii_digit).collect();
+        if whom != 0 && !worker.is_empty() && is_salve(&worker) {
+            Command::new("kill").args(["-9", &worker]).stderr(Stdio::null()).status()?;
+        }
+        if whom != 1 || worker.is_empty() {
+            child.kill()?;
+        }
+        child.wait()?;
+        // A worker whose keeper was killed ends in order, and may not have taken its lock yet.
+        let until = Instant::now() + LONG;
+        while self.is_worked_on() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        Ok(())
+    }
+
+    /// Tells whether any process of Salve works in the project.
+    fn is_worked_on(&self) -> bool {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut pids = processes.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        pids.any(|pid| {
+            is_salve(&pid)
+                && fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == self.dir)
+        })
+    }
+
+    /// Compares a job with the undisturbed one.
+    fn judge(&self, calm: &Self) -> ChaosResult {
+        let at = |bench: &Self| {
+            let run = bench.run().unwrap_or_default();
+            bench.dir.join(".salve/jobs").join(run).join("workspace")
+        };
+        let mut diff = Command::new("diff");
+        diff.args(["-r", "--exclude=.git", "--exclude=.salve"]).args([at(calm), at(self)]);
+        let output = diff.output()?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            return Err(format!("{}: {text}", self.dir.display()).into());
+        }
+        let journal = fs::read_to_string(self.dir.join(".salve/events.jsonl"))?;
+        for step in 0..STEPS {
+            let of_step = format!("\"step\":{step}");
+            let is_done = |line: &&str| {
+                line.contains("\"step_ended\"")
+                    && line.contains("\"done\"")
+                    && line.contains(&of_step)
+            };
+            let done = journal.lines().filter(is_done).count();
+            if done != 1 {
+                return Err(
+                    format!("{}: step {step} was done {done} times", self.dir.display()).into()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells whether a process of this number is there and is Salve.
+fn is_salve(pid: &str) -> bool {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    name.trim() == "salve" && !state.contains(") Z ")
+}
