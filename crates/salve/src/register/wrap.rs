@@ -216,16 +216,33 @@ impl ClientFile {
             return Ok(text.to_owned());
         }
         let edited = match self.shape {
-            Shape::Json { list, .. } => edit_json(text, list, judge),
+            Shape::Json { list, .. } => edit_json(text, list, &SPLIT, judge),
             Shape::Toml => edit_toml(text, judge),
-            // Its entries hold program and arguments in one list; they are left as they are.
-            Shape::Opencode => Ok(text.to_owned()),
+            Shape::Opencode => edit_json(text, "mcp", &JOINED, judge),
         };
         edited.map_err(|why| RegisterError::Malformed { path: self.path.clone(), why })
     }
 }
 
-fn edit_json(text: &str, list: &str, judge: ServerJudge<'_>) -> Result<String, String> {
+/// How an entry in JSON holds the words of its server's command.
+struct JsonEntry {
+    words: fn(&CstObject) -> Option<Words>,
+    wrap: fn(&CstObject, &str, &Words),
+    unwrap: fn(&CstObject, &Words),
+}
+
+/// The program and its arguments are two members.
+const SPLIT: JsonEntry = JsonEntry { words: json_words, wrap: wrap_json, unwrap: unwrap_json };
+/// The program and its arguments are one list.
+const JOINED: JsonEntry =
+    JsonEntry { words: joined_words, wrap: wrap_joined, unwrap: unwrap_joined };
+
+fn edit_json(
+    text: &str,
+    list: &str,
+    how: &JsonEntry,
+    judge: ServerJudge<'_>,
+) -> Result<String, String> {
     let (mark, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
         None => ("", text),
@@ -236,19 +253,21 @@ fn edit_json(text: &str, list: &str, judge: ServerJudge<'_>) -> Result<String, S
     for property in servers.properties() {
         let Some(name) = property.decoded_name() else { continue };
         let Some(entry) = property.object_value() else { continue };
-        let words = json_words(&entry);
+        let words = (how.words)(&entry);
         match (judge(&name, words.as_ref()), words) {
-            (Some(Rewording::Wrap), Some(words)) => wrap_json(&entry, &name, &words),
-            (Some(Rewording::Unwrap), Some(words)) => unwrap_json(&entry, &words),
+            (Some(Rewording::Wrap), Some(words)) => (how.wrap)(&entry, &name, &words),
+            (Some(Rewording::Unwrap), Some(words)) => (how.unwrap)(&entry, &words),
             (Some(_), None) | (None, _) => {}
         }
     }
     Ok(format!("{mark}{root}"))
 }
 
+fn text(node: Option<jsonc_parser::cst::CstNode>) -> Option<String> {
+    node?.as_string_lit()?.decoded_value().ok()
+}
+
 fn json_words(entry: &CstObject) -> Option<Words> {
-    let text =
-        |node: Option<jsonc_parser::cst::CstNode>| node?.as_string_lit()?.decoded_value().ok();
     let command = text(entry.get("command")?.value())?;
     let args = match entry.get("args") {
         Some(args) => args.array_value()?.elements(),
@@ -277,6 +296,25 @@ fn unwrap_json(entry: &CstObject, words: &Words) {
     }
     if let Some(args) = entry.array_value("args") {
         args.elements().into_iter().take(own + 1).for_each(|word| word.remove());
+    }
+}
+
+fn joined_words(entry: &CstObject) -> Option<Words> {
+    let words = entry.array_value("command")?.elements().into_iter();
+    let mut words = words.map(|word| text(Some(word))).collect::<Option<Vec<_>>>()?.into_iter();
+    Some(Words { command: words.next()?, args: words.collect() })
+}
+
+fn wrap_joined(entry: &CstObject, name: &str, _: &Words) {
+    let Some(words) = entry.array_value("command") else { return };
+    for (at, word) in [SALVE, PROXY[0], PROXY[1], name, PROXY[2]].into_iter().enumerate() {
+        words.insert(at, word.into());
+    }
+}
+
+fn unwrap_joined(entry: &CstObject, words: &Words) {
+    if let Some(all) = entry.array_value("command") {
+        all.elements().into_iter().take(words.own_from() + 1).for_each(|word| word.remove());
     }
 }
 
@@ -357,6 +395,27 @@ mod tests {
          \"args\": [\"-y\", \"server-files\" ,\n  \"/data\"], \"env\": {\"A\": \"1\"} },\n    \"bare\": \
          {\"command\": \"/opt/bare\"},\n    \"far\": {\"type\": \"http\", \"url\": \"https://x\"},\n    \
          \"salve\": {\"command\": \"salve\", \"args\": [\"mcp\"]},\n  },\n}\n";
+
+    #[test]
+    fn opencodes_servers_are_wrapped_in_their_one_list() {
+        let text = "{\n  \"mcp\": {\n    // mine\n    \"files\": {\"type\": \"local\", \"command\": \
+                    [\"npx\", \"-y\", \"f\"]},\n    \"far\": {\"type\": \"remote\", \"url\": \
+                    \"https://x\"}\n  }\n}\n";
+        let (_dir, places, path) = stage(Client::Opencode, text);
+        change(Client::Opencode, &places, Wrapping::Wrap, &[]);
+        let wrapped = fs::read_to_string(&path).unwrap();
+        let words: String = wrapped.split_whitespace().collect();
+        let want = r#"["salve","proxy","--name","files","--","npx","-y","f"]"#;
+        assert!(words.contains(want), "{wrapped}");
+        let states = states(Client::Opencode, &places);
+        let want = [("files", Reached::Wrapped), ("far", Reached::Remote)];
+        assert_eq!(states, want.map(|(name, how)| (name.to_owned(), how)));
+        // In a file that was edited since, only the entries are changed back.
+        fs::write(&path, wrapped.replace("// mine", "// yours")).unwrap();
+        change(Client::Opencode, &places, Wrapping::Unwrap, &[]);
+        let words: String = fs::read_to_string(&path).unwrap().split_whitespace().collect();
+        assert!(words.contains(r#""command":["npx","-y","f"]"#), "{words}");
+    }
 
     #[test]
     fn servers_are_wrapped_and_given_back_byte_for_byte() {
