@@ -104,8 +104,16 @@ fn show(args: &Args, out: &Output) -> Result<(), CliError> {
     let projects = if args.all { projects() } else { vec![locate(out)?] };
     let mut found = 0;
     for project in &projects {
-        let Some(store) = Store::open_existing(project)? else { continue };
-        let servers = of_project(project, &store)?;
+        let servers = match servers_of(project) {
+            Ok(servers) => servers,
+            // Of many projects one may end, or be a newer Salve's, while it is looked at.
+            Err(error) if args.all => {
+                let root = visible(&project.root().to_string_lossy());
+                out.remark(format!("{root}: {}", error));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if servers.is_empty() {
             continue;
         }
@@ -126,6 +134,14 @@ fn show(args: &Args, out: &Output) -> Result<(), CliError> {
         out.remark("no server runs here; start one: salve dev");
     }
     Ok(())
+}
+
+/// Returns the servers of a project; none where Salve keeps nothing yet.
+fn servers_of(project: &Project) -> Result<Vec<ServerLine>, CliError> {
+    match Store::open_existing(project)? {
+        Some(store) => of_project(project, &store),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Returns the projects in which processes of this user run under Salve, in order.

@@ -80,6 +80,34 @@ fn servers_are_listed_with_all_that_is_known_and_their_logs_are_plain_in_a_pipe(
 }
 
 #[test]
+fn a_project_that_cannot_be_read_does_not_hide_the_others() {
+    let (project, broken) = (Project::new(), Project::new());
+    let of_broken = |name: &str| broken.dir().join(".salve").join(name);
+    std::fs::create_dir(broken.dir().join(".salve")).unwrap();
+    std::fs::create_dir(of_broken("salve.db")).unwrap();
+    let marked = std::process::Command::new("sleep")
+        .arg("600")
+        .env("SALVE_RUN", "00000000-0000-4000-8000-000000000000")
+        .current_dir(broken.dir())
+        .spawn();
+    let mut marked = marked.unwrap();
+    let mut command = dev(&project, &["--", "sleep", "600"]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("a list with the server", || stdout(&project.run(&["ps"])).contains("pid "));
+    let all = project.run(&["ps", "--all"]);
+    for one in [&mut marked, &mut child] {
+        one.kill().unwrap();
+        one.wait().unwrap();
+    }
+    let root = project.dir().canonicalize().unwrap();
+    assert!(stdout(&all).contains(root.to_str().unwrap()), "{all:?}");
+    let said = String::from_utf8_lossy(&all.stderr).into_owned();
+    let root = broken.dir().canonicalize().unwrap();
+    assert!(said.contains(root.to_str().unwrap()), "{said}");
+}
+
+#[test]
 fn a_damaged_file_of_an_installed_distribution_is_installed_again() {
     let project = Project::new();
     let run = |program: &str, args: &[&str]| {
