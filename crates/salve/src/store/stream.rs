@@ -156,6 +156,7 @@ mod tests {
         "refilled",
         "exhausted",
         "cooled_down",
+        "tried_again",
         "tripped",
         "rejected",
         "resolved",
