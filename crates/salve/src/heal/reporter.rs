@@ -82,6 +82,11 @@ pub enum Remark {
         /// The incident that asks.
         incident: IncidentId,
     },
+    /// The run ends while an incident cools down, so a person has to act.
+    LeftToPerson {
+        /// The incident.
+        incident: IncidentId,
+    },
     /// Something that a person should know.
     Note(Scrubbed),
 }

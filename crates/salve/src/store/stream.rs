@@ -157,6 +157,7 @@ mod tests {
         "exhausted",
         "cooled_down",
         "tried_again",
+        "came_back",
         "tripped",
         "rejected",
         "resolved",

@@ -139,15 +139,21 @@ impl TerminalReporter<'_> {
 
     /// Prints what an incident still asks.
     fn asks(&self, check: &str, view: &IncidentView) {
-        let (Some(last), Some(ask)) = (view.lines().last(), repair::ask(view)) else { return };
+        let Some(ask) = repair::ask(view) else { return };
+        self.needs_person(check, view, &ask.why);
+    }
+
+    /// Prints that an incident is a person's from now on, and why.
+    fn needs_person(&self, subject: &str, view: &IncidentView, why: &str) {
+        let Some(last) = view.lines().last() else { return };
         let fact = IncidentReportLine {
             version: 1,
             at: last.entry.at,
-            server: check,
+            server: subject,
             repair_id: view.id().to_string(),
             phase: RepairPhase::FailedRequiresHuman,
             attempt: last.attempt,
-            message: &ask.why,
+            message: why,
             findings: view.incident().findings(),
         };
         // Whoever read it has gone.
@@ -178,6 +184,10 @@ impl TerminalReporter<'_> {
         }
     }
 }
+
+/// Why an incident that cools down is a person's when the run ends.
+const LEFT_TO_PERSON: &str =
+    "All repair attempts exhausted. Nothing is tried until you start it again.";
 
 impl Reporter for TerminalReporter<'_> {
     fn entry(&mut self, subject: &str, incident: &Incident, entry: &Entry) {
@@ -229,6 +239,13 @@ impl Reporter for TerminalReporter<'_> {
                 }
                 let Some(line) = lines::asks(view) else { return };
                 line
+            }
+            // A person was told with the give-up itself.
+            Remark::LeftToPerson { incident } => {
+                if let Some(view) = self.views.get(incident).filter(|_| self.out.json()) {
+                    self.needs_person(subject, view, LEFT_TO_PERSON);
+                }
+                return;
             }
             Remark::Note(text) => TerminalLine::new(Grade::News, "note", text.to_string()),
         };

@@ -250,7 +250,11 @@ impl Driver<'_, '_> {
             let is_late = Instant::now() >= deadline;
             return (!is_busy || is_late).then_some(RunEnd::Stopped(signal));
         }
-        self.table.subjects.is_over(&self.table.cases, self.table.base).then_some(RunEnd::Over)
+        let is_over = self.table.subjects.is_over(&self.table.cases, self.table.base);
+        is_over.then(|| {
+            self.table.leave_to_person();
+            RunEnd::Over
+        })
     }
 
     /// Lets go of what is held, so that others may go on.

@@ -8,7 +8,7 @@ use salve_core::event::{
     Proof, RemedyKind,
 };
 use salve_core::id::IncidentId;
-use salve_core::incident::{DueEffect, Incident, IncidentMove};
+use salve_core::incident::{DueEffect, Incident, IncidentMove, Phase};
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
@@ -22,6 +22,7 @@ use crate::heal::failure_log::FailureLog;
 use crate::heal::files::failed;
 use crate::heal::inbox::StateLeft;
 use crate::heal::remedies::RemedyWay;
+use crate::heal::reporter::Remark;
 use crate::heal::run_base::RunBase;
 use crate::heal::subject::{
     AgentManner, SeenFailure, SubjectContext, SubjectFact, SubjectNews, Subjects,
@@ -628,5 +629,17 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             }
         }
         self.tend_agent(at).map(drop)
+    }
+
+    /// Says of every incident that cools down that a person has to act: this run ends, so nobody
+    /// is there any more to say so when the time is over.
+    pub(super) fn leave_to_person(&mut self) {
+        for case in &self.cases {
+            let Some(incident) = case.incident() else { continue };
+            if matches!(incident.phase(), Phase::CoolingDown { .. }) {
+                let remark = Remark::LeftToPerson { incident: incident.id() };
+                self.base.reporter.remark(case.name(), &remark);
+            }
+        }
     }
 }
