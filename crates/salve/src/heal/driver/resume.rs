@@ -9,6 +9,7 @@ use salve_core::scrub::Scrubbed;
 use super::case::Case;
 use super::table::IncidentTable;
 use crate::files::{FileKind, read_text};
+use crate::heal::Wrote;
 use crate::heal::cause::Evidence;
 use crate::heal::failure_log;
 use crate::heal::run_base::RunBase;
@@ -35,28 +36,44 @@ impl IncidentTable<'_, '_> {
         Ok(())
     }
 
-    /// Takes over an incident that an earlier run of Salve left.
-    fn take_over(&mut self, at: usize, mut incident: Incident) -> Result<(), StoreError> {
+    /// Returns the claim of an incident, or says why it is left alone.
+    fn claim_of(&mut self, at: usize, incident: &Incident) -> Option<Event> {
         let holder = match incident.owner() {
             Some(owner) if !process::is_gone(owner, &self.base.writer.scrubber) => {
                 OwnerState::Unknown
             }
             Some(_) | None => OwnerState::Gone,
         };
-        let claim = match incident.claim(&self.base.writer.me, holder) {
-            Ok(claim) => claim,
+        match incident.claim(&self.base.writer.me, holder) {
+            Ok(claim) => Some(claim),
             Err(error) => {
                 let text = format!("incident {} is left alone: {error}", incident.id().short());
                 self.base.note(self.cases[at].name(), &text);
-                return Ok(());
+                None
             }
-        };
+        }
+    }
+
+    /// Takes over an incident that an earlier run of Salve left.
+    fn take_over(&mut self, at: usize, mut incident: Incident) -> Result<(), StoreError> {
+        let Some(mut claim) = self.claim_of(at, &incident) else { return Ok(()) };
         self.base.writer.catch_up(&mut incident, &mut |_, _| {})?;
         self.base.writer.go_on_from(incident.clock());
         let case = &mut self.cases[at];
         case.begin(incident);
         recall(self.base, case)?;
-        self.say(at, vec![claim])?;
+        let by = self.base.writer.salve();
+        // A person may answer in this very moment: what they said comes first, and it is ours still.
+        while let Wrote::Overtaken = self.say_as(at, &by, vec![claim])? {
+            let now = self.cases[at].incident().cloned();
+            match now.and_then(|now| self.claim_of(at, &now)) {
+                Some(again) => claim = again,
+                None => {
+                    self.subjects.taken_away(at);
+                    return Ok(());
+                }
+            }
+        }
         let (subjects, mut context) = self.split();
         subjects.resumed(at, &mut context)?;
         self.settle()?;
