@@ -67,7 +67,7 @@ pub fn brief(brief: &RoleBrief<'_>) -> String {
     }
     text.push_str("\n## What you must leave behind\n\n");
     for path in brief.writes {
-        let _ = writeln!(text, "- {path}, written anew in this turn");
+        let _ = writeln!(text, "- {path}, rewritten in this turn");
     }
     if let Some(path) = brief.recovery {
         let _ = writeln!(text, "- {path}, only where the tests could not execute");

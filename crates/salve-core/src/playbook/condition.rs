@@ -121,7 +121,7 @@ conditions! {
     VenvMissing "venv.missing" "The virtual environment that the command wants is not there." |v| v.venv(|e| !e.exists);
     VenvBroken "venv.broken" "The virtual environment is broken." |v| v.venv(|e| e.exists && e.broken.is_some());
     VenvSound "venv.sound" "The virtual environment is there and works." |v| v.venv(|e| e.exists && e.broken.is_none());
-    VenvDerived "venv.derived" "The virtual environment can be made anew: git does not track it." |v| v.venv(|e| e.derived);
+    VenvDerived "venv.derived" "The virtual environment can be made again: git does not track it." |v| v.venv(|e| e.derived);
     VenvUsed "venv.used" "The command used the virtual environment." |v| v.venv(|e| e.used);
     ImportDeclared "import.declared" "A declared distribution has the module named." |v| v.python(|p| v.is(CatchKind::Import, |module| p.declares(module)));
     ImportInstalled "import.installed" "The virtual environment has the module named." |v| v.is(CatchKind::Import, |module| v.facts.in_venv.contains(module));

@@ -126,7 +126,7 @@ pub(super) fn words(event: &Event) -> String {
         }
         Event::Incident(IncidentEvent::NothingLeft {}) => "knows nothing further to try".into(),
         Event::Incident(IncidentEvent::Superseded {}) => {
-            "asks anew: something else is proposed by now".into()
+            "asks again: something else is proposed by now".into()
         }
         Event::Recovery(RecoveryEvent::Sought { iteration, changed }) => {
             sought(*iteration, changed)

@@ -113,7 +113,7 @@ impl std::fmt::Display for CounterRestore {
         }
         match &self.checkpoint {
             Some(checkpoint) => write!(f, "{checkpoint} holds now"),
-            None => f.write_str("there was no valid checkpoint, so the counters begin anew"),
+            None => f.write_str("there was no valid checkpoint, so the counters start from zero"),
         }
     }
 }

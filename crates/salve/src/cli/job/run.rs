@@ -228,7 +228,7 @@ fn go_on(digits: &str, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
     if spec.terms.spec != known.terms().spec {
         return Err(CliError::needs_person("the job's file was changed since it was started")
             .because(format!("{} is not what was run", path.display()))
-            .hint("start it anew: salve run FILE"));
+            .hint("start it again: salve run FILE"));
     }
     let workspace = StepStore::open(folder.dir()).map_err(|error| {
         let advice = error.advice();

@@ -345,7 +345,7 @@ fn said_of_packages(edited: &[String]) -> String {
         [] => String::new(),
         edited => format!(
             "\nedited where it is installed, and not put back: {}\n\
-             install the packages anew before the check is trusted again",
+             install the packages again before the check is trusted again",
             edited.join(", ")
         ),
     }
