@@ -1,4 +1,4 @@
-//! Development tasks: `cargo xtask check`, `bench`, `fuzz`, `sim`, `chaos`, `invariants`,
+//! Development tasks: `cargo xtask check`, `bench`, `fuzz`, `sim`, `chaos`, `page`, `invariants`,
 //! `attack`.
 //!
 //! `check` is what CI runs, whole: nothing is checked anywhere else. It installs the cargo tools
@@ -7,6 +7,7 @@
 mod attack;
 mod chaos;
 mod invariants;
+mod page;
 mod steps;
 
 use std::io::{self, Write};
@@ -20,6 +21,7 @@ cargo xtask <task>
   fuzz [SECONDS]  run every fuzz target for so long (default 60)
   sim [SEEDS]     run the incident simulator over so many seeds (default 100000)
   chaos jobs [N]  kill jobs at N random instants (default 500) and compare them with undisturbed ones
+  page            drive the page with Chromium (needs node; installs Chromium where it can)
   invariants      list what must never happen, and the test that holds it
   attack          try to break every promise of docs/security.md, and count those that hold
 ";
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         ["sim"] => steps::sim("100000"),
         ["sim", seeds] => steps::sim(seeds),
         ["attack"] => attack::walk(&mut io::stdout()),
+        ["page"] => page::page(),
         ["invariants"] => invariants::list(&mut io::stdout()),
         [] | ["help" | "-h" | "--help"] => {
             return print(&mut io::stdout(), HELP, ExitCode::SUCCESS);

@@ -99,7 +99,7 @@ fn tool(name: &str, version: &str) -> Result<(), StepError> {
 }
 
 /// Returns whether a command runs and ends well.
-fn answers(mut command: Command) -> bool {
+pub(crate) fn answers(mut command: Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
@@ -112,7 +112,7 @@ pub(crate) fn cargo(line: &str) -> Command {
 }
 
 /// Shows a command, runs it, and says how long it took.
-fn run(mut command: impl std::borrow::BorrowMut<Command>) -> Result<(), StepError> {
+pub(crate) fn run(mut command: impl std::borrow::BorrowMut<Command>) -> Result<(), StepError> {
     let command = command.borrow_mut();
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let mut line = words.map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
