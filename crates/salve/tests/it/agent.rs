@@ -149,7 +149,7 @@ fn all_attempts_fail_then_cooldown_then_a_person() {
 fn a_crash_during_the_cooldown_is_skipped_also_after_a_restart_of_salve() {
     let bench = Bench::new();
     let (code, phases) = bench.dev(&[("AGENT_ENGAGE_TIMEOUT_MS", "1")]).wait();
-    assert_eq!((code, phases.last().map(String::as_str)), (Some(3), Some("cooldown")));
+    assert_eq!((code, phases.last().map(String::as_str)), (Some(3), Some("failed_requires_human")));
     let told = bench.told(bench.incidents()[0]);
     let cooldown = told.iter().find(|(name, _)| *name == "cooldown").unwrap().1.as_str();
     assert!(cooldown.starts_with("Entering ") && cooldown.ends_with(" cooldown period..."));

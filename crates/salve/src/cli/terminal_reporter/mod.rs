@@ -240,9 +240,14 @@ impl Reporter for TerminalReporter<'_> {
                 let Some(line) = lines::asks(view) else { return };
                 line
             }
-            // A person was told with the give-up itself.
+            // A person was told with the give-up itself, and what only restarts has no such phase.
             Remark::LeftToPerson { incident } => {
-                if let Some(view) = self.views.get(incident).filter(|_| self.out.json()) {
+                let cools = |view: &&IncidentView| {
+                    let last = view.lines().last().map(|line| &line.notices);
+                    last.is_some_and(|all| all.iter().any(|one| one.phase == RepairPhase::Cooldown))
+                };
+                let view = self.views.get(incident).filter(|_| self.out.json());
+                if let Some(view) = view.filter(cools) {
                     self.needs_person(subject, view, LEFT_TO_PERSON);
                 }
                 return;
