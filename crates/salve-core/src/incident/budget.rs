@@ -3,7 +3,7 @@
 //! **Invariant:** what is left only falls; nothing but [`Ledger::refill`] raises it, and that is
 //! reached only by a named person's event. A charge is recorded even when nothing is left.
 
-use crate::event::{Amounts, Limits, Resource};
+use crate::event::{Amounts, Limits, RemedyKind, Resource};
 
 /// What may be spent and what has been.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +62,18 @@ impl Ledger {
     pub fn left(&self, resource: Resource) -> Option<u64> {
         let limit = self.limits.get(resource)?.saturating_add(self.granted.get(resource));
         Some(limit.saturating_sub(self.spent().get(resource)))
+    }
+
+    /// Tells whether a reset is left, if the remedy is one.
+    pub(super) fn has_resets_for(&self, kind: RemedyKind) -> bool {
+        match kind {
+            RemedyKind::HardReset => self.left(Resource::Resets) != Some(0),
+            RemedyKind::Retry
+            | RemedyKind::Command
+            | RemedyKind::Patch
+            | RemedyKind::Agent
+            | RemedyKind::SoftReset => true,
+        }
     }
 
     /// Returns what has run out, if that ends all trying.

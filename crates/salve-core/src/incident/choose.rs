@@ -28,9 +28,7 @@ pub fn choose(incident: &Incident, candidates: Vec<Candidate>) -> Option<Candida
     let transient = incident.symptom().class.categories().job == "transient_runtime";
     let retry_first = transient && incident.attempt() == 1;
     let open = candidates.into_iter().filter(|Candidate { remedy, .. }| {
-        incident.may_try(remedy)
-            && incident.has_resets_for(remedy.kind)
-            && (!stuck || remedy.kind == RemedyKind::HardReset)
+        incident.may_try(remedy) && (!stuck || remedy.kind == RemedyKind::HardReset)
     });
     open.min_by_key(|Candidate { remedy, confidence }| {
         let retry = retry_first && remedy.kind == RemedyKind::Retry;

@@ -1,15 +1,14 @@
 //! What follows when an effect comes back, or never will.
 
+use super::machine::RepairMachine;
 use super::step::Taken;
-use super::{
-    ConsideredRemedy, Ignored, Incident, Phase, RemedyFate, Then, Told, TrialReach, change,
-};
+use super::{Ignored, Phase, RemedyFate, Then, Told, TrialReach, change};
 use crate::event::{
-    Acted, AtALoss, Breaker, Digest, Effect, EffectReport, IncidentOutcome, OnFailure,
-    PersonQuestion, Proof, RemedyKind, Repeat, Scope, Symptom, Undo,
+    AtALoss, Breaker, Change, Digest, Effect, EffectReport, IncidentOutcome, OnFailure,
+    PersonQuestion, Proof, RemedyKind, Repeat, Scope, Symptom,
 };
 
-impl Incident {
+impl RepairMachine {
     /// Takes in the result of an effect.
     pub(super) fn finished(&mut self, effect: u32, report: &EffectReport) -> Taken {
         if let Phase::Asking { told: told @ Told::Telling(_), .. } = &mut self.phase
@@ -41,17 +40,11 @@ impl Incident {
                 self.ask(PersonQuestion::SnapshotFailed)
             }
             (E::Apply { .. }, R::Done) => self.applied(),
-            (E::Apply { .. }, R::NoAgent) if self.agent_is_tried() => self.applied(),
-            (E::Apply { .. }, R::Failed { .. } | R::TimedOut) => self.fail(None),
-            (E::Measure, R::Measured(measured)) => {
-                if let Some(trial) = &mut self.trial {
-                    trial.measured = Some(*measured);
-                }
-                match change::is_small(change::larger(*measured, self.reported()), &self.policy) {
-                    true => self.due(E::Verify, self.policy.quiet_ms),
-                    false => self.ask(PersonQuestion::ChangeTooLarge),
-                }
+            (E::Apply { .. }, R::NoAgent) if self.trials.kind() == Some(RemedyKind::Agent) => {
+                self.applied()
             }
+            (E::Apply { .. }, R::Failed { .. } | R::TimedOut) => self.fail(None),
+            (E::Measure, R::Measured(measured)) => self.measured(*measured),
             (E::Measure, R::Failed { .. } | R::TimedOut) => {
                 self.ask(PersonQuestion::ChangeTooLarge)
             }
@@ -65,11 +58,11 @@ impl Incident {
                 Repeat::Unsafe => self.ask(PersonQuestion::MayHaveActed),
             },
             (E::RollBack(_), R::Done) => {
-                self.trial = None;
+                self.trials.current = None;
                 self.proceed(self.then);
             }
             (E::RollBack(_), R::Failed { .. } | R::TimedOut) => {
-                self.trial = None;
+                self.trials.current = None;
                 self.ask(PersonQuestion::RollBackFailed);
             }
             // Failing to record or to let go must not keep an incident open for ever.
@@ -92,6 +85,19 @@ impl Incident {
         Ok(())
     }
 
+    /// Moves on from a change whose size is known.
+    fn measured(&mut self, measured: Change) {
+        if let Some(trial) = &mut self.trials.current {
+            trial.measured = Some(measured);
+        }
+        let reported = self.agent.reported(self.attempt());
+        if change::is_small(change::larger(measured, reported), &self.policy) {
+            self.due(Effect::Verify, self.policy.quiet_ms);
+        } else {
+            self.ask(PersonQuestion::ChangeTooLarge);
+        }
+    }
+
     /// Does what was ordered while an effect was running.
     fn heed_wish(&mut self) {
         let Some(wish) = self.wish.take() else { return };
@@ -111,30 +117,15 @@ impl Incident {
 
     /// Moves on from a remedy that has been applied, or has to be taken for it.
     pub(super) fn applied(&mut self) {
-        let edits = self.trial.as_ref().is_some_and(|trial| trial.remedy.kind.edits());
-        match edits {
-            true => self.due(Effect::Measure, 0),
-            false => self.due(Effect::Verify, 0),
-        }
-    }
-
-    fn agent_is_tried(&self) -> bool {
-        self.trial.as_ref().is_some_and(|trial| trial.remedy.kind == RemedyKind::Agent)
-    }
-
-    /// Returns what the agent of this attempt said it changed.
-    fn reported(&self) -> crate::event::Change {
-        match self.marks.attempt == self.attempt() {
-            true => self.marks.reported,
-            false => crate::event::Change::default(),
-        }
+        let edits = self.trials.kind().is_some_and(RemedyKind::edits);
+        self.due(if edits { Effect::Measure } else { Effect::Verify }, 0);
     }
 
     fn verified(&mut self, proof: Proof, symptom: Option<&Symptom>) {
         match proof {
             // A change that does not hold is none to keep, and whoever repeats it pays for luck.
-            Proof::Flaky if self.has_change() => {
-                self.note_trial(RemedyFate::Failed);
+            Proof::Flaky if self.trials.has_change() => {
+                self.trials.note(RemedyFate::Failed);
                 self.undo(Scope::Attempt, Then::Ask(PersonQuestion::Flaky));
             }
             Proof::Proven | Proof::Transient | Proof::Flaky => {
@@ -142,23 +133,16 @@ impl Incident {
                 self.phase = Phase::Ending { outcome: IncidentOutcome::Recovered(proof), from };
             }
             Proof::Masked => {
-                self.note_trial(RemedyFate::Failed);
+                self.trials.note(RemedyFate::Failed);
                 self.undo(Scope::Attempt, Then::Ask(PersonQuestion::Masked));
             }
             Proof::Failed => self.fail(symptom),
         }
     }
 
-    /// Tells whether the trial may have changed files that can be given back.
-    fn has_change(&self) -> bool {
-        self.trial.as_ref().is_some_and(|trial| {
-            trial.remedy.undo == Undo::Snapshot && trial.remedy.kind != RemedyKind::Retry
-        })
-    }
-
     /// Counts a failed trial and undoes it; a relapse counts against the trial that seemed to help.
     pub(super) fn fail(&mut self, symptom: Option<&Symptom>) {
-        self.note_trial(RemedyFate::Failed);
+        self.trials.note(RemedyFate::Failed);
         if let Some(symptom) = symptom {
             self.history.see(symptom);
             if symptom.signature != self.symptom.signature {
@@ -167,56 +151,40 @@ impl Incident {
             self.symptom = symptom.clone();
         }
         self.failures_in_row = self.failures_in_row.saturating_add(1);
-        let then = match self.may_have_acted() {
-            true => Then::Ask(PersonQuestion::MayHaveActed),
-            false => Then::Choose,
+        let then = if self.may_have_acted() {
+            Then::Ask(PersonQuestion::MayHaveActed)
+        } else {
+            Then::Choose
         };
-        match self.policy.catastrophe_after.is_some_and(|limit| self.failures_in_row >= limit) {
-            true => {
-                self.failures_in_row = 0;
-                self.undo(Scope::Incident, then);
-            }
-            false => self.undo(Scope::Attempt, then),
+        if self.policy.catastrophe_after.is_some_and(|limit| self.failures_in_row >= limit) {
+            self.failures_in_row = 0;
+            self.undo(Scope::Incident, then);
+        } else {
+            self.undo(Scope::Attempt, then);
         }
     }
 
-    /// Tells whether running the subject again could do a second time what it may have done.
-    pub(super) fn may_have_acted(&self) -> bool {
-        self.subject.repeat == Repeat::Unsafe && self.symptom.acted == Acted::Maybe
-    }
-
-    /// Remembers how the trial fared.
-    pub(super) fn note_trial(&mut self, fate: RemedyFate) {
-        if let Some(trial) = &self.trial {
-            let (digest, signature) = (trial.remedy.digest, trial.signature);
-            self.tried.push(ConsideredRemedy { digest, signature, fate });
-        }
-    }
-
-    /// Remembers how the trial fared and chooses anew; nothing of it has been done.
+    /// Remembers how the trial fared and chooses again; nothing of it has been done.
     pub(super) fn drop_trial(&mut self, fate: RemedyFate) {
-        self.note_trial(fate);
+        self.trials.note(fate);
         self.proceed(Then::Choose);
     }
 
     /// Undoes what there is to undo, then goes on with `then`.
     pub(super) fn undo(&mut self, scope: Scope, then: Then) {
-        let touched = self.trial.as_ref().is_some_and(|trial| {
-            trial.remedy.undo == Undo::Snapshot && trial.reach != TrialReach::Untouched
-        });
         // A weakened judge never stays, nor what broke other things, whatever the policy keeps.
         let never_stays = [PersonQuestion::Masked, PersonQuestion::Tripped(Breaker::NewErrors)];
         let is_kept = !never_stays.map(Then::Ask).contains(&then);
         let keep = self.policy.on_failure == OnFailure::Keep && is_kept;
         let due = match scope {
-            Scope::Attempt => touched && self.kept,
+            Scope::Attempt => self.trials.can_be_undone() && self.kept,
             Scope::Incident => self.kept,
         };
         if due && !keep {
             self.then = then;
             self.due(Effect::RollBack(scope), 0);
         } else {
-            self.trial = None;
+            self.trials.current = None;
             self.proceed(then);
         }
     }
@@ -225,7 +193,7 @@ impl Incident {
     pub(super) fn proceed(&mut self, then: Then) {
         match then {
             Then::Choose => {
-                self.trial = None;
+                self.trials.current = None;
                 self.phase = Phase::Choosing;
             }
             Then::Ask(question) => self.ask(question),
@@ -242,7 +210,7 @@ impl Incident {
         }
         self.questions = self.questions.saturating_add(1);
         let number = self.questions;
-        let digest = match (&self.trial, question) {
+        let digest = match (&self.trials.current, question) {
             (Some(trial), PersonQuestion::Remedy) => trial.remedy.digest,
             (_, _) => Digest::of(&[self.id.0.as_bytes(), &number.to_le_bytes()]),
         };
@@ -266,7 +234,7 @@ impl Incident {
             | Effect::Record
             | Effect::Release => self.due(what, 0),
             Effect::Apply { .. } => {
-                if let Some(trial) = &mut self.trial {
+                if let Some(trial) = &mut self.trials.current {
                     trial.reach = TrialReach::Unsure;
                 }
                 self.applied();

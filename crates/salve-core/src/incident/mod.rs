@@ -24,13 +24,15 @@
 //! is measured and verified, never applied again blindly; budgets never rise without a named
 //! person; an incident ends or waits for someone named.
 
+mod agent_watch;
+mod answers;
 mod budget;
 mod change;
 mod choose;
 mod follow;
 mod history;
 mod ignored;
-mod marks;
+mod machine;
 mod names;
 mod people;
 mod phase;
@@ -42,6 +44,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod trials;
 mod view;
 
 pub use budget::Ledger;
@@ -58,11 +61,9 @@ pub(crate) use phase::{Launched, Marks, Then};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::event::{
-    Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome, IncidentPolicy, Process,
-    Proof, Remedy, RemedyKind, Resource, Subject, Symptom,
+    Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome, Process, Proof, Remedy,
 };
-use crate::id::{IncidentId, Signature};
-use crate::playbook::PlaybookFinding;
+use crate::id::Signature;
 use crate::scrub::Scrubbed;
 
 /// What the owner of an incident does next.
@@ -135,32 +136,13 @@ pub enum NotOpened {
     Endless,
 }
 
-/// One failure's whole story so far.
+/// One failure's whole story so far: whose it is, and the work on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
-    id: IncidentId,
-    subject: Subject,
-    policy: IncidentPolicy,
-    symptom: Symptom,
     owner: Option<Process>,
     paused: Option<Scrubbed>,
-    phase: Phase,
-    trial: Option<Trial>,
-    marks: Marks,
-    launched: Option<Launched>,
-    tried: Vec<ConsideredRemedy>,
-    ledger: Ledger,
-    history: History,
-    findings: Vec<PlaybookFinding>,
-    effects: u32,
-    questions: u32,
-    failures_in_row: u32,
-    kept: bool,
-    then: Then,
-    wish: Option<Then>,
-    outcome: Option<IncidentOutcome>,
-    clock: Timestamp,
     last_seq: u64,
+    repair: machine::RepairMachine,
 }
 
 /// Returns `from` plus milliseconds, stopping at the end of time.
@@ -194,7 +176,7 @@ impl Incident {
     /// When the owner is not surely gone, or there is nothing to take.
     pub fn claim(&self, me: &Process, holder: OwnerState) -> Result<Event, NotClaimed> {
         match (&self.owner, holder) {
-            _ if matches!(self.phase, Phase::Closed(_)) => Err(NotClaimed::Over),
+            _ if matches!(self.repair.phase, Phase::Closed(_)) => Err(NotClaimed::Over),
             (None, _) => Ok(Event::Incident(IncidentEvent::Claimed { instead_of: None })),
             (Some(owner), _) if owner == me => Err(NotClaimed::Mine),
             (Some(owner), OwnerState::Gone) => {
@@ -208,41 +190,44 @@ impl Incident {
 
     /// Returns what `me` does next, judged from the state alone.
     pub fn next(&self, me: &Process, now: Timestamp) -> IncidentMove {
-        if let Phase::Closed(_) = self.phase {
+        if let Phase::Closed(_) = self.repair.phase {
             return IncidentMove::Over;
         }
         if self.owner.as_ref() != Some(me) {
             return IncidentMove::NotMine;
         }
-        let now = now.max(self.clock);
-        let from = |from: Timestamp, event: Event| match now < from {
-            true => IncidentMove::Wait { on: Awaited::Time, until: Some(from) },
-            false => IncidentMove::Write(event),
+        let now = now.max(self.repair.clock);
+        let from = |from: Timestamp, event: Event| {
+            if now < from {
+                IncidentMove::Wait { on: Awaited::Time, until: Some(from) }
+            } else {
+                IncidentMove::Write(event)
+            }
         };
         let request = |what| {
             Event::Incident(IncidentEvent::Requested {
-                effect: self.effects.saturating_add(1),
+                effect: self.repair.effects.saturating_add(1),
                 what,
             })
         };
-        match self.phase {
+        match self.repair.phase {
             Phase::Choosing | Phase::Due { .. } if self.paused_by().is_some() => {
                 self.wait_for_person()
             }
-            Phase::Choosing => match self.ledger.exhausted() {
+            Phase::Choosing => match self.repair.ledger.exhausted() {
                 Some(resource) => {
                     IncidentMove::Write(Event::Incident(IncidentEvent::Exhausted { resource }))
                 }
                 None => IncidentMove::Choose,
             },
-            Phase::Due { what, from: time } => match self.out_of_budget_for(what) {
+            Phase::Due { what, from: time } => match self.repair.out_of_budget_for(what) {
                 // Late costs used up the budget after the remedy was allowed.
                 Some(resource) => {
                     IncidentMove::Write(Event::Incident(IncidentEvent::Exhausted { resource }))
                 }
                 None => from(time, request(what)),
             },
-            Phase::Doing { effect, .. } => match self.agent_deadline() {
+            Phase::Doing { effect, .. } => match self.repair.agent_deadline() {
                 Some(time) if time <= now => {
                     IncidentMove::Write(Event::Incident(IncidentEvent::Finished {
                         effect,
@@ -263,35 +248,14 @@ impl Incident {
         }
     }
 
-    /// Returns what has run out, if `what` would begin an attempt.
-    fn out_of_budget_for(&self, what: Effect) -> Option<Resource> {
-        self.ledger.exhausted().filter(|_| self.begins_attempt(what))
-    }
-
-    /// Tells whether an effect begins an attempt: applying a remedy does, and so does running the
-    /// subject again where that is the remedy.
-    fn begins_attempt(&self, what: Effect) -> bool {
-        let retry = self.trial.as_ref().is_some_and(|t| t.remedy.kind == RemedyKind::Retry);
-        match what {
-            Effect::Apply { .. } => true,
-            Effect::Verify => retry,
-            Effect::Snapshot
-            | Effect::Measure
-            | Effect::RollBack(_)
-            | Effect::Ask
-            | Effect::Record
-            | Effect::Release => false,
-        }
-    }
-
     fn wait_for_person(&self) -> IncidentMove {
-        let person = self.paused_by().unwrap_or(&self.policy.person).clone();
+        let person = self.paused_by().unwrap_or(&self.repair.policy.person).clone();
         IncidentMove::Wait { on: Awaited::Person(person), until: None }
     }
 
     /// Returns who paused what would run next; undoing and ending go on in a pause.
     pub fn paused_by(&self) -> Option<&Scrubbed> {
-        let held = match self.phase {
+        let held = match self.repair.phase {
             Phase::Choosing => true,
             Phase::Due { what, .. } => match what {
                 Effect::Snapshot | Effect::Apply { .. } | Effect::Measure | Effect::Verify => true,
@@ -306,31 +270,13 @@ impl Incident {
         self.paused.as_ref().filter(|_| held)
     }
 
-    /// Returns when to stop waiting for an agent, if one is waited for.
-    pub fn agent_deadline(&self) -> Option<Timestamp> {
-        let Phase::Doing { effect, what: Effect::Apply { .. }, since } = self.phase else {
-            return None;
-        };
-        if self.trial.as_ref()?.remedy.kind != RemedyKind::Agent {
-            return None;
-        }
-        if let Some(launched) = self.launched.filter(|launched| launched.effect == effect) {
-            // Whoever started the agent ends it; this is for the case that nobody does.
-            return Some(launched.until);
-        }
-        Some(match self.marks.engaged {
-            Some(engaged) => later(engaged.max(since), self.policy.write_ms),
-            None => later(since, self.policy.engage_ms),
-        })
-    }
-
     /// Returns what memory may credit: the remedy, the failure it cured, and the proof.
     ///
     /// `None` unless the heal is proven and it is sure that this remedy did it: where its run was
     /// cut off, only what it left in the files is sure.
     pub fn credit(&self) -> Option<(&Remedy, Signature)> {
-        let trial = self.trial.as_ref()?;
-        let proven = self.outcome == Some(IncidentOutcome::Recovered(Proof::Proven));
+        let trial = self.repair.trials.current.as_ref()?;
+        let proven = self.repair.outcome == Some(IncidentOutcome::Recovered(Proof::Proven));
         let is_sure = match trial.reach {
             TrialReach::Applied => true,
             TrialReach::Unsure => trial.remedy.kind.edits(),

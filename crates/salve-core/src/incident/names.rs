@@ -116,11 +116,11 @@ pub fn phase_names(after: &Incident, event: &Event) -> &'static [RepairPhase] {
     use Mode::{Agent, Legacy};
     use {IncidentEvent as E, RepairPhase as P};
     let Event::Incident(event) = event else { return &[] };
-    match (event, after.policy.mode) {
+    match (event, after.policy().mode) {
         (E::Opened { .. }, Legacy) => &[P::LegacyCrashDetected],
         (E::Opened { .. }, Agent) => &[P::CrashDetected],
         // Whoever takes an incident over begins no new repair.
-        (E::Claimed { .. }, _) if after.effects > 0 => &[],
+        (E::Claimed { .. }, _) if after.repair.effects > 0 => &[],
         (E::Claimed { .. }, Legacy) => &[P::LockAcquired],
         (E::Claimed { .. }, Agent) => &[P::RepairStarted],
         (E::Judged { .. }, Legacy) if waits_to_retry(after) => &[P::Waiting],
@@ -142,7 +142,7 @@ pub fn phase_names(after: &Incident, event: &Event) -> &'static [RepairPhase] {
         }
         // The restart-only table ends here; the cooldown goes on without a name of its own.
         (E::Exhausted { .. }, Legacy) => &[P::Exhausted],
-        (E::Exhausted { .. }, Agent) if matches!(after.phase, Phase::CoolingDown { .. }) => {
+        (E::Exhausted { .. }, Agent) if matches!(after.phase(), Phase::CoolingDown { .. }) => {
             &[P::Exhausted, P::Cooldown]
         }
         (E::Exhausted { .. }, Agent) => &[P::Exhausted, P::FailedRequiresHuman],
@@ -171,7 +171,7 @@ fn came_to(after: &Incident, event: &IncidentEvent) -> &'static [RepairPhase] {
             | E::CameBack { .. }
             | E::Ordered { .. }
     );
-    match after.phase {
+    match after.phase() {
         Phase::Ending { outcome: IncidentOutcome::Recovered(_), .. } if leads => &[P::Recovered],
         Phase::Ending { outcome: IncidentOutcome::Unhealed, .. } if leads => {
             &[P::FailedRequiresHuman]
@@ -188,13 +188,13 @@ fn came_to(after: &Incident, event: &IncidentEvent) -> &'static [RepairPhase] {
 }
 
 fn waits_to_retry(after: &Incident) -> bool {
-    matches!(after.phase, Phase::Due { what: Effect::Verify, .. })
+    matches!(after.phase(), Phase::Due { what: Effect::Verify, .. })
 }
 
 fn awaits_agent(after: &Incident) -> bool {
-    after.trial.as_ref().is_some_and(|trial| trial.remedy.kind == RemedyKind::Agent)
+    after.trial().is_some_and(|trial| trial.remedy.kind == RemedyKind::Agent)
 }
 
 fn is_ready_to_restart(after: &Incident) -> bool {
-    matches!(after.phase, Phase::Due { what: Effect::Verify, .. })
+    matches!(after.phase(), Phase::Due { what: Effect::Verify, .. })
 }

@@ -2,30 +2,30 @@
 
 use jiff::Timestamp;
 
-use super::{ConsideredRemedy, History, Incident, Ledger, Phase, Tier, Trial, TrialReach};
-use crate::event::{IncidentPolicy, Process, Subject, Symptom};
+use super::{ConsideredRemedy, History, Incident, Ledger, Phase, Tier, Trial};
+use crate::event::{IncidentPolicy, Process, Remedy, Subject, Symptom};
 use crate::id::IncidentId;
 use crate::playbook::PlaybookFinding;
 
 impl Incident {
     /// Returns the incident's id.
     pub fn id(&self) -> IncidentId {
-        self.id
+        self.repair.id
     }
 
     /// Returns what is under care.
     pub fn subject(&self) -> &Subject {
-        &self.subject
+        &self.repair.subject
     }
 
     /// Returns the terms it was opened under.
     pub fn policy(&self) -> &IncidentPolicy {
-        &self.policy
+        &self.repair.policy
     }
 
     /// Returns the latest failure seen.
     pub fn symptom(&self) -> &Symptom {
-        &self.symptom
+        &self.repair.symptom
     }
 
     /// Returns the process that drives it, if one does.
@@ -35,43 +35,37 @@ impl Incident {
 
     /// Returns where it stands.
     pub fn phase(&self) -> Phase {
-        self.phase
+        self.repair.phase
     }
 
     /// Returns the remedy in question.
     pub fn trial(&self) -> Option<&Trial> {
-        self.trial.as_ref()
+        self.repair.trials.current.as_ref()
     }
 
     /// Returns the remedies that were considered and did not help.
     pub fn tried(&self) -> &[ConsideredRemedy] {
-        &self.tried
+        &self.repair.trials.tried
     }
 
     /// Returns the budget.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        &self.repair.ledger
     }
 
     /// Returns what was found out about the latest failure, for a person.
     pub fn findings(&self) -> &[PlaybookFinding] {
-        &self.findings
+        &self.repair.findings
     }
 
     /// Returns the failures seen so far.
     pub fn history(&self) -> &History {
-        &self.history
+        &self.repair.history
     }
 
     /// Returns the number of the present attempt, from 1.
     pub fn attempt(&self) -> u32 {
-        let begun = u32::try_from(self.ledger.spent().attempts).unwrap_or(u32::MAX);
-        let untouched =
-            self.trial.as_ref().is_some_and(|trial| trial.reach == TrialReach::Untouched);
-        match untouched || self.phase == Phase::Choosing {
-            true => begun.saturating_add(1),
-            false => begun,
-        }
+        self.repair.attempt()
     }
 
     /// Returns how much thought the present attempt deserves.
@@ -81,18 +75,28 @@ impl Incident {
 
     /// Tells whether somebody wants the running effect to end and something else to follow.
     pub fn is_called_off(&self) -> bool {
-        self.wish.is_some()
+        self.repair.wish.is_some()
     }
 
     /// Tells whether the same failure kept coming back in the same tree.
     pub fn is_stuck(&self) -> bool {
-        let limit = self.policy.no_progress_limit;
-        limit.is_some_and(|limit| self.history.repeats() >= limit)
+        self.repair.is_stuck()
+    }
+
+    /// Tells whether a remedy may be tried: nothing that happened before rules it out, and the
+    /// budget has a reset left if it is one.
+    pub(super) fn may_try(&self, remedy: &Remedy) -> bool {
+        self.repair.trials.may_try(remedy) && self.repair.ledger.has_resets_for(remedy.kind)
+    }
+
+    /// Returns when to stop waiting for an agent, if one is waited for.
+    pub fn agent_deadline(&self) -> Option<Timestamp> {
+        self.repair.agent_deadline()
     }
 
     /// Returns the time of the latest entry; time does not run backwards from it.
     pub fn clock(&self) -> Timestamp {
-        self.clock
+        self.repair.clock
     }
 
     /// Returns the number of the incident's last entry, for compare-and-append.

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{
-    Actor, Digest, Draft, Entry, Event, IncidentEvent, IncidentOutcome, IncidentPolicy, Limits,
-    MemoryEvent, PersonOrder, Process, Proof, Subject, SubjectKind, Symptom,
+    Actor, Authority, Digest, Draft, Entry, Event, IncidentEvent, IncidentOutcome, IncidentPolicy,
+    Limits, MemoryEvent, PersonOrder, Process, Proof, Subject, SubjectKind, Symptom,
 };
 use salve_core::fingerprint::Fingerprint;
 use salve_core::id::IncidentId;
@@ -259,6 +259,13 @@ impl<'s> IncidentWriter<'s> {
     /// Returns all entries of an incident.
     pub fn entries(&self, incident: IncidentId) -> Result<Vec<Entry>, StoreError> {
         self.store.journal().read(0, &Stream::Incident(incident), usize::MAX)
+    }
+
+    /// Returns whether a remedy may run on this word: a rule's, or a person's whose seal holds.
+    pub fn is_authorised(&self, on: Authority) -> Result<bool, StoreError> {
+        let Authority::Approval(seq) = on else { return Ok(true) };
+        let entry = self.store.journal().entry(seq)?;
+        Ok(entry.is_some_and(|entry| entry.by.person().is_some()))
     }
 
     /// Adds to an incident what holds whoever else writes meanwhile, even if it is over.

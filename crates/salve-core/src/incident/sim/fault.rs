@@ -81,34 +81,35 @@ impl SimulatedFault {
             (Self::RepeatsBlindly, Event::Incident(IncidentEvent::Claimed { .. }))
                 if taken.is_ok() =>
             {
-                if let Phase::Doing { what: what @ Effect::Apply { .. }, .. } = before.phase {
-                    incident.due(what, 0);
+                if let Phase::Doing { what: what @ Effect::Apply { .. }, .. } = before.repair.phase
+                {
+                    incident.repair.due(what, 0);
                 }
             }
             (Self::ReusesApprovals, Event::Incident(IncidentEvent::Finished { .. })) => {
                 reuse(incident, &before)
             }
             (Self::RefundsFailures, Event::Incident(IncidentEvent::Finished { .. }))
-                if incident.tried.len() > before.tried.len() =>
+                if incident.repair.trials.tried.len() > before.repair.trials.tried.len() =>
             {
-                incident.ledger = Ledger::new(incident.policy.limits);
+                incident.repair.ledger = Ledger::new(incident.repair.policy.limits);
             }
             (Self::SkipsTheSnapshot, _) => {
-                if let Phase::Due { what: Effect::Snapshot, .. } = incident.phase {
-                    incident.due_apply();
+                if let Phase::Due { what: Effect::Snapshot, .. } = incident.repair.phase {
+                    incident.repair.due_apply();
                 }
             }
             (Self::ForgetsToUndo, _) => {
-                if let Phase::Due { what: Effect::RollBack(_), .. } = incident.phase {
-                    incident.proceed(incident.then);
+                if let Phase::Due { what: Effect::RollBack(_), .. } = incident.repair.phase {
+                    incident.repair.proceed(incident.repair.then);
                 }
             }
             (
                 Self::SkipsTheProof,
                 Event::Incident(IncidentEvent::Finished { report: EffectReport::Done, .. }),
             ) => {
-                if let Phase::Due { what: Effect::Verify, .. } = incident.phase {
-                    incident.proceed(Then::End(IncidentOutcome::Recovered(Proof::Proven)));
+                if let Phase::Due { what: Effect::Verify, .. } = incident.repair.phase {
+                    incident.repair.proceed(Then::End(IncidentOutcome::Recovered(Proof::Proven)));
                 }
             }
             _ => {}
@@ -129,7 +130,7 @@ impl SimulatedFault {
                 Self::IgnoresDigests,
                 Event::Incident(IncidentEvent::Approved { question, digest, .. }),
             ) => {
-                if let Phase::Asking { number, digest: asked, .. } = incident.phase {
+                if let Phase::Asking { number, digest: asked, .. } = incident.repair.phase {
                     (*question, *digest) = (number, asked);
                 }
             }
@@ -140,7 +141,7 @@ impl SimulatedFault {
     /// Says wrongly what comes next.
     pub(super) fn next(self, incident: &Incident, me: &Process, now: Timestamp) -> IncidentMove {
         let next = incident.next(me, now);
-        match (self, next, incident.phase) {
+        match (self, next, incident.repair.phase) {
             (
                 Self::CoolsForEver,
                 IncidentMove::Write(Event::Incident(IncidentEvent::CooledDown {})),
@@ -163,7 +164,7 @@ impl SimulatedFault {
     /// Changes the state of a living process behind the journal's back.
     pub(super) fn meddle(self, incident: &mut Incident) {
         if self == Self::RemembersAside {
-            incident.failures_in_row += 1;
+            incident.repair.failures_in_row += 1;
         }
     }
 
@@ -177,12 +178,13 @@ impl SimulatedFault {
 
 /// Begins the trial of `before` again on the approval it has already used.
 fn reuse(incident: &mut Incident, before: &Incident) {
-    let Some(trial) = &before.trial else { return };
+    let Some(trial) = &before.repair.trials.current else { return };
     if let (Phase::Choosing, Some(approval @ Authority::Approval(_))) =
-        (incident.phase, trial.authority)
+        (incident.repair.phase, trial.authority)
     {
-        incident.trial = Some(Trial { reach: TrialReach::Untouched, ..trial.clone() });
-        incident.begin(approval);
+        incident.repair.trials.current =
+            Some(Trial { reach: TrialReach::Untouched, ..trial.clone() });
+        incident.repair.begin(approval);
     }
 }
 

@@ -247,7 +247,7 @@ impl World {
             Err(_) => {
                 self.counts.refused += 1;
                 let mut same = before;
-                (same.last_seq, same.clock) = (self.truth.last_seq, self.truth.clock);
+                (same.last_seq, same.repair.clock) = (self.truth.last_seq, self.truth.clock());
                 let unchanged = same == self.truth;
                 hold(Invariant::ReplayIsLive, unchanged, "a refused entry changed something")?;
             }
@@ -389,6 +389,6 @@ impl World {
     }
 
     pub(super) fn effects(&self) -> u32 {
-        self.truth.effects
+        self.truth.repair.effects
     }
 }

@@ -102,7 +102,7 @@ impl Path {
         let open = self.plan.iter().zip(names).find(|((kind, _), name)| {
             let remedy = remedy(*kind, name);
             let stuck = incident.is_stuck() && *kind != HardReset;
-            incident.may_try(&remedy) && incident.has_resets_for(*kind) && !stuck
+            incident.may_try(&remedy) && !stuck
         });
         match open {
             Some((&(kind, verdict), name)) => self.story.judge(kind, name, verdict),

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use salve_core::event::{Authority, EffectReport, Scope};
-use salve_core::incident::DueEffect;
+use salve_core::event::{Authority, ChangedFile, EffectReport, Event, IncidentEvent, Scope};
+use salve_core::incident::{DueEffect, Incident};
 
+use super::breakers;
 use super::case::Case;
 use crate::heal::agents::see_off;
 use crate::heal::cause::{self, FailurePlace, KnownCommand, run_known};
@@ -16,11 +17,12 @@ use crate::heal::inbox::{InboxMessage, StateLeft};
 use crate::heal::remedies::RemedyWay;
 use crate::heal::run_base::RunBase;
 use crate::heal::{patches, spawn_thread};
+use crate::store::StoreError;
 use crate::workspace::Measured;
 
 /// Runs the effects of one incident.
 pub(super) struct EffectRunner<'r, 'a> {
-    pub(super) base: &'r RunBase<'a>,
+    pub(super) base: &'r mut RunBase<'a>,
     pub(super) case: &'r mut Case,
     pub(super) effect: DueEffect,
 }
@@ -56,6 +58,29 @@ impl EffectRunner<'_, '_> {
                 Err(error) => (failed(&scrubber, &error), None),
             }
         });
+    }
+
+    /// Takes in what a repair changed.
+    pub(super) fn measured(&mut self, left: &StateLeft) -> Result<(), StoreError> {
+        let case = &mut *self.case;
+        case.work.tree = Some(left.tree);
+        let Some(incident) = case.incident().map(Incident::id) else { return Ok(()) };
+        if left.files.is_empty() {
+            return Ok(());
+        }
+        case.work.changed = true;
+        case.work.agents.has_worked();
+        let scrubber = &self.base.writer.scrubber;
+        let named = left
+            .files
+            .iter()
+            .map(|file| ChangedFile { path: scrubber.scrub(&file.path), lines: file.lines });
+        let (files, more) = ChangedFile::some(named.collect());
+        let changed =
+            IncidentEvent::FilesChanged { effect: self.effect.effect, files: files.clone(), more };
+        self.base.writer.add(incident, Event::Incident(changed))?;
+        case.catch_up(self.base)?;
+        breakers::stop_if_churned(self.base, case, &files)
     }
 
     /// Gives the files back as they were.

@@ -29,7 +29,8 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use salve_core::event::{Actor, Entry, Event, IncidentEvent, PersonOrder};
-use salve_core::incident::Incident;
+use salve_core::id::IncidentId;
+use salve_core::incident::{Incident, Phase};
 
 pub use case::Case;
 
@@ -37,6 +38,7 @@ use self::aside::NextTurn;
 use self::table::IncidentTable;
 use super::cause::is_remedy;
 use super::inbox::InboxMessage;
+use super::reporter::Remark;
 use super::run_base::RunBase;
 use super::spawn_thread;
 use super::subject::Subjects;
@@ -137,7 +139,7 @@ impl Driver<'_, '_> {
     fn take(&mut self, message: InboxMessage) -> Result<(), StoreError> {
         match message {
             InboxMessage::Done { incident, effect, report, left } => {
-                match self.table.place_of(incident) {
+                match self.place_of(incident) {
                     Some(at) => self.table.done(at, effect, report, left),
                     None => Ok(()),
                 }
@@ -149,7 +151,7 @@ impl Driver<'_, '_> {
                 self.table.agent_runner(at).told(effect, event, is_ending)
             }
             InboxMessage::Diagnosed { incident, look, diagnosis } => {
-                if let Some(at) = self.table.place_of(incident)
+                if let Some(at) = self.place_of(incident)
                     && diagnosis::take_in(&mut self.table.cases[at], look, diagnosis)
                 {
                     self.table.keep_evidence(at);
@@ -252,9 +254,29 @@ impl Driver<'_, '_> {
         }
         let is_over = self.table.subjects.is_over(&self.table.cases, self.table.base);
         is_over.then(|| {
-            self.table.leave_to_person();
+            self.leave_to_person();
             RunEnd::Over
         })
+    }
+
+    /// Returns whose incident it is.
+    fn place_of(&self, incident: IncidentId) -> Option<usize> {
+        self.table
+            .cases
+            .iter()
+            .position(|case| case.incident().is_some_and(|one| one.id() == incident))
+    }
+
+    /// Says of every incident that cools down that a person has to act: this run ends, so nobody
+    /// is there any more to say so when the time is over.
+    fn leave_to_person(&mut self) {
+        for case in &self.table.cases {
+            let Some(incident) = case.incident() else { continue };
+            if matches!(incident.phase(), Phase::CoolingDown { .. }) {
+                let remark = Remark::LeftToPerson { incident: incident.id() };
+                self.table.base.reporter.remark(case.name(), &remark);
+            }
+        }
     }
 
     /// Lets go of what is held, so that others may go on.

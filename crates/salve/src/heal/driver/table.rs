@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use salve_core::event::{
-    Actor, Authority, ChangedFile, Digest, Effect, EffectReport, Event, IncidentEvent, PersonOrder,
-    Proof, RemedyKind,
+    Actor, Authority, Digest, Effect, EffectReport, Event, IncidentEvent, PersonOrder, Proof,
+    RemedyKind,
 };
 use salve_core::id::IncidentId;
-use salve_core::incident::{DueEffect, Incident, IncidentMove, Phase};
+use salve_core::incident::{DueEffect, Incident, IncidentMove};
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
@@ -22,7 +22,6 @@ use crate::heal::failure_log::FailureLog;
 use crate::heal::files::failed;
 use crate::heal::inbox::StateLeft;
 use crate::heal::remedies::RemedyWay;
-use crate::heal::reporter::Remark;
 use crate::heal::run_base::RunBase;
 use crate::heal::subject::{
     AgentManner, SeenFailure, SubjectContext, SubjectFact, SubjectNews, Subjects,
@@ -89,11 +88,6 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             }
         }
         Ok(any)
-    }
-
-    /// Returns whose incident it is.
-    pub(super) fn place_of(&self, incident: IncidentId) -> Option<usize> {
-        self.cases.iter().position(|case| case.incident().is_some_and(|one| one.id() == incident))
     }
 
     /// Does what the incident wants done, and returns when to look again.
@@ -175,7 +169,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             }
         }
         let event = self.chooser(at).choose(&incident)?;
-        if self.has_to_queue(at, &event) {
+        if is_agents_turn(&event) && self.has_other_agent(at) {
             // The other agent's end wakes us.
             return Ok(Chosen::Later(None));
         }
@@ -196,13 +190,8 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         AgentRunner { base: self.base, case: &mut self.cases[at], subjects: self.subjects, at }
     }
 
-    /// Returns whether what was chosen is an agent's turn while one of ours works for another
-    /// subject: both would edit the same files, and neither's edits could be told apart.
-    fn has_to_queue(&self, at: usize, chosen: &Event) -> bool {
-        let Event::Incident(IncidentEvent::Judged { remedy, .. }) = chosen else { return false };
-        remedy.kind == RemedyKind::Agent && self.has_other_agent(at)
-    }
-
+    /// Returns whether one of our agents works for another subject: a second one would edit the
+    /// same files, and neither's edits could be told apart.
     fn has_other_agent(&self, at: usize) -> bool {
         let mut others = self.cases.iter().enumerate().filter(|(other, _)| *other != at);
         others.any(|(_, case)| case.work.agents.running().is_some())
@@ -331,7 +320,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             let (subjects, mut context) = self.split();
             subjects.outcome_known(&[waiter], &incident, &mut context);
         }
-        let log = self.failure_log(at, &incident, &failure);
+        let log = self.evidence_log(at, &incident, &failure);
         let (subjects, mut context) = self.split();
         subjects.keep_evidence(at, log, &mut context);
         Ok(())
@@ -367,12 +356,12 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let (evidence, took) = (seen.clone(), case.work.took);
         let (before, verifies, waiter) = (Vec::new(), None, None);
         let failure = SeenFailure { evidence, took, before, verifies, waiter };
-        let log = self.failure_log(at, incident, &failure);
+        let log = self.evidence_log(at, incident, &failure);
         let (subjects, mut context) = self.split();
         subjects.keep_evidence(at, log, &mut context);
     }
 
-    fn failure_log(&self, at: usize, incident: &Incident, failure: &SeenFailure) -> FailureLog {
+    fn evidence_log(&self, at: usize, incident: &Incident, failure: &SeenFailure) -> FailureLog {
         let findings = self.cases[at].diagnosis().map(|found| found.findings.clone());
         FailureLog {
             incident: incident.id(),
@@ -437,7 +426,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         }
         lessons::read_files(self.base, self.cases[at].name());
         let event = self.chooser(at).choose(&ahead)?;
-        Ok(Some(event).filter(|event| !self.has_to_queue(at, event)))
+        Ok(Some(event).filter(|event| !(is_agents_turn(event) && self.has_other_agent(at))))
     }
 
     /// Tells what an effect reports, however often others write meanwhile.
@@ -480,37 +469,9 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             return Ok(());
         }
         if let Some(left) = left {
-            self.measured(at, effect, &left)?;
+            self.effect_runner(at, effect).measured(&left)?;
         }
         self.finish(at, effect, report)
-    }
-
-    /// Takes in what a repair changed.
-    fn measured(
-        &mut self,
-        at: usize,
-        effect: DueEffect,
-        left: &StateLeft,
-    ) -> Result<(), StoreError> {
-        let case = &mut self.cases[at];
-        case.work.tree = Some(left.tree);
-        let Some(incident) = case.incident().map(Incident::id) else { return Ok(()) };
-        if left.files.is_empty() {
-            return Ok(());
-        }
-        case.work.changed = true;
-        case.work.agents.has_worked();
-        let scrubber = &self.base.writer.scrubber;
-        let named = left
-            .files
-            .iter()
-            .map(|file| ChangedFile { path: scrubber.scrub(&file.path), lines: file.lines });
-        let (files, more) = ChangedFile::some(named.collect());
-        let changed =
-            IncidentEvent::FilesChanged { effect: effect.effect, files: files.clone(), more };
-        self.base.writer.add(incident, Event::Incident(changed))?;
-        case.catch_up(self.base)?;
-        breakers::stop_if_churned(self.base, case, &files)
     }
 
     /// Does what an incident asks for.
@@ -565,13 +526,6 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         })
     }
 
-    /// Returns whether a remedy may run on this word: a rule's, or a person's whose seal holds.
-    fn is_authorised(&self, on: Authority) -> Result<bool, StoreError> {
-        let Authority::Approval(seq) = on else { return Ok(true) };
-        let entry = self.base.writer.store.journal().entry(seq)?;
-        Ok(entry.is_some_and(|entry| entry.by.person().is_some()))
-    }
-
     /// Applies the remedy that hashes to `digest`, on somebody's word.
     fn apply(
         &mut self,
@@ -584,7 +538,9 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let withdrawn = subjects.withdrawn(at, digest, &mut context)?;
         self.settle()?;
         let withdrawn = match withdrawn {
-            None if !self.is_authorised(on)? => Some("its approval bears no seal that holds"),
+            None if !self.base.writer.is_authorised(on)? => {
+                Some("its approval bears no seal that holds")
+            }
             withdrawn => withdrawn,
         };
         if let Some(reason) = withdrawn {
@@ -630,16 +586,10 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         }
         self.tend_agent(at).map(drop)
     }
+}
 
-    /// Says of every incident that cools down that a person has to act: this run ends, so nobody
-    /// is there any more to say so when the time is over.
-    pub(super) fn leave_to_person(&mut self) {
-        for case in &self.cases {
-            let Some(incident) = case.incident() else { continue };
-            if matches!(incident.phase(), Phase::CoolingDown { .. }) {
-                let remark = Remark::LeftToPerson { incident: incident.id() };
-                self.base.reporter.remark(case.name(), &remark);
-            }
-        }
-    }
+/// Returns whether what was chosen is an agent's turn.
+fn is_agents_turn(chosen: &Event) -> bool {
+    let Event::Incident(IncidentEvent::Judged { remedy, .. }) = chosen else { return false };
+    remedy.kind == RemedyKind::Agent
 }
