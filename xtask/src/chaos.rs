@@ -16,6 +16,9 @@ type ChaosResult = Result<(), Box<dyn std::error::Error>>;
 /// How many steps a job has.
 const STEPS: usize = 6;
 
+/// What the last run of Salve printed.
+const SAID: &str = ".said";
+
 /// How long a job may take when nobody kills it.
 const LONG: Duration = Duration::from_secs(120);
 
@@ -45,19 +48,11 @@ fn soak(salve: &Path, home: &Path, kills: u32) -> ChaosResult {
         let bench = Bench::new(salve, &home.join(format!("job-{jobs}")))?;
         let mut child = bench.start(&["run", "job.json"])?;
         while !bench.is_over_within(&mut child, Duration::from_millis(luck.below(700)))? {
-            bench.kill(&mut child, luck.below(3))?;
-            killed += 1;
-            let Some(run) = bench.run() else {
-                // Nothing was begun yet.
-                child = bench.start(&["run", "job.json"])?;
-                continue;
-            };
-            child = match bench.is_known(&run)? {
-                true => bench.start(&["resume", &run])?,
-                false => {
-                    fs::remove_dir_all(bench.dir.join(".salve/jobs").join(&run))?;
-                    bench.start(&["run", "job.json"])?
-                }
+            killed += u32::from(bench.kill(&mut child, luck.below(3))?);
+            child = match bench.known_run()? {
+                Some(run) => bench.start(&["resume", &run])?,
+                // Nothing was begun yet; what is left of it goes with the next one.
+                None => bench.start(&["run", "job.json"])?,
             };
         }
         bench.judge(&calm)?;
@@ -120,20 +115,37 @@ impl Bench {
     fn start(&self, args: &[&str]) -> io::Result<Child> {
         let mut command = Command::new(&self.salve);
         command.args(args).current_dir(&self.dir).env("SALVE_USER", "chaos");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+        let said = fs::File::create(self.dir.join(SAID))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn()
     }
 
-    /// Returns the only run, if its directory is there.
+    /// Returns the runs whose directories are there.
+    fn runs(&self) -> Vec<String> {
+        let jobs = fs::read_dir(self.dir.join(".salve/jobs")).into_iter().flatten().flatten();
+        jobs.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    /// Returns the run that is worked on, or was last: one that was told of, or else any.
     fn run(&self) -> Option<String> {
-        let jobs = fs::read_dir(self.dir.join(".salve/jobs")).ok()?;
-        jobs.flatten().next().map(|entry| entry.file_name().to_string_lossy().into_owned())
+        let runs = self.runs();
+        let is_told =
+            |run: &&String| self.dir.join(".salve/jobs").join(run).join("state.json").exists();
+        runs.iter().find(is_told).or(runs.first()).cloned()
     }
 
-    /// Tells whether the journal knows a run.
-    fn is_known(&self, run: &str) -> io::Result<bool> {
+    /// Returns the run that the journal knows, if there is one.
+    fn known_run(&self) -> Result<Option<String>, Box<dyn std::error::Error>> {
+        if !self.dir.join(".salve/salve.db").exists() {
+            return Ok(None);
+        }
         let mut command = Command::new(&self.salve);
-        let output = command.args(["show", run]).current_dir(&self.dir).output()?;
-        Ok(output.status.code() != Some(2))
+        let output = command.args(["jobs", "--json"]).current_dir(&self.dir).output()?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(format!("{}: {text}", self.dir.display()).into());
+        }
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok(self.runs().into_iter().find(|run| text.contains(run.as_str())))
     }
 
     /// Waits for a while; tells whether the job is over by itself.
@@ -145,7 +157,11 @@ impl Bench {
                     Some(0) => Ok(true),
                     // It was done when it was killed, and the resumed one says so.
                     Some(2) if self.state().contains("\"completed\"") => Ok(true),
-                    code => Err(format!("{}: exit {code:?}: {}", self.dir.display(), self.state())),
+                    code => {
+                        let said = fs::read_to_string(self.dir.join(SAID)).unwrap_or_default();
+                        let (dir, state) = (self.dir.display(), self.state());
+                        Err(format!("{dir}: exit {code:?}: {said}\n{state}"))
+                    }
                 };
             }
             if Instant::now() >= until {
@@ -168,17 +184,23 @@ impl Bench {
         }
     }
 
-    /// Kills the worker, then also its keeper, or the keeper alone, and waits for their end.
-    fn kill(&self, child: &mut Child, whom: u64) -> io::Result<()> {
+    /// Kills the worker, then also its keeper, or the keeper alone, and waits for their end; tells
+    /// whether anybody was there to be killed.
+    fn kill(&self, child: &mut Child, whom: u64) -> io::Result<bool> {
         let run = self.run().unwrap_or_default();
         let lock = fs::read_to_string(self.dir.join(".salve/jobs").join(run).join("run.lock"));
         let lock = lock.unwrap_or_default();
         let digits = lock.split("\"pid\":").nth(1).unwrap_or_default();
         let worker: String = digits.chars().take_while(char::is_ascii_digit).collect();
-        if whom != 0 && !worker.is_empty() && is_salve(&worker) {
-            Command::new("kill").args(["-9", &worker]).stderr(Stdio::null()).status()?;
+        let is_worker = !worker.is_empty() && is_salve(&worker);
+        let mut is_killed = false;
+        if whom != 0 && is_worker {
+            let status =
+                Command::new("kill").args(["-9", &worker]).stderr(Stdio::null()).status()?;
+            is_killed = status.success();
         }
-        if whom != 1 || worker.is_empty() {
+        if whom != 1 || !is_worker {
+            is_killed |= child.try_wait()?.is_none();
             child.kill()?;
         }
         child.wait()?;
@@ -187,7 +209,7 @@ impl Bench {
         while self.is_worked_on() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(3));
         }
-        Ok(())
+        Ok(is_killed)
     }
 
     /// Tells whether any process of Salve works in the project.
@@ -213,7 +235,20 @@ impl Bench {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             return Err(format!("{}: {text}", self.dir.display()).into());
         }
+        if self.runs().len() != 1 {
+            return Err(format!("{}: {:?} are left", self.dir.display(), self.runs()).into());
+        }
+        let told = self.dir.join(".salve/jobs").join(self.run().unwrap_or_default());
+        let told = fs::read_to_string(told.join("events.jsonl"))?;
         let journal = fs::read_to_string(self.dir.join(".salve/events.jsonl"))?;
+        let finished = told.matches("\"task.step.attempt.finished\"").count();
+        if finished != STEPS {
+            return Err(format!(
+                "{}: the job's own log tells of {finished} steps",
+                self.dir.display()
+            )
+            .into());
+        }
         for step in 0..STEPS {
             let of_step = format!("\"step\":{step}");
             let is_done = |line: &&str| {

@@ -185,6 +185,17 @@ impl RunLock {
         }
     }
 
+    /// Takes a right that somebody had before and nobody has now.
+    pub fn take_abandoned(project: &Project, right: RunRight<'_>) -> Option<Self> {
+        let path = right.path(project);
+        // One that nobody ever had may be about to be taken for the first time.
+        path.metadata().ok().filter(|about| about.len() > 0)?;
+        let mut file = files::open_lock(&path).ok()?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+        let before = holder(&mut file)?;
+        Some(Self { file, me: before.clone(), before: Some(before) })
+    }
+
     /// Returns the run that had the right before.
     pub fn run_before(&self) -> Option<Uuid> {
         self.before.as_ref()?.run

@@ -200,6 +200,32 @@ impl StepStore {
         }
     }
 
+    /// Tells whether the directory in which the steps run is no longer there.
+    pub fn is_gone(&self) -> bool {
+        !self.dir().is_dir()
+    }
+
+    /// Makes a workspace that is gone again, as it was before a step.
+    pub fn remake(&self, step: usize) -> Result<(), WorkspaceError> {
+        fs::create_dir_all(&self.workspace).map_err(WorkspaceError::io(&self.workspace))?;
+        self.check_out(&self.tree_before(step)?)
+    }
+
+    /// Makes the repository that the steps see again, if one of them left it damaged.
+    pub fn mend_repository(&self) -> Result<(), WorkspaceError> {
+        let head = fs::read(self.store.join("salve-head")).unwrap_or_default();
+        let dot_git = self.workspace.join(".git");
+        let seen = Git::alone_over(&self.workspace, &dot_git);
+        let is_well = match head.is_empty() {
+            true => dot_git.exists(),
+            false => matches!(
+                seen.ask(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]),
+                Ok(Some(_))
+            ),
+        };
+        if is_well { Ok(()) } else { self.make_repository() }
+    }
+
     /// Returns the root of the workspace, from which the paths of changed files are told.
     pub fn root(&self) -> &Path {
         &self.workspace

@@ -185,6 +185,7 @@ fn a_failure_that_may_pass_is_tried_again_then_in_a_fresh_workspace_then_given_u
     assert_eq!(
         names,
         [
+            "task.started",
             "task.step.attempt.started",
             "task.step.attempt.failed",
             "task.self_heal.triggered",
@@ -319,8 +320,10 @@ fn wherever_salve_is_killed_the_workspace_ends_as_if_it_had_not_been() {
         assert!(!dir.join("workspace/d/new").exists());
         let names = works.events();
         let done = names.iter().filter(|name| *name == "task.step.attempt.finished").count();
-        // The journal has all of them; a kill right after its write can cost a line of this file.
-        assert!(done <= 3, "a step is done once, after {entries}: {names:?}");
+        assert_eq!(done, 3, "after {entries}: {names:?}");
+        let ended = names.iter().filter(|name| *name == "task.finished").count();
+        assert_eq!(ended, 1, "after {entries}: {names:?}");
+        assert_eq!(works.json("state.json")["status"], "completed", "after {entries}");
     }
 }
 

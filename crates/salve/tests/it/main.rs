@@ -30,6 +30,7 @@ mod heal_team;
 mod incident;
 mod init;
 mod jobs;
+mod jobs_faults;
 mod jobs_heal;
 mod jobs_queue;
 mod journal;

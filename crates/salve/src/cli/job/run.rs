@@ -35,6 +35,7 @@ use crate::project::Project;
 use crate::store::{ClaimToken, Store, Stream};
 use crate::subjects::job::{
     JobDriver, JobError, JobFile, JobFolder, JobOutcome, JobParts, JobSpec, StepLimits,
+    sweep_unbegun,
 };
 use crate::telemetry::Telemetry;
 use crate::workspace::{StartFrom, StepStore};
@@ -187,6 +188,7 @@ pub(super) fn begin(
     ground: &JobGround<'_>,
 ) -> Result<ReadyJob, CliError> {
     let spec = validated(file, ground)?;
+    sweep_unbegun(ground.project, ground.store)?;
     let id = JobId(Uuid::now_v7());
     let folder = JobFolder::of(ground.project, id);
     let right = take_right(id, ground)?;
@@ -212,12 +214,16 @@ pub(super) fn begin(
 fn go_on(digits: &str, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
     let known = wanted(ground.store, digits)?;
     let id = known.id();
+    let folder = JobFolder::of(ground.project, id);
+    let right = take_right(id, ground)?;
     if matches!(known.standing(), salve_core::steps::StepsStanding::Ended(LoopEnd::Completed)) {
+        // Whoever was killed as it ended left its files behind the journal.
+        let entries = ground.store.journal().read(0, &Stream::Jobs, usize::MAX)?;
+        folder.bring_up(id, &entries).map_err(JobError::from)?;
+        right.give_back();
         return Err(CliError::usage(format!("the job {} is done", id.short()))
             .hint(format!("salve control {} resume_from_step STEP", id.short())));
     }
-    let folder = JobFolder::of(ground.project, id);
-    let right = take_right(id, ground)?;
     let path = folder.spec();
     let text = read_text(&path, FileKind::Document).map_err(|error| {
         CliError::failed(format!("cannot read {}", path.display())).because(error)

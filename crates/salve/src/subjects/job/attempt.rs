@@ -167,6 +167,7 @@ impl JobCourse<'_, '_> {
             return Ok(AttemptResult::NotDone);
         }
         self.begun = true;
+        self.parts.workspace.mend_repository()?;
         let (worked, spent) = match &spec.work {
             StepWork::Command(line) => self.run_command(base, &spec, line.argv())?,
             StepWork::Agent { runtime, model, .. } => {
@@ -204,12 +205,11 @@ impl JobCourse<'_, '_> {
         spec: &StepSpec,
     ) -> Result<command::CommandEnded, JobError> {
         let step = self.of.at_step().unwrap_or_default();
-        let id = self.of.id().short();
-        let env = [("SALVE_JOB", id), ("SALVE_STEP", spec.id.clone())];
+        let env = self.environment(spec).into_iter();
         let run = StepCommandRun {
             argv,
             dir: self.parts.workspace.dir(),
-            env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
+            env: env.map(|(name, value)| (name.into(), value.into())).collect(),
             wall: spec.wall,
             idle: spec.idle,
         };
@@ -263,8 +263,6 @@ impl JobCourse<'_, '_> {
             Ok(plan) => plan,
             Err(text) => return Ok((unable(base, &text), Amounts::default())),
         };
-        let id = self.of.id().short();
-        let env = [("SALVE_JOB", id), ("SALVE_STEP", spec.id.clone())];
         let left = |resource| self.of.left(resource);
         let wall = left(Resource::WallMs).map_or(Duration::MAX, Duration::from_millis);
         let task = Task {
@@ -273,7 +271,7 @@ impl JobCourse<'_, '_> {
             dir: self.parts.workspace.dir(),
             mcp: plan.mcp.clone(),
             model: plan.model.clone(),
-            env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            env: self.environment(spec),
             reach: EditReach::Loop,
             bounds: AgentBounds {
                 wall: spec.wall.min(wall),
@@ -348,6 +346,8 @@ impl JobCourse<'_, '_> {
         due: DueAttempt,
         worked: StepWorked,
     ) -> Result<JudgedAttempt, JobError> {
+        let worked =
+            if self.parts.workspace.is_gone() { self.remake(due.step, worked)? } else { worked };
         match worked {
             StepWorked::Not(end) => Ok(end.into()),
             StepWorked::Failed { outcome, exit, output } => {
@@ -372,6 +372,35 @@ impl JobCourse<'_, '_> {
                 Ok(self.failed(base, &unmet.output, how, &left))
             }
         }
+    }
+
+    /// Makes a workspace that the attempt deleted again as it was before the step, which has failed,
+    /// whatever it claims.
+    fn remake(&self, step: usize, worked: StepWorked) -> Result<StepWorked, JobError> {
+        self.parts.workspace.remake(step)?;
+        let said = "Error: the step deleted its workspace";
+        Ok(match worked {
+            StepWorked::Not(_) => worked,
+            StepWorked::Claimed => {
+                let (outcome, exit) = (None, Exit::Code(0));
+                StepWorked::Failed { outcome, exit, output: said.to_owned() }
+            }
+            StepWorked::Failed { outcome, exit, output } => {
+                StepWorked::Failed { outcome, exit, output: format!("{output}\n{said}") }
+            }
+        })
+    }
+
+    /// Returns what a step's processes find in their environment.
+    fn environment(&self, spec: &StepSpec) -> Vec<(String, String)> {
+        // Were the workspace's own repository damaged, git would find the user's above it.
+        let above = self.parts.folder.dir().to_string_lossy().into_owned();
+        let env = [
+            ("SALVE_JOB", self.of.id().short()),
+            ("SALVE_STEP", spec.id.clone()),
+            ("GIT_CEILING_DIRECTORIES", above),
+        ];
+        env.map(|(name, value)| (name.to_owned(), value)).to_vec()
     }
 
     /// Looks at what the attempt left in the workspace.

@@ -39,6 +39,9 @@ impl JobDriver<'_, '_> {
     pub fn run(&mut self, of: Job) -> Result<JobOutcome, JobError> {
         let Self { base, parts } = self;
         base.writer.go_on_from(of.clock());
+        let known = base.writer.store.journal().read(0, &Stream::Jobs, usize::MAX)?;
+        let told = known.iter().filter(|entry| entry.seq <= of.last_seq());
+        parts.folder.bring_up(of.id(), told)?;
         let (stopping, begun, held, has_looked) = (None, false, None, false);
         let mut course = JobCourse { parts, of, stopping, begun, held, has_looked };
         if let Some(done) = course.of.checkpoints().len().checked_sub(1) {

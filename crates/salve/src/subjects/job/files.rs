@@ -51,6 +51,44 @@ pub(super) struct BadCheckpoint {
     what: &'static str,
 }
 
+/// How far the log of a job reaches with one of its entries.
+struct LoggedEntry {
+    seq: u64,
+    end: usize,
+}
+
+/// Returns the lines of a job's own log that an entry stands for.
+fn event_lines(of: &Job, entry: &Entry) -> String {
+    let mut lines = String::new();
+    for event in task_events(of, entry) {
+        let mut told = event.payload;
+        told.insert("event".to_owned(), event.name.into());
+        told.insert("seq".to_owned(), entry.seq.into());
+        lines.push_str(&serde_json::Value::Object(told).to_string());
+        lines.push('\n');
+    }
+    lines
+}
+
+/// Returns what a log lacks of the lines that it should have.
+fn what_lacks(logged: &[u8], lines: &[u8], ends: &[LoggedEntry]) -> Vec<u8> {
+    if let Some(rest) = lines.strip_prefix(logged) {
+        // A line that was cut off in its midst is completed.
+        return rest.to_vec();
+    }
+    // Another release may have said it in other words: what is there stays.
+    let seq = |line: &[u8]| -> Option<u64> {
+        serde_json::from_slice::<serde_json::Value>(line).ok()?.get("seq")?.as_u64()
+    };
+    let last = logged.rsplit(|byte| *byte == b'\n').find_map(seq).unwrap_or_default();
+    let end = ends.iter().rev().find(|entry| entry.seq <= last).map_or(0, |entry| entry.end);
+    let rest = lines.get(end..).unwrap_or_default();
+    if rest.is_empty() || logged.ends_with(b"\n") {
+        return rest.to_vec();
+    }
+    [b"\n", rest].concat()
+}
+
 impl JobFolder {
     /// Returns the directory of a run, which need not be there yet.
     pub fn of(project: &Project, id: JobId) -> Self {
@@ -86,21 +124,58 @@ impl JobFolder {
 
     /// Adds what an entry is called by the spec to the job's own log.
     pub(super) fn log(&self, of: &Job, entry: &Entry) -> Result<(), WriteError> {
-        let path = self.dir.join("events.jsonl");
-        let failed = |error| WriteError::new(&path, error);
-        let mut lines = String::new();
-        for event in task_events(of, entry) {
-            let mut told = event.payload;
-            told.insert("event".to_owned(), event.name.into());
-            told.insert("seq".to_owned(), entry.seq.into());
-            lines.push_str(&serde_json::Value::Object(told).to_string());
-            lines.push('\n');
-        }
+        self.add_to_log(event_lines(of, entry).as_bytes())
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.join("events.jsonl")
+    }
+
+    fn add_to_log(&self, lines: &[u8]) -> Result<(), WriteError> {
         if lines.is_empty() {
             return Ok(());
         }
+        let path = self.log_path();
+        let failed = |error| WriteError::new(&path, error);
         let mut file = open_to_append(&path, 0o644).map_err(failed)?;
-        file.write_all(lines.as_bytes()).map_err(failed)
+        file.write_all(lines).map_err(failed)
+    }
+
+    /// Brings the job's own log and state up to its journal: whoever was killed right after a write
+    /// to the journal, or had no room on the disk, left the files behind it.
+    pub fn bring_up<'e>(
+        &self,
+        id: JobId,
+        entries: impl IntoIterator<Item = &'e Entry>,
+    ) -> Result<(), WriteError> {
+        let mut lines = String::new();
+        let mut made: Option<Job> = None;
+        // Where each entry's lines end, so that only what comes after the log's last one is added.
+        let mut ends: Vec<LoggedEntry> = Vec::new();
+        for entry in entries {
+            let is_taken = match &mut made {
+                Some(known) => known.step(entry).is_ok(),
+                None => {
+                    made = Job::replay(id, [entry]);
+                    made.is_some()
+                }
+            };
+            if let Some(known) = made.as_ref().filter(|_| is_taken) {
+                lines.push_str(&event_lines(known, entry));
+                ends.push(LoggedEntry { seq: entry.seq, end: lines.len() });
+            }
+        }
+        let Some(known) = made else { return Ok(()) };
+        let logged = match read_bytes(&self.log_path(), FileKind::Bulk) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.is_absent() => Some(Vec::new()),
+            // One that cannot be read is left as it is.
+            Err(_) => None,
+        };
+        if let Some(logged) = logged {
+            self.add_to_log(&what_lacks(&logged, lines.as_bytes(), &ends))?;
+        }
+        self.tell(&known)
     }
 
     /// Writes how an attempt went.
@@ -211,5 +286,39 @@ impl JobFolder {
     /// Writes what the whole job changed, for the user to take.
     pub(super) fn keep_result(&self, diff: &StepDiff) -> Result<(), WriteError> {
         self.write(&self.dir.join("artifacts/result.patch"), &diff.patch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LoggedEntry, what_lacks};
+
+    /// Compares what a log is after what it lacked was added to it.
+    #[track_caller]
+    fn check(logged: &str, want: &str) {
+        let (one, two, last) = ("{\"seq\":4}\n{\"seq\":4}\n", "{\"seq\":7}\n", "{\"seq\":9}\n");
+        let lines = [one, two, last].concat();
+        let end = |seq, end| LoggedEntry { seq, end };
+        let ends = [
+            end(3, 0),
+            end(4, one.len()),
+            end(7, one.len() + two.len()),
+            end(8, one.len() + two.len()),
+            end(9, lines.len()),
+        ];
+        let lacks = what_lacks(logged.as_bytes(), lines.as_bytes(), &ends);
+        assert_eq!(format!("{logged}{}", String::from_utf8(lacks).unwrap()), want);
+    }
+
+    #[test]
+    fn a_log_that_lags_behind_its_journal_gets_the_rest() {
+        let whole = "{\"seq\":4}\n{\"seq\":4}\n{\"seq\":7}\n{\"seq\":9}\n";
+        for cut in 0..=whole.len() {
+            check(&whole[..cut], whole);
+        }
+        // What another release wrote stays, and only what came later is added.
+        check("{\"old\":1,\"seq\":4}\n", "{\"old\":1,\"seq\":4}\n{\"seq\":7}\n{\"seq\":9}\n");
+        check("{\"seq\":8}\n{\"hal", "{\"seq\":8}\n{\"hal\n{\"seq\":9}\n");
+        check("{\"seq\":12}", "{\"seq\":12}");
     }
 }

@@ -18,6 +18,7 @@ mod files;
 mod reset;
 mod spec;
 mod step_subject;
+mod unbegun;
 mod verify;
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub use spec::{
     FailureRuleEntry, JobFile, JobSection, JobSpec, SpecError, StepEntry, StepLimits, StepSpec,
     StepWork, VerifyEntry, job_schema,
 };
+pub use unbegun::sweep_unbegun;
 
 use crate::agent::AgentEvent;
 use crate::config::LiveSettings;

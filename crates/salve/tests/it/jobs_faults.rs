@@ -1,0 +1,162 @@
+//! What befalls jobs: files that lag behind, agents that misbehave, refs that go away.
+
+use std::fs;
+
+use crate::heal::git;
+use crate::jobs::{Works, kill};
+use crate::support::wait_for;
+
+#[test]
+fn a_log_that_a_kill_cut_off_is_whole_again_after_the_next_run() {
+    let works = Works::new();
+    let gate = works.project.dir().canonicalize().unwrap().join("../open");
+    let wait = format!("test -e '{}'", gate.display());
+    let visit =
+        works.salve(&["run", "--attempts", "1", "--step", "echo 1 >> a.txt", "--step", &wait]);
+    assert_eq!(visit.code, Some(1), "{}", visit.said);
+    let (id, dir) = works.run();
+    let whole = works.file("events.jsonl");
+    assert!(whole.starts_with("{") && whole.contains("task.started"), "{whole}");
+    fs::write(&gate, "").unwrap();
+    // In the midst of a line, as a full disk cuts it; and after an order that nobody was there to log.
+    fs::write(dir.join("events.jsonl"), &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(works.salve(&["control", &id, "retry_step"]).code, Some(0));
+    let visit = works.salve(&["resume", &id]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    let after = works.file("events.jsonl");
+    assert!(after.starts_with(&whole), "{after}");
+    assert!(works.events().contains(&"task.control.recovery.requested".to_owned()), "{after}");
+    // Of a job that is over, too.
+    fs::remove_file(dir.join("events.jsonl")).unwrap();
+    fs::remove_file(dir.join("state.json")).unwrap();
+    assert_eq!(works.salve(&["resume", &id]).code, Some(2), "it is done");
+    assert_eq!(works.file("events.jsonl"), after);
+    assert_eq!(works.json("state.json")["status"], "completed");
+}
+
+#[test]
+fn what_was_killed_before_it_began_goes_with_the_next_job() {
+    let works = Works::new();
+    let jobs = works.project.dir().join(".salve/jobs");
+    assert_eq!(works.salve(&["run", "--", "true"]).code, Some(0));
+    let holder = r#"{"version":1,"pid":1,"started":1,"host":"elsewhere"}"#;
+    for (name, file) in [("aaaaaaaaaaaa", "job.json"), ("bbbbbbbbbbbb", "state.json")] {
+        fs::create_dir_all(jobs.join(name).join("workspace")).unwrap();
+        fs::write(jobs.join(name).join("run.lock"), holder).unwrap();
+        fs::write(jobs.join(name).join(file), "{}").unwrap();
+    }
+    // One whose lock was never held may be just about to be.
+    fs::create_dir_all(jobs.join("cccccccccccc")).unwrap();
+    assert_eq!(works.salve(&["run", "--", "true"]).code, Some(0));
+    assert!(!jobs.join("aaaaaaaaaaaa").exists(), "nothing was begun");
+    assert!(jobs.join("bbbbbbbbbbbb").exists(), "something was told about it");
+    assert!(jobs.join("cccccccccccc").exists());
+    assert_eq!(works.runs().len(), 4);
+}
+
+#[test]
+fn a_truncated_patch_stops_a_reset_and_the_record_of_a_step_too() {
+    for file in ["artifacts/patches/steps/step-0000.patch", "state/steps/step-0000.json"] {
+        let works = Works::new();
+        let visit = works.salve(&["run", "--step", "echo 1 >> a.txt", "--step", "exit 126"]);
+        assert_eq!(visit.code, Some(3), "{}", visit.said);
+        let (id, dir) = works.run();
+        let half = fs::read(dir.join(file)).unwrap();
+        fs::write(dir.join(file), &half[..half.len() / 2]).unwrap();
+        assert_eq!(works.salve(&["control", &id, "hard_reset_step"]).code, Some(0));
+        let visit = works.salve(&["resume", &id]);
+        assert_eq!(visit.code, Some(1), "{}", visit.said);
+        let name = file.rsplit('/').next().unwrap();
+        assert!(visit.said.contains(name), "{name}: {}", visit.said);
+        assert!(dir.join("artifacts/patches/steps/step-0000.patch").exists(), "nothing is lost");
+    }
+}
+
+#[test]
+fn a_starting_ref_that_was_pushed_away_changes_no_reset() {
+    let works = Works::new();
+    git(&works.project, &["branch", "base"]);
+    works.project.write("job.toml", "[job]\nstart = \"base\"\n[[steps]]\nid = \"one\"\ncommand = \"echo 1 >> a.txt\"\n[[steps]]\nid = \"two\"\ncommand = \"test -e ../../../../open || exit 126\"\n");
+    assert_eq!(works.salve(&["run", "job.toml"]).code, Some(3));
+    // The branch leads elsewhere now, and what it led to is garbage.
+    git(&works.project, &["checkout", "-q", "--orphan", "other"]);
+    git(&works.project, &["rm", "-rq", "--cached", "."]);
+    works.project.write("a.txt", "another history\n");
+    git(&works.project, &["add", "a.txt"]);
+    git(&works.project, &["commit", "-qm", "other"]);
+    git(&works.project, &["branch", "-f", "base", "other"]);
+    let branches = git(&works.project, &["branch", "--format=%(refname:short)"]);
+    for branch in branches.lines().filter(|name| !["base", "other"].contains(name)) {
+        git(&works.project, &["branch", "-qD", branch]);
+    }
+    let (id, dir) = works.run();
+    fs::write(dir.join("../../../open"), "").unwrap();
+    assert_eq!(works.salve(&["control", &id, "hard_reset_step"]).code, Some(0));
+    let visit = works.salve(&["resume", &id]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n");
+}
+
+#[test]
+fn a_step_that_edits_git_or_deletes_the_workspace_costs_nothing_that_was_done() {
+    let works = Works::new();
+    let once = |word: &str, harm: &str| {
+        format!("test -e ../../../../{word} || {{ touch ../../../../{word}; {harm}; exit 1; }}")
+    };
+    let steps = [
+        "echo 1 >> a.txt".to_owned(),
+        once(
+            "git",
+            "rm -rf .git/objects .git/refs; echo junk > .git/HEAD; echo junk > .git/config",
+        ),
+        once("gone", "dir=$PWD; cd /; rm -rf \"$dir\""),
+        "git log -1 --format=%s && cat a.txt && echo 2 >> a.txt".to_owned(),
+    ];
+    let mut args = vec!["run"];
+    args.extend(steps.iter().flat_map(|step| ["--step", step.as_str()]));
+    let visit = works.salve(&args);
+    assert_eq!(visit.code, Some(1), "{}", visit.said);
+    assert!(visit.said.contains("the step deleted its workspace"), "{}", visit.said);
+    let (id, dir) = works.run();
+    let left = || fs::read_to_string(dir.join("workspace/a.txt")).unwrap();
+    assert_eq!(left(), "one\n1\n", "what was done is there again");
+    let visit = works.salve(&["resume", &id]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(left(), "one\n1\n2\n");
+    assert!(visit.said.contains("first"), "the steps see the history again: {}", visit.said);
+    let mine = fs::read_to_string(works.project.dir().join("draft.txt")).unwrap();
+    assert_eq!(mine, "the user's own\n");
+}
+
+#[test]
+fn two_failures_by_turns_are_no_progress() {
+    let works = Works::new();
+    let step = format!(
+        "{}; n=$(wc -l < ../../../../../trace); if [ $((n % 2)) = 1 ]; then echo 'the alpha is not there yet' >&2; \
+         echo alpha > f; else echo 'nobody heard of a beta' >&2; echo beta > f; fi; exit 1",
+        works.trace("x")
+    );
+    let visit = works.salve(&["run", "--attempts", "8", "--", "sh", "-c", &step]);
+    assert_eq!(visit.code, Some(1), "{}", visit.said);
+    let stuck = works.events().iter().filter(|name| *name == "task.self_heal.escalated").count();
+    assert!(stuck >= 1, "{:?}", works.events());
+    assert!(works.traces().len() < 8, "it was noticed before the attempts were used up");
+}
+
+#[test]
+fn a_workspace_that_somebody_left_dirty_is_set_back_before_the_step_that_was_cut_off() {
+    let works = Works::new();
+    let wait =
+        format!("{}; test -e ../../../../open || sleep 600; echo 2 >> a.txt", works.trace("x"));
+    let mut child = works.start(&["run", "--step", "echo 1 >> a.txt", "--step", &wait]);
+    wait_for("the second step", || works.traces().len() == 1);
+    kill(&works, &mut child);
+    let (id, dir) = works.run();
+    fs::write(dir.join("workspace/a.txt"), "something else\n").unwrap();
+    fs::write(dir.join("workspace/litter"), "x").unwrap();
+    fs::write(dir.join("../../../open"), "").unwrap();
+    let visit = works.salve(&["resume", &id]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n2\n");
+    assert!(!dir.join("workspace/litter").exists());
+}
