@@ -50,6 +50,10 @@ struct SceneTold {
     came_out: bool,
     incidents: usize,
     healed: usize,
+    /// From the first symptom to the end of its incidents, in milliseconds.
+    took_ms: u64,
+    /// The ids of its incidents, short.
+    ids: Vec<String>,
 }
 
 /// Shows the scenes, one after the other.
@@ -104,7 +108,15 @@ fn show(scene: &Scene, stage: &Stage) -> Result<SceneTold, CliError> {
     let new: Vec<IndexedIncident> = stage.incidents()?.into_iter().skip(before).collect();
     let healed = new.iter().filter(|row| is_healed(row)).count();
     let came_out = !new.is_empty() && (scene.came_out)(&new);
-    Ok(SceneTold { name: scene.name, came_out, incidents: new.len(), healed })
+    let ids = new.iter().map(|row| format!("heal-{}", row.id.short())).collect();
+    let took_ms = new.iter().map(milliseconds_of).sum();
+    Ok(SceneTold { name: scene.name, came_out, incidents: new.len(), healed, took_ms, ids })
+}
+
+/// Returns how long an incident took, as far as it is over.
+fn milliseconds_of(row: &IndexedIncident) -> u64 {
+    let took = row.ending.map(|ending| ending.at.duration_since(row.opened_at).as_millis());
+    took.and_then(|took| u64::try_from(took).ok()).unwrap_or_default()
 }
 
 fn is_healed(row: &IndexedIncident) -> bool {
@@ -115,7 +127,6 @@ fn is_healed(row: &IndexedIncident) -> bool {
 fn conclude(stage: &Stage, told: &[SceneTold], out: &Output) -> Result<Exit, CliError> {
     let rows = stage.incidents()?;
     let tokens: u64 = rows.iter().map(|row| row.spent().tokens).sum();
-    let healed = rows.iter().filter(|row| is_healed(row)).count();
     let failed: Vec<&str> =
         told.iter().filter(|scene| !scene.came_out).map(|scene| scene.name).collect();
     if out.json() {
@@ -123,17 +134,7 @@ fn conclude(stage: &Stage, told: &[SceneTold], out: &Output) -> Result<Exit, Cli
             out.fact(scene)?;
         }
     } else {
-        let mut to = out.stdout();
-        let incidents = counted(rows.len() as u64, "incident", "incidents");
-        writeln!(to, "\n{incidents}, {healed} healed, {tokens} tokens of models used")?;
-        writeln!(to, "In a project of your own:")?;
-        writeln!(
-            to,
-            "  salve init                     writes salve.toml from what the project is"
-        )?;
-        writeln!(to, "  salve dev -- npm run dev       keeps a dev server alive")?;
-        writeln!(to, "  salve heal -- npm test         heals a red check, with proof")?;
-        writeln!(to, "  salve serve                    shows all of it on a page")?;
+        summarize(told, tokens, out)?;
     }
     if !failed.is_empty() {
         return Err(CliError::failed(format!("not as it should be: {}", failed.join(", ")))
@@ -141,4 +142,37 @@ fn conclude(stage: &Stage, told: &[SceneTold], out: &Output) -> Result<Exit, Cli
     }
     stage.wait_for_reader(out);
     Ok(Exit::Well)
+}
+
+/// Writes a line for each scene, the bill, and what to type in a project of one's own.
+fn summarize(told: &[SceneTold], tokens: u64, out: &Output) -> Result<(), CliError> {
+    let mut to = out.stdout();
+    writeln!(to, "\nWhat came of it")?;
+    for SceneTold { name, healed, came_out, took_ms, ids, .. } in told {
+        let ending = match (came_out, healed) {
+            (true, 0) => "caught: not healed, and said so",
+            (true, _) => "healed",
+            (false, _) => "not as it should be",
+        };
+        let seconds = Duration::from_millis(*took_ms).as_secs_f64();
+        writeln!(to, "  {name:<15} {seconds:>5.1} s  {}  {ending}", ids.join(" "))?;
+    }
+    let incidents: usize = told.iter().map(|scene| scene.incidents).sum();
+    let healed: usize = told.iter().map(|scene| scene.healed).sum();
+    let incidents = counted(incidents as u64, "incident", "incidents");
+    let cost = match tokens {
+        0 => "no model was asked, so it cost nothing".to_owned(),
+        tokens => format!("{tokens} tokens of models used"),
+    };
+    writeln!(to, "{incidents}, {healed} healed; {cost}.")?;
+    writeln!(to, "\nIn a project of your own:")?;
+    for (command, what) in [
+        ("salve init", "writes salve.toml from what the project is"),
+        ("salve dev -- npm run dev", "keeps a dev server alive"),
+        ("salve heal -- npm test", "heals a red check, with proof"),
+        ("salve serve", "shows all of it on a page"),
+    ] {
+        writeln!(to, "  {command:<26} {what}")?;
+    }
+    Ok(())
 }

@@ -34,6 +34,12 @@ pub(super) const SCENES: &[Scene] = &[
         came_out: all_recovered,
     },
     Scene {
+        name: "build-output",
+        what: "a build output is missing and is built again by the command that memory knows",
+        play: build_output,
+        came_out: all_recovered,
+    },
+    Scene {
         name: "red-test",
         what: "a red test is healed by a patch that is remembered, and the repair is proven",
         play: red_test,
@@ -52,8 +58,20 @@ pub(super) const SCENES: &[Scene] = &[
         },
     },
     Scene {
+        name: "expired-token",
+        what: "a tool's token has expired: Salve logs in as a rule says, and calls again",
+        play: expired_token,
+        came_out: all_recovered,
+    },
+    Scene {
+        name: "wrecked-job",
+        what: "a step of a job wrecks its workspace, which is reset to the last checkpoint",
+        play: wrecked_job,
+        came_out: all_recovered,
+    },
+    Scene {
         name: "your-word",
-        what: "a command that no rule allows waits for your click",
+        what: "a command that no rule allows waits for your click under `Needs you` on the page",
         play: your_word,
         came_out: |rows| rows.iter().all(|row| row.asked == 1 && row.ending.is_some()),
     },
@@ -72,7 +90,7 @@ fn serve(stage: &Stage, how: &str) -> Result<(), CliError> {
     let before = stage.incidents()?.len();
     let program = stage.program().display().to_string();
     // A server counts as up once it has been well for a while; only then can it be said to hang.
-    let well_ms = if stage.pace() == DemoPace::Fast { "1500" } else { "6000" };
+    let well_ms = if stage.pace() == DemoPace::Fast { "1500" } else { "3000" };
     let words = ["dev", "--", &program, "demo", "--play", how, "--well-ms", well_ms];
     let mut dev = stage.salve(&words);
     let dev = dev.spawn()?;
@@ -82,6 +100,9 @@ fn serve(stage: &Stage, how: &str) -> Result<(), CliError> {
     interrupt(dev)?;
     healed
 }
+
+/// What git leaves alone in the project.
+const IGNORED: &str = "dist/\nloop/\ncache-ok\n";
 
 /// A function of a shop with a bug, its test, and the patch that repairs it.
 struct Bug {
@@ -111,8 +132,7 @@ impl Bug {
              $got\"\n  exit 1\nfi\n"
         );
         stage.write(&self.test(), &test)?;
-        stage.git(&["add", "-A"])?;
-        stage.git(&["commit", "-qm", function])
+        stage.commit(function)
     }
 
     fn test(&self) -> String {
@@ -128,18 +148,67 @@ impl Bug {
 fn red_test(stage: &Stage) -> Result<(), CliError> {
     TOTAL.lay_out(stage)?;
     std::fs::write(stage.beside().join("total.patch"), TOTAL.patch())?;
-    // The failure's own output says which failure the patch is for.
-    let teach =
-        "sh total_test.sh 2>&1 | \"$SALVE_PROGRAM\" --quiet memory learn --patch ../total.patch";
+    teach(stage, &TOTAL.test(), "--patch ../total.patch")?;
+    stage.salve(&["heal", "--", "sh", &TOTAL.test()]).status()?;
+    Ok(())
+}
+
+/// Has memory learn what heals the failure of a script; the failure's own output says which it is.
+fn teach(stage: &Stage, script: &str, remedy: &str) -> Result<(), CliError> {
+    let line =
+        format!("sh {script} 2>&1 | \"$SALVE_PROGRAM\" --quiet memory learn {remedy} >/dev/null");
     let mut shell = Command::new("sh");
     let salve = stage.salve(&[]);
-    shell.args(["-c", teach]).current_dir(stage.project()).stdin(Stdio::null());
+    shell.args(["-c", &line]).current_dir(stage.project()).stdin(Stdio::null());
     shell.envs(salve.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    shell.env("SALVE_PROGRAM", stage.program()).stdout(Stdio::null());
-    if !shell.status()?.success() {
-        return Err(CliError::failed("the patch could not be remembered"));
+    shell.env("SALVE_PROGRAM", stage.program());
+    if shell.status()?.success() {
+        Ok(())
+    } else {
+        Err(CliError::failed("the remedy could not be remembered"))
     }
-    stage.salve(&["heal", "--", "sh", &TOTAL.test()]).status()?;
+}
+
+/// A test of what `build.sh` makes, which git ignores.
+const PRICES_TEST: &str = "if [ ! -f dist/prices.txt ]; then\n  echo \"Error: ENOENT: no such file \
+                           or directory, open 'dist/prices.txt'\" >&2\n  exit 1\nfi\ngrep -q '^tea' \
+                           dist/prices.txt && echo 'ok: prices'\n";
+
+fn build_output(stage: &Stage) -> Result<(), CliError> {
+    stage.write("build.sh", "mkdir -p dist && sort prices.txt > dist/prices.txt\n")?;
+    stage.write("prices.txt", "tea 4\nmilk 1\n")?;
+    stage.write("prices_test.sh", PRICES_TEST)?;
+    stage.write(".gitignore", IGNORED)?;
+    stage.commit("prices")?;
+    teach(stage, "prices_test.sh", "--command 'sh build.sh'")?;
+    stage.salve(&["heal", "--", "sh", "prices_test.sh"]).status()?;
+    Ok(())
+}
+
+/// A tool that lists orders while it has a token.
+const ORDERS: &str = "case \"$1\" in\nlogin) echo token > \"$HOME/.orders/token\" ;;\nlist)\n  [ -e \
+                      \"$HOME/.orders/token\" ] || { echo 'error: HTTP 401: token expired' >&2; exit \
+                      1; }\n  echo '2 orders: tea, milk' ;;\nesac\n";
+
+fn expired_token(stage: &Stage) -> Result<(), CliError> {
+    stage.write("orders.sh", ORDERS)?;
+    stage.commit("orders")?;
+    std::fs::create_dir_all(stage.home().join(".orders"))?;
+    stage.salve(&["call", "--", "sh", "orders.sh", "list"]).status()?;
+    Ok(())
+}
+
+/// A step that is cut short the first time it runs, and cannot go on from what that left.
+const CONVERT: &str = "if mkdir \"$1\" 2>/dev/null; then : > catalogue.txt; fi\n[ -s catalogue.txt ] || \
+                       { echo 'the catalogue is empty' >&2; exit 75; }\nsed 's/ /,/' catalogue.txt > \
+                       catalogue.csv && echo converted\n";
+
+fn wrecked_job(stage: &Stage) -> Result<(), CliError> {
+    stage.write("convert.sh", CONVERT)?;
+    stage.commit("convert")?;
+    let convert = format!("sh convert.sh '{}'", stage.beside().join("cut-short").display());
+    let collect = "printf 'tea 4\\nmilk 1\\n' > catalogue.txt";
+    stage.salve(&["run", "--step", collect, "--step", &convert]).status()?;
     Ok(())
 }
 
@@ -163,9 +232,8 @@ const STALE: &str =
 
 fn your_word(stage: &Stage) -> Result<(), CliError> {
     stage.write("service_test.sh", STALE)?;
-    stage.write(".gitignore", "loop/\ncache-ok\n")?;
-    stage.git(&["add", "-A"])?;
-    stage.git(&["commit", "-qm", "the service"])?;
+    stage.write(".gitignore", IGNORED)?;
+    stage.commit("the service")?;
     let proposal = json!({
         "version": 1,
         "timestamp": jiff::Timestamp::now(),

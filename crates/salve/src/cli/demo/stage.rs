@@ -20,6 +20,22 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// How often a state that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// What the project allows: everything else waits for a person.
+const SETTINGS: &str = r#"version = 1
+
+[recovery]
+auto_approve = ["sh build.sh"]
+
+[[auto_heal.rules]]
+tool = "sh orders.sh *"
+match = "401|token expired"
+run = "sh orders.sh login"
+writes = ["~/.orders"]
+
+[tools."sh orders.sh list"]
+read_only = true
+"#;
+
 /// How fast the scenes follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DemoPace {
@@ -65,8 +81,9 @@ impl Stage {
         std::fs::create_dir_all(root.path().join("shop"))?;
         std::fs::create_dir_all(root.path().join("home"))?;
         let stage = Self { root, program: std::env::current_exe()?, pace };
-        stage.write("salve.toml", "version = 1\n")?;
+        stage.write("salve.toml", SETTINGS)?;
         stage.git(&["init", "-q"])?;
+        stage.commit("the shop")?;
         Ok(stage)
     }
 
@@ -92,6 +109,17 @@ impl Stage {
         Ok(std::fs::write(path, text)?)
     }
 
+    /// Returns the home of whoever plays the user.
+    pub(super) fn home(&self) -> PathBuf {
+        self.root.path().join("home")
+    }
+
+    /// Commits everything in the project.
+    pub(super) fn commit(&self, title: &str) -> Result<(), CliError> {
+        self.git(&["add", "-A"])?;
+        self.git(&["commit", "-qm", title])
+    }
+
     /// Runs git in the project as nobody in particular.
     pub(super) fn git(&self, args: &[&str]) -> Result<(), CliError> {
         let mut git = Command::new("git");
@@ -106,7 +134,7 @@ impl Stage {
     /// Returns a `salve` of the project, with times that suit the pace.
     pub(super) fn salve(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        let home = self.root.path().join("home");
+        let home = self.home();
         command.args(args).current_dir(self.project()).stdin(Stdio::null());
         command.env("HOME", &home).env("SALVE_USER", "you");
         command.env("XDG_DATA_HOME", home.join("data")).env("XDG_CONFIG_HOME", home.join("config"));
@@ -116,7 +144,10 @@ impl Stage {
             ("REPAIR_BASE_DELAY_MS", "500"),
             ("REPAIR_HEALTH_TIMEOUT_MS", "1000"),
             ("SALVE_SERVER_LIVENESS_INTERVAL_MS", "1000"),
-            ("SALVE_SERVER_LIVENESS_GRACE_MS", "3000"),
+            ("SALVE_SERVER_LIVENESS_GRACE_MS", "1500"),
+            ("SALVE_SERVER_HEALTH_SOAK_MS", "1000"),
+            // An incident is over once its server has been well for this long.
+            ("SALVE_SERVER_FLAP_WINDOW_MS", "1500"),
         ] {
             command.env(name, value);
         }
