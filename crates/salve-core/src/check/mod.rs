@@ -16,6 +16,7 @@ mod read;
 mod results;
 pub mod state;
 pub mod tamper;
+pub mod watching;
 
 pub(crate) use brief::with_sections;
 pub use brief::{CheckBrief, SourceExcerpt, brief};

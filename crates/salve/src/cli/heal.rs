@@ -145,6 +145,7 @@ fn exit_of(ending: CheckEnd) -> Result<Exit, ExitCode> {
             Ok(Exit::Well)
         }
         CheckEnd::Healed(Proof::Masked | Proof::Failed) | CheckEnd::CalledOff => Ok(Exit::Failed),
+        CheckEnd::Watches => Ok(Exit::Usage),
         CheckEnd::NeedsPerson => Ok(Exit::NeedsPerson),
         CheckEnd::Stopped(SIGINT) => Err(Exit::Interrupted.into()),
         CheckEnd::Stopped(signal) => Err(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use salve_core::check::watching;
+
 use super::node::{Package, exec, manager};
 use super::others::runner;
-use super::{Detected, has, read, targets, watches};
+use super::{Detected, has, read, targets};
 
 /// What npm writes as a test where there is none.
 const NO_TEST: &str = "no test specified";
@@ -61,8 +63,8 @@ fn node(root: &Path, dir: &Path) -> Vec<Detected> {
 /// Returns the command that runs a script once, and the script; nothing if it only watches.
 fn by_script<'s>(package: &Package, manager: &str, script: &'s str) -> Option<(String, &'s str)> {
     let text = package.scripts.get(script).filter(|text| !text.contains(NO_TEST))?;
-    if watches::is_watching(text) {
-        return Some((watches::once(text, exec(manager))?, script));
+    if watching::is_watching(text) {
+        return Some((watching::once(text, exec(manager))?, script));
     }
     let command = match script {
         "test" => format!("{manager} test"),

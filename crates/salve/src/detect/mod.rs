@@ -9,7 +9,6 @@ mod others;
 mod targets;
 #[cfg(test)]
 mod tests;
-mod watches;
 mod workspaces;
 mod write;
 

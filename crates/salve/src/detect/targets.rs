@@ -65,5 +65,5 @@ fn has_target(text: &str, name: &str) -> bool {
         return false;
     }
     let mut body = lines.take_while(|line| line.starts_with([' ', '\t']) || line.is_empty());
-    !body.any(super::watches::is_watching)
+    !body.any(salve_core::check::watching::is_watching)
 }

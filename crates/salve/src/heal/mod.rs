@@ -34,6 +34,7 @@ mod run_base;
 pub mod running_agent;
 mod subject;
 pub mod verifier;
+mod watch_sense;
 mod writer;
 
 pub use driver::{Case, RunEnd};

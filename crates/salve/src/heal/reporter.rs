@@ -70,6 +70,11 @@ pub enum Remark {
         /// How long it took.
         took: Duration,
     },
+    /// A check watches for edits instead of ending, so it was ended.
+    Watches {
+        /// The command that does the same once, if that is known.
+        once: Option<String>,
+    },
     /// What a green check was found to prove.
     Judged {
         /// The proof.

@@ -13,6 +13,7 @@ use super::cause::FailurePlace;
 use super::files::with_causes;
 use super::run_base::RunBase;
 use super::spawn_thread;
+use super::watch_sense::{BETWEEN_LOOKS, WatchSense};
 use crate::process::{Capture, Ended, ProcessInput, Spec, Supervisor, Terminal};
 
 /// What is to run.
@@ -79,6 +80,8 @@ pub struct CommandRunEnd {
     pub output: String,
     /// Whether it was ended because somebody wanted that.
     pub stopped: bool,
+    /// Whether it was ended because it had done its work and waited for edits.
+    pub watches: bool,
     /// Processes that it left behind when it ended by itself.
     pub left: usize,
 }
@@ -87,7 +90,7 @@ impl CommandRunEnd {
     /// Returns a run of nothing, which ended without an error.
     pub fn nothing() -> Self {
         let (exit, took, output) = (Exit::Code(0), Duration::ZERO, String::new());
-        Self { exit, took, output, stopped: false, left: 0 }
+        Self { exit, took, output, stopped: false, watches: false, left: 0 }
     }
 
     /// Returns whether it is green.
@@ -109,6 +112,18 @@ const PASSING: Duration = Duration::from_secs(5);
 enum RunNews {
     Ended(Ended),
     Stop,
+}
+
+/// What a run came to.
+enum RunEndKind {
+    /// It ended by itself.
+    Ended(Ended),
+    /// Somebody wanted it to end.
+    Stopped,
+    /// It outlived its limit.
+    TimedOut,
+    /// It had done its work and waited for edits.
+    Watches,
 }
 
 /// A run under way.
@@ -177,22 +192,38 @@ fn run(
         Err(error) => {
             let output = with_causes(&error);
             let (exit, took) = (Exit::Code(127), since.elapsed());
-            return CommandRunEnd { exit, took, output, stopped: false, left: 0 };
+            return CommandRunEnd { exit, took, output, ..CommandRunEnd::nothing() };
         }
     };
-    let first = news.recv_timeout(errand.limit);
+    let mut sense = WatchSense::new(errand, &running);
+    let end = loop {
+        let left = errand.limit.saturating_sub(since.elapsed());
+        match news.recv_timeout(left.min(BETWEEN_LOOKS)) {
+            Ok(RunNews::Ended(ended)) => break RunEndKind::Ended(ended),
+            Ok(RunNews::Stop) | Err(RecvTimeoutError::Disconnected) => break RunEndKind::Stopped,
+            Err(RecvTimeoutError::Timeout) if since.elapsed() >= errand.limit => {
+                break RunEndKind::TimedOut;
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if sense.watches(care, &running, &spec.output) {
+                    break RunEndKind::Watches;
+                }
+            }
+        }
+    };
     let took = since.elapsed();
-    let (grace, left) = match first {
-        Ok(RunNews::Ended(_)) => (Duration::ZERO, care.orphans(&running, MOMENT).len()),
-        Ok(RunNews::Stop) | Err(_) => (GRACE, 0),
+    let (grace, left) = match end {
+        RunEndKind::Ended(_) => (Duration::ZERO, care.orphans(&running, MOMENT).len()),
+        RunEndKind::Stopped | RunEndKind::TimedOut | RunEndKind::Watches => (GRACE, 0),
     };
     care.end(&running, grace);
     // A reader that takes longer gets the rest while we go on.
     let _is_passed = running.wait_for_output(PASSING);
-    let (exit, stopped) = match first {
-        Ok(RunNews::Ended(ended)) => (ended.exit, false),
-        Ok(RunNews::Stop) | Err(RecvTimeoutError::Disconnected) => (Exit::TimedOut, true),
-        Err(RecvTimeoutError::Timeout) => (Exit::TimedOut, false),
+    let (stopped, watches) =
+        (matches!(end, RunEndKind::Stopped), matches!(end, RunEndKind::Watches));
+    let exit = match end {
+        RunEndKind::Ended(ended) => ended.exit,
+        RunEndKind::Stopped | RunEndKind::TimedOut | RunEndKind::Watches => Exit::TimedOut,
     };
-    CommandRunEnd { exit, took, output: spec.output.tail(), stopped, left }
+    CommandRunEnd { exit, took, output: spec.output.tail(), stopped, watches, left }
 }

@@ -8,6 +8,7 @@ mod answers;
 mod architecture;
 mod bench;
 mod care;
+mod checks_watch;
 mod cli;
 mod config;
 mod demo;

@@ -220,10 +220,8 @@ impl Reporter for TerminalReporter<'_> {
             Remark::Running { command } => {
                 TerminalLine::new(Grade::News, "checking", format!("`{command}`"))
             }
-            Remark::Green { took } => {
-                let text = format!("`{subject}` in {:.1} s", took.as_secs_f64());
-                TerminalLine::new(Grade::Good, "green", text)
-            }
+            Remark::Green { took } => green_line(subject, *took),
+            Remark::Watches { once } => watching_line(once.as_deref()),
             Remark::Judged { proof, why } => {
                 self.checked.insert(subject.to_owned(), format!("{}: {why}", proof_word(*proof)));
                 match proof {
@@ -270,4 +268,19 @@ fn proof_word(proof: Proof) -> &'static str {
         Proof::Masked => "masked",
         Proof::Failed => "failed",
     }
+}
+
+/// Returns what is said of a check that is green.
+fn green_line(check: &str, took: std::time::Duration) -> TerminalLine {
+    TerminalLine::new(Grade::Good, "green", format!("`{check}` in {:.1} s", took.as_secs_f64()))
+}
+
+/// Returns what is said of a check that watches, and which command would end.
+fn watching_line(once: Option<&str>) -> TerminalLine {
+    let instead = match once {
+        Some(once) => format!("`{once}` does not"),
+        None => "name a command that ends by itself".to_owned(),
+    };
+    let text = format!("this watches for edits, so it was ended; {instead}");
+    TerminalLine::new(Grade::Grave, "watches", text)
 }

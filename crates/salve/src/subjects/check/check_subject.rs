@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use salve_core::check::{self, CheckBrief, breaker};
+use salve_core::check::{self, CheckBrief, breaker, watching};
 use salve_core::event::{
     Actor, EffectReport, Event, IncidentEvent, IncidentOutcome, RemedyKind, Subject,
 };
@@ -12,7 +12,7 @@ use salve_core::playbook::{Diagnosis, Nature};
 use salve_core::scrub::Scrubbed;
 
 use super::prove::{ProofState, Prover};
-use super::{CheckEnd, CheckNews, CheckTerms, issues};
+use super::{CheckEnd, CheckNews, CheckTerms, issues, trials};
 use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::failure_log::FailureLog;
 use crate::heal::inbox::NewsQueue;
@@ -21,7 +21,7 @@ use crate::heal::records::Records;
 use crate::heal::remedies::RemedyWay;
 use crate::heal::run::{CommandPlan, CommandRunEnd};
 use crate::heal::{
-    Case, OpeningTerms, PauseStanding, Resorts, RunBase, RunEnd, SubjectContext, Subjects,
+    Case, OpeningTerms, PauseStanding, Remark, Resorts, RunBase, RunEnd, SubjectContext, Subjects,
 };
 use crate::process::Capture;
 use crate::store::StoreError;
@@ -106,6 +106,9 @@ impl<'r> CheckSubject<'r> {
 
     /// Takes in how the check came out, outside of any repair.
     fn seen(&mut self, ran: &CommandRunEnd, context: &mut SubjectContext<'_, '_>) {
+        if ran.watches {
+            return self.tell_watching(context);
+        }
         match (ran.is_green(), context.incident(ONLY).is_some()) {
             (true, false) => {
                 self.check.is_well(ran, context);
@@ -129,6 +132,17 @@ impl<'r> CheckSubject<'r> {
                 }
             }
         }
+    }
+
+    /// Tells that the command watches: it is no check, and there is nothing to heal.
+    fn tell_watching(&mut self, context: &mut SubjectContext<'_, '_>) {
+        let plan = &self.check.plan;
+        let words: Vec<String> =
+            plan.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let script = trials::script(&plan.dir, &words);
+        let once = watching::ending_form(plan.command.as_str(), script.as_deref());
+        context.base.reporter.remark(&plan.name, &Remark::Watches { once });
+        self.end = Some(CheckEnd::Watches);
     }
 
     fn failed(

@@ -28,6 +28,7 @@ pub(super) fn settle(
         // Green and red by turns says nothing about an issue.
         CheckEnd::Healed(Proof::Flaky | Proof::Masked | Proof::Failed)
         | CheckEnd::NeedsPerson
+        | CheckEnd::Watches
         | CheckEnd::CalledOff
         | CheckEnd::Stopped(_) => return Ok(()),
     };

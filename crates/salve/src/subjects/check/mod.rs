@@ -53,6 +53,8 @@ pub enum CheckEnd {
     Healed(Proof),
     /// It is red, and a person has to decide.
     NeedsPerson,
+    /// It watches for edits instead of ending, so it says nothing.
+    Watches,
     /// It is red, and was called off.
     CalledOff,
     /// The user wanted it to end, by this signal.

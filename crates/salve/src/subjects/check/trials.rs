@@ -350,7 +350,7 @@ fn leads_elsewhere(root: &Path, path: &Path) -> bool {
 }
 
 /// Returns what a package's script runs, if the words name one.
-fn script(dir: &Path, words: &[String]) -> Option<String> {
+pub(super) fn script(dir: &Path, words: &[String]) -> Option<String> {
     let plain: Vec<&str> = words.iter().map(String::as_str).collect();
     let name = match plain[..] {
         ["npm" | "pnpm" | "yarn" | "bun", "test" | "t", ..] => "test",
