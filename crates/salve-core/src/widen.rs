@@ -54,6 +54,7 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("agent.max_tokens", Bearing::Lower),
     ("agent.model", Bearing::Unset),
     ("agent.on_failure", Bearing::Earlier(&["undo", "keep"])),
+    ("agent.prices", Bearing::Fewer),
     ("agent.repair", Bearing::Off),
     ("agent.runtime", Bearing::Unset),
     ("agent.wall_limit_ms", Bearing::Lower),

@@ -10,6 +10,7 @@ mod codex;
 mod gemini;
 mod lines;
 mod opencode;
+mod prices;
 mod prompt;
 mod trouble;
 
@@ -20,6 +21,7 @@ use serde_json::Value;
 
 use crate::event::Amounts;
 
+pub use prices::TokenPrices;
 pub use prompt::{Earlier, server_brief};
 pub use trouble::Trouble;
 
@@ -43,6 +45,16 @@ pub enum Dialect {
     Opencode,
     /// Any program: text, with JSON lines of Salve's own shape among it.
     Lines,
+}
+
+impl Dialect {
+    /// Returns whether an agent that speaks it can say what its run costs in money.
+    pub fn tells_money(self) -> bool {
+        match self {
+            Self::Claude | Self::Opencode | Self::Lines => true,
+            Self::Codex | Self::Gemini => false,
+        }
+    }
 }
 
 /// What one line means.
@@ -153,6 +165,8 @@ struct Opening {
 #[derive(Clone, Debug)]
 pub struct Stream {
     dialect: Dialect,
+    /// What tokens cost, for an agent that tells no money.
+    prices: Option<TokenPrices>,
     spent: TokenUsage,
     /// What each message cost that is known by a name of its own.
     messages: HashMap<String, TokenUsage>,
@@ -170,6 +184,7 @@ impl Stream {
     pub fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
+            prices: None,
             spent: TokenUsage::default(),
             messages: HashMap::new(),
             settled: TokenUsage::default(),
@@ -178,6 +193,12 @@ impl Stream {
             last_said: String::new(),
             unknown: 0,
         }
+    }
+
+    /// Takes these prices where the agent tells no money.
+    pub fn with_prices(mut self, prices: Option<TokenPrices>) -> Self {
+        self.prices = prices;
+        self
     }
 
     /// Takes one line in, without its line feed.
@@ -203,14 +224,16 @@ impl Stream {
         };
         if self.spent != before {
             // The cost comes first, so that a result is never taken in before what it cost.
-            signs.insert(0, Sign::Spent(self.spent));
+            signs.insert(0, Sign::Spent(self.spent()));
         }
         signs
     }
 
     /// Returns what the run has cost so far.
     pub fn spent(&self) -> TokenUsage {
-        self.spent
+        let estimate = self.prices.map_or(0, |prices| prices.money_micros(&self.spent));
+        // The larger one counts, so that the sum does not fall when the agent names it at its end.
+        TokenUsage { money_micros: self.spent.money_micros.max(estimate), ..self.spent }
     }
 
     /// Returns the tokens that the work has taken so far: all but those that the model read before

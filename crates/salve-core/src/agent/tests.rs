@@ -269,3 +269,24 @@ proptest! {
         prop_assert_eq!(stream.spent(), last);
     }
 }
+
+#[test]
+fn an_agent_that_tells_no_money_costs_what_the_prices_say() {
+    let prices = TokenPrices { input_cents: 125, cached_cents: 13, output_cents: 1000 };
+    let mut stream = Stream::new(Dialect::Codex).with_prices(Some(prices));
+    let done = r#"{"type":"turn.completed","usage":{"input_tokens":3000,"cached_input_tokens":1000,"output_tokens":100}}"#;
+    let signs = stream.line(done);
+    // 2,000 × $1.25 + 1,000 × $0.13 + 100 × $10 for a million.
+    assert_eq!(stream.spent().money_micros, 3_630);
+    assert!(matches!(signs[0], Sign::Spent(usage) if usage.money_micros == 3_630), "{signs:?}");
+}
+
+#[test]
+fn what_an_agent_says_it_costs_counts_where_it_is_more() {
+    let prices = TokenPrices { input_cents: 100, cached_cents: 0, output_cents: 0 };
+    let mut stream = Stream::new(Dialect::Lines).with_prices(Some(prices));
+    stream.line(r#"{"type":"spent","tokens":1000}"#);
+    assert_eq!(stream.spent().money_micros, 1_000);
+    stream.line(r#"{"type":"spent","tokens":1000,"cost_usd":0.01}"#);
+    assert_eq!(stream.spent().money_micros, 10_000);
+}

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use salve_core::agent::{AgentVerdict, Dialect, Sign, Stream, Trouble};
+use salve_core::agent::{AgentVerdict, Dialect, Sign, Stream, TokenPrices, Trouble};
 use salve_core::event::{Amounts, Exit, Resource};
 use salve_core::scrub::Scrubber;
 
@@ -66,12 +66,13 @@ pub(super) struct Drive {
 impl Drive {
     pub(super) fn new(
         dialect: Dialect,
+        prices: Option<TokenPrices>,
         bounds: AgentBounds,
         scrubber: Scrubber,
         on: Box<dyn FnMut(AgentEvent) + Send>,
     ) -> Self {
         Self {
-            stream: Stream::new(dialect),
+            stream: Stream::new(dialect).with_prices(prices),
             dialect,
             bounds,
             scrubber,

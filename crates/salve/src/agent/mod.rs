@@ -112,6 +112,8 @@ pub enum Activity {
     Used(Scrubbed),
     /// It met trouble that it may still get over.
     Trouble(Trouble, Scrubbed),
+    /// Nobody will tell what it costs, so that no limit on money can hold for it.
+    NoPrice,
 }
 
 /// How a run ended.
@@ -206,7 +208,11 @@ pub fn start(
     let process = started.family.process().clone();
     let (messages, inbox) = mpsc::sync_channel(drive::INBOX);
     let (tell, ending) = mpsc::channel();
-    let drive = Drive::new(profile.dialect, task.bounds, scrubber.clone(), on);
+    let mut on = on;
+    if task.bounds.money_micros.is_some() && profile.is_without_price() {
+        on(AgentEvent::Activity(Activity::NoPrice));
+    }
+    let drive = Drive::new(profile.dialect, profile.prices, task.bounds, scrubber.clone(), on);
     let outbox = messages.clone();
     let files = filled.files;
     let run = move || {

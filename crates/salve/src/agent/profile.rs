@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use salve_core::agent::Dialect;
+use salve_core::agent::{Dialect, TokenPrices};
 use serde::Deserialize;
 use tempfile::TempDir;
 
@@ -27,6 +27,9 @@ pub struct Profile {
     pub program: String,
     /// How its output is read.
     pub dialect: Dialect,
+    /// What its tokens cost, as the settings say.
+    #[serde(skip)]
+    pub prices: Option<TokenPrices>,
     /// Its arguments, with places to be filled in.
     pub args: Vec<String>,
     /// Further arguments where it has Salve's tools.
@@ -141,6 +144,7 @@ impl Profile {
         Some(Self {
             program: program.clone(),
             dialect: Dialect::Lines,
+            prices: None,
             args: args.to_vec(),
             mcp: Vec::new(),
             model: Vec::new(),
@@ -148,6 +152,11 @@ impl Profile {
             env: BTreeMap::new(),
             mcp_env: BTreeMap::new(),
         })
+    }
+
+    /// Returns whether neither the agent nor the settings tell what its tokens cost.
+    pub(super) fn is_without_price(&self) -> bool {
+        self.prices.is_none() && !self.dialect.tells_money()
     }
 
     /// Fills the task in.

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use salve_core::agent::TokenPrices;
 use salve_core::fingerprint::{AnchorRow, ClassRow};
 use salve_core::gate::{self, RawPolicy};
 use salve_core::scrub::{BadPattern, Scrubber};
@@ -226,8 +227,35 @@ pub struct AgentSettings {
     /// Money that agents may cost for one incident, in cents
     #[schemars(range(max = 10_000_000))]
     pub max_cents: u64,
+    /// What the tokens of an agent cost that does not tell it, by runtime
+    pub prices: BTreeMap<String, PriceEntry>,
     /// What becomes of a change that did not help
     pub on_failure: OnFailureSetting,
+}
+
+/// What a million tokens cost, in cents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PriceEntry {
+    /// Those that the model reads and that were in no cache
+    #[schemars(range(max = 1_000_000))]
+    pub input_cents: u64,
+    /// Those that it reads from a cache; as the others, if that is not said
+    #[schemars(range(max = 1_000_000))]
+    pub cached_cents: Option<u64>,
+    /// Those that it writes
+    #[schemars(range(max = 1_000_000))]
+    pub output_cents: u64,
+}
+
+impl From<PriceEntry> for TokenPrices {
+    fn from(entry: PriceEntry) -> Self {
+        Self {
+            input_cents: entry.input_cents,
+            cached_cents: entry.cached_cents.unwrap_or(entry.input_cents),
+            output_cents: entry.output_cents,
+        }
+    }
 }
 
 /// An agent that Salve can start.
@@ -247,6 +275,10 @@ pub enum AgentRuntime {
 }
 
 impl AgentRuntime {
+    /// Every runtime.
+    pub const ALL: [Self; 5] =
+        [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Command];
+
     /// Returns the word for it in the settings.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -22,6 +22,12 @@ pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
     if settings.agent.command.as_ref().is_some_and(|command| command.is_empty()) {
         found.add("agent.command", "there is nothing to run");
     }
+    let runtimes = AgentRuntime::ALL.map(AgentRuntime::as_str);
+    for name in settings.agent.prices.keys().filter(|name| !runtimes.contains(&name.as_str())) {
+        let hint = nearest(name, runtimes);
+        let hint = hint.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        found.add(&format!("agent.prices.{name}"), format!("there is no such agent{hint}"));
+    }
     found.names();
     for (name, entry) in &settings.servers {
         let key = |rest: &str| format!("servers.{name}{rest}");

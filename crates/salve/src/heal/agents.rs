@@ -184,6 +184,15 @@ pub fn trouble_words(name: &Scrubbed, kind: Trouble, text: &Scrubbed) -> String 
     format!("{title} has trouble with its service: {text} ({advice})")
 }
 
+/// Says that a limit on money cannot hold for an agent, and what does.
+pub fn no_price_words(name: &Scrubbed) -> String {
+    let title = agent_title(name);
+    format!(
+        "{title} does not tell what it costs, so max_cents cannot hold; max_tokens does \
+         (prices in salve.toml help: [agent.prices.{name}])"
+    )
+}
+
 /// Says how an agent ended and what it cost.
 pub fn words(name: &Scrubbed, ending: &Ending) -> String {
     let how = match ending.end {

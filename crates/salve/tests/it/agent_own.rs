@@ -412,3 +412,23 @@ fn nothing_is_judged_while_the_agent_that_says_it_has_finished_still_runs() {
     assert_eq!(bench.read("app.sh"), BROKEN);
     assert!(!bench.project.dir().join("late.txt").exists(), "what came late was measured too");
 }
+
+#[test]
+fn tokens_without_a_price_are_said_at_the_start_and_priced_by_the_settings() {
+    let script = CODEX.replace("EDIT\n", MEND);
+    let bench = Bench::with_own("codex", &script);
+    let mut run = bench.dev(&[]);
+    run.until_said("does not tell what it costs, so max_cents cannot hold");
+    run.until("recovered");
+    wait_until("the end", || matches!(bench.incident().phase(), Phase::Closed(_)));
+    assert_eq!(spent(&bench), (1020, 0));
+    run.end();
+
+    let bench = Bench::with_own("codex", &script);
+    let prices = "{ codex = { input_cents = 125, output_cents = 1000 } }";
+    let mut run = bench.dev(&[("SALVE_AGENT_PRICES", prices)]);
+    run.until("recovered");
+    wait_until("the end", || matches!(bench.incident().phase(), Phase::Closed(_)));
+    assert_eq!(spent(&bench), (1020, 1_450));
+    run.end();
+}

@@ -89,7 +89,10 @@ pub(in crate::cli) fn for_role(
 fn plan(runtime: AgentRuntime, settings: &AgentSettings, mcp: &Mcp) -> Result<AgentPlan, CliError> {
     Ok(AgentPlan {
         name: name(runtime, settings),
-        profile: profile(runtime, settings)?,
+        profile: Profile {
+            prices: settings.prices.get(runtime.as_str()).copied().map(Into::into),
+            ..profile(runtime, settings)?
+        },
         mcp: mcp.clone(),
         model: settings.model.clone(),
         wall: settings.wall_limit,

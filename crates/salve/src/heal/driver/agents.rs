@@ -23,7 +23,9 @@ use super::brief;
 use super::case::Case;
 use super::effects::EffectRunner;
 use crate::agent::{Activity, AgentBounds, AgentEvent, EditReach, End, Ending, Profile, Task};
-use crate::heal::agents::{AgentCall, AgentLaunch, Specialist, is_attended, trouble_words, words};
+use crate::heal::agents::{
+    AgentCall, AgentLaunch, Specialist, is_attended, no_price_words, trouble_words, words,
+};
 use crate::heal::files::{Edits, has_changed};
 use crate::heal::inbox::InboxMessage;
 use crate::heal::millis;
@@ -275,6 +277,13 @@ impl AgentRunner<'_, '_> {
         Ok(Some((plan.profile.clone(), task)))
     }
 
+    /// Returns what the agent that works is called.
+    fn running_name(&self) -> Scrubbed {
+        let running = self.case.work.agents.running();
+        let name = running.map_or_else(String::new, |running| running.name.clone());
+        self.base.writer.scrubber.scrub(&name)
+    }
+
     /// Takes in what an agent of ours does; `stopping` tells whether everything ends.
     pub(super) fn told(
         &mut self,
@@ -290,10 +299,13 @@ impl AgentRunner<'_, '_> {
             |spent| Event::Incident(IncidentEvent::Charged { effect: effect.effect, spent });
         match event {
             AgentEvent::Activity(Activity::Trouble(kind, text)) => {
-                let running = self.case.work.agents.running();
-                let name = running.map_or_else(String::new, |running| running.name.clone());
-                let name = self.base.writer.scrubber.scrub(&name);
-                self.base.note(self.case.name(), &trouble_words(&name, kind, &text));
+                let words = trouble_words(&self.running_name(), kind, &text);
+                self.base.note(self.case.name(), &words);
+                Ok(())
+            }
+            AgentEvent::Activity(Activity::NoPrice) => {
+                let words = no_price_words(&self.running_name());
+                self.base.note(self.case.name(), &words);
                 Ok(())
             }
             AgentEvent::Activity(Activity::Session(_) | Activity::Said(_) | Activity::Used(_)) => {

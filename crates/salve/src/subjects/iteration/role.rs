@@ -13,7 +13,7 @@ use super::plan::RolePlan;
 use super::{LoopError, LoopNews};
 use crate::agent::{Activity, AgentBounds, AgentEvent, EditReach, End, Ending, Task};
 use crate::config::WeakenedTests;
-use crate::heal::agents::{trouble_words, words};
+use crate::heal::agents::{no_price_words, trouble_words, words};
 use crate::heal::running_agent::{NotStarted, RunningAgent, release, start_agent};
 use crate::heal::{files, millis};
 use crate::store::StoreError;
@@ -191,6 +191,10 @@ impl LoopRun<'_, '_> {
                 LoopNews::Agent(AgentEvent::Activity(Activity::Trouble(kind, text))) => {
                     let name = self.driver.base.writer.scrubber.scrub(&role.agent.name);
                     self.note(&trouble_words(&name, kind, &text));
+                }
+                LoopNews::Agent(AgentEvent::Activity(Activity::NoPrice)) => {
+                    let name = self.driver.base.writer.scrubber.scrub(&role.agent.name);
+                    self.note(&no_price_words(&name));
                 }
                 other @ (LoopNews::Agent(AgentEvent::Activity(_))
                 | LoopNews::Ran(_)

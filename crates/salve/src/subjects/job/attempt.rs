@@ -20,8 +20,8 @@ use super::course::{JobCourse, now_of};
 use super::files::StepRecord;
 use super::spec::{StepSpec, StepWork};
 use super::{JobError, JobNews, digest};
-use crate::agent::{AgentBounds, AgentEvent, EditReach, End, Ending, Task};
-use crate::heal::agents::words;
+use crate::agent::{Activity, AgentBounds, AgentEvent, EditReach, End, Ending, Task};
+use crate::heal::agents::{no_price_words, words};
 use crate::heal::cause::Evidence;
 use crate::heal::running_agent::{NotStarted, release, start_agent};
 use crate::heal::{RunBase, millis};
@@ -297,6 +297,10 @@ impl JobCourse<'_, '_> {
                 JobNews::Agent(AgentEvent::Ended(ending)) => break ending,
                 JobNews::Agent(AgentEvent::Spent(spent)) => {
                     self.say(base, JobTurn::Charged { spent })?
+                }
+                JobNews::Agent(AgentEvent::Activity(Activity::NoPrice)) => {
+                    let name = base.writer.scrubber.scrub(&plan.name);
+                    self.note(base, &no_price_words(&name));
                 }
                 other => self.take(base, other)?,
             }
