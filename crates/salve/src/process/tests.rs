@@ -189,9 +189,13 @@ fn what_a_crashed_server_leaves_is_found_and_ended() {
     let (running, told) = server.start();
     assert_eq!(told.recv_timeout(LONG).unwrap().exit, Exit::Code(1));
     let stray = number(home.path(), "pid");
-    let found = server.care.leftovers(&running);
-    assert_eq!(found.len(), 1);
-    assert_eq!((found[0].process.pid, &*found[0].command), (stray, "sleep 600"));
+    // It writes its number before it becomes the program it is then known by.
+    let mut found = Vec::new();
+    wait_until(|| {
+        found = server.care.leftovers(&running);
+        found.iter().all(|process| process.command == "sleep 600")
+    });
+    assert_eq!(found.iter().map(|it| it.process.pid).collect::<Vec<_>>(), [stray]);
     let report = server.care.end(&running, LONG);
     assert_eq!((report.asked, report.killed), (1, 0));
     assert!(!is_alive(stray));
