@@ -13,6 +13,7 @@ use super::answer::{refuse_agents, speaker};
 use super::events::visible;
 use super::{CliError, Exit, Output, project};
 use crate::config::{self, ServerSettings, Sources};
+use crate::mcp::{RepairToolsPlace, tools_route};
 use crate::project::Project;
 use crate::store::Store;
 use crate::web::{
@@ -146,7 +147,13 @@ pub(super) fn watched(project: Project, out: &Output) -> WatchedProject {
     let url = |server: ServerSettings| Some((server.name, server.url?.to_string()));
     let urls: BTreeMap<String, String> = servers.into_iter().filter_map(url).collect();
     let scrubber = own.unwrap_or_else(project::scrubber);
-    WatchedProject { project, scrubber, sources, urls }
+    let tools = tools_route(RepairToolsPlace {
+        sources: sources.clone(),
+        project: project.clone(),
+        scrubber: scrubber.clone(),
+        urls: urls.clone(),
+    });
+    WatchedProject { project, scrubber, sources, urls, tools }
 }
 
 fn tell(address: &PageAddress, stay_closed: bool, out: &Output) {

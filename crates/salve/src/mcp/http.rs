@@ -32,7 +32,7 @@ use crate::project::ProjectError;
 const FILE: &str = "mcp-token";
 
 /// The header by which a client names its session.
-const SESSION: &str = "mcp-session-id";
+pub(super) const SESSION: &str = "mcp-session-id";
 
 /// How JSON may be announced.
 const JSON: [&[u8]; 2] = [b"application/json", b"application/json; charset=utf-8"];
@@ -41,7 +41,7 @@ const JSON: [&[u8]; 2] = [b"application/json", b"application/json; charset=utf-8
 const MOST_CONNECTIONS: usize = 64;
 
 /// How many sessions may be open at once.
-const MOST_SESSIONS: usize = 32;
+pub(super) const MOST_SESSIONS: usize = 32;
 
 /// How long a client may take to send the head of a request.
 const HEADER_TIME: Duration = Duration::from_secs(10);

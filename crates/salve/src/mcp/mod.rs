@@ -11,6 +11,7 @@ mod access;
 mod error;
 mod http;
 mod memory_tools;
+mod mounted;
 mod news;
 mod repair_tools;
 mod resource;
@@ -20,6 +21,7 @@ mod tool;
 
 pub use error::RepairToolsError;
 pub use http::{HttpError, Ready, serve_http};
+pub use mounted::tools_route;
 pub use repair_tools::{RepairTools, RepairToolsPlace};
 
 use std::future::Future;

@@ -21,6 +21,7 @@ mod pages;
 mod problem;
 mod project_handle;
 mod security;
+mod tools;
 mod views;
 mod visible;
 
@@ -42,6 +43,7 @@ pub use project_handle::WatchedProject;
 use access::AccessList;
 use project_handle::ProjectHandle;
 use security::AllowedHosts;
+use tools::NamedTools;
 
 /// The port that the page is served on unless another is asked for.
 pub const DEFAULT_PORT: u16 = 7717;
@@ -125,10 +127,14 @@ impl PreparedPage {
         let address = listener.local_addr().map_err(|error| WebError::Listen(address, error))?;
         let url = format!("http://{address}/");
         let code = access.new_code()?;
+        let routes: Vec<_> = projects.iter().map(|watched| watched.tools.clone()).collect();
         let handles = runtime.block_on(async { ProjectHandle::open_all(projects) });
+        let named = handles.iter().zip(routes);
+        let tools = named.map(|(of, route)| NamedTools { project: of.name.clone(), route });
+        let tools = tools.collect();
         let access = Arc::new(AccessList::new(access));
         let state = AppState { projects: handles.into(), access, person };
-        let app = router(state, AllowedHosts::of(address));
+        let app = router(state, tools, AllowedHosts::of(address));
         let address = PageAddress { link: format!("{url}#code={code}"), url };
         Ok(Self { runtime, listener, app, address })
     }
@@ -174,8 +180,9 @@ async fn listen(address: SocketAddr, when_taken: WhenTaken) -> Result<TcpListene
 
 /// Returns everything that is served, behind the layer that refuses what no browser page of ours
 /// and no honest script would send.
-fn router(state: AppState, hosts: AllowedHosts) -> Router {
+fn router(state: AppState, tools: Vec<NamedTools>, hosts: AllowedHosts) -> Router {
     let data = live::routes().merge(api::routes()).route("/metrics", get(metrics::metrics));
+    let data = data.merge(tools::routes(tools));
     let data = data.layer(middleware::from_fn_with_state(state.clone(), access::identify));
     assets::routes()
         .merge(api::open_routes())

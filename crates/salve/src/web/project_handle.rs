@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use axum::routing::MethodRouter;
 use salve_core::scrub::Scrubber;
 use tokio::sync::{oneshot, watch};
 
@@ -35,6 +36,8 @@ pub struct WatchedProject {
     pub sources: Sources,
     /// Where servers answer by the settings, by their names.
     pub urls: BTreeMap<String, String>,
+    /// What answers agents who use the project's repair tools.
+    pub tools: MethodRouter,
 }
 
 /// The way to a project's store.

@@ -140,7 +140,9 @@ fn refuse_origin(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Http
 /// Refuses methods, types, sizes and paths that nothing here takes.
 fn refuse_shape(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<HttpProblem> {
     let is_write = *method == Method::POST;
-    if !is_write && *method != Method::GET && *method != Method::HEAD {
+    // A client of the tools ends its session so.
+    let is_end = *method == Method::DELETE && uri.path().starts_with("/mcp");
+    if !is_write && !is_end && *method != Method::GET && *method != Method::HEAD {
         let detail = "only GET, HEAD and POST are taken";
         return Some(HttpProblem::new(StatusCode::METHOD_NOT_ALLOWED, detail));
     }

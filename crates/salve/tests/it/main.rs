@@ -68,3 +68,4 @@ mod tools;
 mod web;
 mod web_hostile;
 mod web_pages;
+mod web_tools;
