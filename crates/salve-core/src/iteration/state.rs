@@ -130,7 +130,7 @@ pub(crate) fn state(of: &Loop, recovery: Option<&IncidentView>) -> LoopStateFile
         status,
         iteration: of.iteration(),
         role: of.role().cloned(),
-        since: of.since(),
+        since: of.stamps().since(),
         paused_by: of.paused_by().cloned(),
         reason,
         resumes_at,

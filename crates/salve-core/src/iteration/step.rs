@@ -45,16 +45,16 @@ impl Loop {
             return Err(NotTaken::NotOurs);
         }
         let mut ahead = self.clone();
-        ahead.steps.stamp(entry)?;
+        ahead.steps.stamps_mut().stamp(entry)?;
         match (what, &entry.by) {
             (LoopTurn::Started { terms, task }, by) if may_start(by) => {
-                ahead.steps.driven_by(by.process());
+                ahead.steps.stamps_mut().driven_by(by.process());
                 ahead.go_on(entry, terms, task);
             }
             (LoopTurn::Started { .. }, _) => return Err(NotTaken::NotTheirs),
             (LoopTurn::Ordered { order }, by) => ahead.ordered(&orders_as(by, *order)?, *order)?,
             (_, Actor::Salve(process)) => {
-                ahead.steps.driven_by(Some(process));
+                ahead.steps.stamps_mut().driven_by(Some(process));
                 ahead.hear(entry, *iteration, what)?;
             }
             (
@@ -66,7 +66,7 @@ impl Loop {
             ) => return Err(NotTaken::NotTheirs),
         }
         if !matches!(what, LoopTurn::Charged { .. }) {
-            ahead.steps.stands_since(entry);
+            ahead.steps.stamps_mut().stands_since(entry);
         }
         *self = ahead;
         Ok(())

@@ -133,7 +133,7 @@ fn fresh(terms: LoopTerms) -> Loop {
 /// Takes one turn in, in the iteration that the loop is in or that it begins.
 fn take(of: &mut Loop, turn: LoopTurn) -> Result<(), NotTaken> {
     let next = of.iteration() + u32::from(matches!(turn, LoopTurn::Began { .. }));
-    of.step(&entry(of.last_seq() + 1, next, turn))
+    of.step(&entry(of.stamps().last_seq() + 1, next, turn))
 }
 
 /// Plays turns that all follow.
@@ -155,7 +155,7 @@ fn go(of: &mut Loop, turns: &[LoopTurn]) {
 #[track_caller]
 fn check(turns: &[&[LoopTurn]], want: LoopMove) {
     let of = play(&turns.concat());
-    assert_eq!(of.next(time(of.last_seq())), want, "{turns:?}");
+    assert_eq!(of.next(time(of.stamps().last_seq())), want, "{turns:?}");
 }
 
 fn role(role: &'static str, attempt: u32) -> LoopMove {
@@ -278,7 +278,7 @@ fn limits_end_a_loop() {
             };
             take(&mut of, turn).unwrap();
         }
-        of.next(time(of.last_seq()))
+        of.next(time(of.stamps().last_seq()))
     };
     let none = Limits::default();
     let [a, b] = ["a", "b"].map(|tree| iteration(Red, tree, Made::No));

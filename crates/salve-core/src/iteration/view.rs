@@ -1,10 +1,9 @@
 //! What is known of a loop.
 
-use jiff::Timestamp;
-
 use super::{Loop, PromiseRefusal, StepsStanding};
-use crate::event::{Amounts, LoopId, LoopStep, LoopTerms, Process, Resource, TestsSeen};
+use crate::event::{Amounts, LoopId, LoopStep, LoopTerms, Resource, TestsSeen};
 use crate::scrub::Scrubbed;
+use crate::steps::StepStamps;
 
 impl Loop {
     /// Returns the loop's name.
@@ -20,6 +19,11 @@ impl Loop {
     /// Returns the terms in force.
     pub fn terms(&self) -> &LoopTerms {
         &self.terms
+    }
+
+    /// Returns when it was last heard of, and who drives it.
+    pub fn stamps(&self) -> &StepStamps {
+        self.steps.stamps()
     }
 
     /// Returns how it stands.
@@ -82,7 +86,7 @@ impl Loop {
 
     /// Returns how many iterations of this run left what the last one left, itself included.
     pub fn unchanged(&self) -> u32 {
-        self.steps.unchanged()
+        self.steps.progress().unchanged()
     }
 
     /// Returns what this run of the loop has cost so far.
@@ -100,31 +104,6 @@ impl Loop {
         self.steps.parks()
     }
 
-    /// Returns the journal's last entry before this run of the loop began.
-    pub fn run_since(&self) -> u64 {
-        self.steps.run_since()
-    }
-
-    /// Returns when the last iteration began, or the loop, before the first.
-    pub fn began(&self) -> Timestamp {
-        self.steps.began()
-    }
-
-    /// Returns when it last came to stand as it does.
-    pub fn since(&self) -> Timestamp {
-        self.steps.since()
-    }
-
-    /// Returns the latest time that it has seen; time goes on from there.
-    pub fn clock(&self) -> Timestamp {
-        self.steps.clock()
-    }
-
-    /// Returns the process that drives it, or did last, if one has said anything.
-    pub fn driver(&self) -> Option<&Process> {
-        self.steps.driver()
-    }
-
     /// Returns who paused it, if somebody did.
     pub fn paused_by(&self) -> Option<&Scrubbed> {
         self.steps.paused_by()
@@ -138,10 +117,5 @@ impl Loop {
     /// Returns whether a role is at work, as far as the journal says.
     pub fn is_at_work(&self) -> bool {
         self.steps.is_at_work()
-    }
-
-    /// Returns the last entry that it was made of.
-    pub fn last_seq(&self) -> u64 {
-        self.steps.last_seq()
     }
 }

@@ -51,11 +51,11 @@ impl Job {
         }
         // Only the machine is tried on a copy: a job of ten thousand steps has as many checkpoints.
         let before = self.steps.clone();
-        let taken = self.steps.stamp(entry).and_then(|()| self.hear(entry, what));
+        let taken = self.steps.stamps_mut().stamp(entry).and_then(|()| self.hear(entry, what));
         if taken.is_err() {
             self.steps = before;
         } else if !matches!(what, JobTurn::Charged { .. } | JobTurn::Warned { .. }) {
-            self.steps.stands_since(entry);
+            self.steps.stamps_mut().stands_since(entry);
         }
         taken
     }
@@ -68,11 +68,13 @@ impl Job {
             (JobTurn::Resumed {}, by) if may_start(by) => self.resumed(by),
             (JobTurn::Ordered { order }, by) => self.ordered(entry, by, *order),
             // Another process has the job go on by now: what this one still says is too late.
-            (_, Actor::Salve(process)) if self.steps.driver().is_some_and(|by| by != process) => {
+            (_, Actor::Salve(process))
+                if self.steps.stamps().driver().is_some_and(|by| by != process) =>
+            {
                 Err(NotTaken::NotTheirs)
             }
             (_, Actor::Salve(process)) => {
-                self.steps.driven_by(Some(process));
+                self.steps.stamps_mut().driven_by(Some(process));
                 self.went_on(what)
             }
             (
@@ -144,7 +146,7 @@ impl Job {
         if *self.steps.standing() == StepsStanding::Ended(LoopEnd::Completed) {
             return Err(NotTaken::Unexpected);
         }
-        self.steps.driven_by(by.process());
+        self.steps.stamps_mut().driven_by(by.process());
         let was_cut_off = self.steps.reopen();
         self.ending = None;
         self.called_off = false;
@@ -195,7 +197,7 @@ impl Job {
     fn failed(&mut self, attempt: u32, failure: &StepFailure, strategy: HealStrategy) {
         let reason = failure.summary.clone();
         self.steps.step_ended(&RoleEnd::Short { reason: reason.clone() });
-        self.steps.leave_mark(super::heal::mark(failure));
+        self.steps.progress_mut().leave(super::heal::mark(failure));
         self.failures.push(FailedAttempt { attempt, failure: failure.clone(), strategy });
         self.strategy = strategy;
         let end = |retryable| {
@@ -337,8 +339,9 @@ impl Job {
     pub fn would_take(&self, order: JobOrder, by: &Scrubbed) -> EntryTaken {
         let by = Actor::Person { name: by.clone() };
         let event = JobEvent::Advanced { id: self.id, what: JobTurn::Ordered { order } }.into();
-        let seq = self.steps.last_seq().saturating_add(1);
-        let entry = Entry { seq, at: self.steps.clock(), by, incident: None, event, seal: None };
+        let seq = self.steps.stamps().last_seq().saturating_add(1);
+        let entry =
+            Entry { seq, at: self.steps.stamps().clock(), by, incident: None, event, seal: None };
         self.clone().step(&entry)
     }
 }

@@ -80,7 +80,9 @@ impl Job {
         let tried = u32::try_from(self.steps.complaints().len()).unwrap_or(u32::MAX);
         let is_left = tried.saturating_add(1) < attempts;
         let class = match failure.class {
-            FailureClass::TransientRuntime if self.steps.repeats(mark(failure)) >= limit => {
+            FailureClass::TransientRuntime
+                if self.steps.progress().repeats(mark(failure)) >= limit =>
+            {
                 FailureClass::StuckNoProgress
             }
             class => class,

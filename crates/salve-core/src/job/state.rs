@@ -165,7 +165,7 @@ pub fn job_state(of: &Job) -> JobState {
         reason,
         retryable: of.ending().filter(|_| is_over).map(|ending| ending.retryable),
         resumes_at,
-        since: of.since(),
+        since: of.stamps().since(),
         spent: of.spent(),
         live_control: LiveControl {
             paused_by: of.paused_by().cloned(),

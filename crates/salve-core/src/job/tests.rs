@@ -56,7 +56,7 @@ fn fresh(steps: usize) -> Job {
 }
 
 fn take(of: &mut Job, what: JobTurn) -> Result<(), NotTaken> {
-    let seq = of.last_seq() + 1;
+    let seq = of.stamps().last_seq() + 1;
     of.step(&entry(seq, what))
 }
 
@@ -352,7 +352,7 @@ fn every_path_ends_or_asks_and_no_done_step_is_tried_again() {
             }
             let (mut next, mut entries) = (of.clone(), entries.clone());
             for turn in way {
-                let entry = entry(next.last_seq() + 1, turn);
+                let entry = entry(next.stamps().last_seq() + 1, turn);
                 assert_eq!(next.step(&entry), Ok(()));
                 entries.push(entry);
             }
@@ -435,7 +435,7 @@ fn the_spec_names_what_happens() {
     let mut of = fresh(1);
     let mut names = Vec::new();
     let mut tell = |of: &mut Job, turn: JobTurn| {
-        let entry = entry(of.last_seq() + 1, turn);
+        let entry = entry(of.stamps().last_seq() + 1, turn);
         of.step(&entry).unwrap();
         names.extend(task_events(of, &entry).into_iter().map(|event| event.name));
     };
@@ -486,7 +486,7 @@ fn the_figures_of_the_spec_are_folded_from_the_entries() {
     let mut of = fresh(1);
     let mut entries = Vec::new();
     let mut note = |of: &mut Job, turn: JobTurn| {
-        let entry = entry(of.last_seq() + 1, turn);
+        let entry = entry(of.stamps().last_seq() + 1, turn);
         of.step(&entry).unwrap();
         entries.push(entry);
     };
@@ -560,8 +560,10 @@ fn whoever_lost_a_job_to_another_cannot_go_on_with_it() {
     let mut of = fresh(2);
     begin(&mut of);
     let other = Actor::Salve(Process { pid: 8, started: 1, host: text("elsewhere") });
-    let says =
-        |of: &Job, by: &Actor, what| Entry { by: by.clone(), ..entry(of.last_seq() + 1, what) };
+    let says = |of: &Job, by: &Actor, what| Entry {
+        by: by.clone(),
+        ..entry(of.stamps().last_seq() + 1, what)
+    };
     let late = ends(&of, AttemptEnd::Done { checkpoint: checkpoint("late") });
     let resumed = says(&of, &other, JobTurn::Resumed {});
     assert_eq!(of.step(&resumed), Ok(()));

@@ -1,12 +1,10 @@
 //! What is known of a job.
 
-use jiff::Timestamp;
-
 use super::{FailedAttempt, Job, JobEnding, PendingReset, RecoveryRequest};
-use crate::event::{Amounts, Checkpoint, HealStrategy, JobTerms, Process, Resource};
+use crate::event::{Amounts, Checkpoint, HealStrategy, JobTerms, Resource};
 use crate::id::JobId;
 use crate::scrub::Scrubbed;
-use crate::steps::StepsStanding;
+use crate::steps::{StepStamps, StepsStanding};
 
 impl Job {
     /// Returns its id.
@@ -17,6 +15,11 @@ impl Job {
     /// Returns the terms in force.
     pub fn terms(&self) -> &JobTerms {
         &self.terms
+    }
+
+    /// Returns when it was last heard of, and who drives it.
+    pub fn stamps(&self) -> &StepStamps {
+        self.steps.stamps()
     }
 
     /// Returns how it stands.
@@ -103,30 +106,5 @@ impl Job {
     /// Returns how often in a row it was parked.
     pub fn parks(&self) -> u32 {
         self.steps.parks()
-    }
-
-    /// Returns when it last came to stand as it does.
-    pub fn since(&self) -> Timestamp {
-        self.steps.since()
-    }
-
-    /// Returns when this branch of it began.
-    pub fn began(&self) -> Timestamp {
-        self.steps.began()
-    }
-
-    /// Returns the latest time that it has seen; time goes on from there.
-    pub fn clock(&self) -> Timestamp {
-        self.steps.clock()
-    }
-
-    /// Returns the process that drives it, or did last.
-    pub fn driver(&self) -> Option<&Process> {
-        self.steps.driver()
-    }
-
-    /// Returns the last entry that it was made of.
-    pub fn last_seq(&self) -> u64 {
-        self.steps.last_seq()
     }
 }

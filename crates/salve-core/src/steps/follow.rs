@@ -1,6 +1,6 @@
 //! How what happens changes a list of steps.
 
-use crate::event::{Amounts, Entry, LoopEnd, Process, RoleEnd};
+use crate::event::{Amounts, Entry, LoopEnd, RoleEnd};
 use crate::scrub::Scrubbed;
 
 use super::{
@@ -9,32 +9,12 @@ use super::{
 };
 
 impl StepMachine {
-    /// Takes in that an entry was written; one that is known already is refused.
-    pub(crate) fn stamp(&mut self, entry: &Entry) -> EntryTaken {
-        if entry.seq <= self.last_seq {
-            return Err(NotTaken::NotOurs);
-        }
-        self.last_seq = entry.seq;
-        self.clock = self.clock.max(entry.at);
-        Ok(())
-    }
-
-    /// Takes in that it stands as it does since an entry.
-    pub(crate) fn stands_since(&mut self, entry: &Entry) {
-        self.since = entry.at;
-    }
-
-    /// Takes in which process drives it.
-    pub(crate) fn driven_by(&mut self, process: Option<&Process>) {
-        self.driver = process.cloned();
-    }
-
     /// Does what was ordered about a step whose process is gone; it is being started again.
     pub(crate) fn settle_wishes(&mut self) {
         self.parks = 0;
-        self.interrupted |= self.at_work.is_some();
+        self.interrupted |= self.costs.at_work.is_some();
         if let (Some(StepWish::Skip), &StepPlace::At { step, .. }) = (self.wish, &self.place) {
-            self.settle();
+            self.costs.settle();
             self.heed_wish(step);
         }
         self.wish = None;
@@ -44,12 +24,12 @@ impl StepMachine {
     pub(crate) fn go_on(&mut self, entry: &Entry, terms: StepTerms) {
         if let StepsStanding::Ended(_) = self.standing {
             self.before = self.pass;
-            self.run_since = entry.seq.saturating_sub(1);
+            self.stamps.run_since = entry.seq.saturating_sub(1);
             self.place = StepPlace::Between;
-            self.spent = Amounts::default();
-            self.at_work = None;
+            self.costs.booked = Amounts::default();
+            self.costs.at_work = None;
             self.interrupted = false;
-            self.marks.clear();
+            self.progress.marks.clear();
         }
         self.terms = terms;
         self.standing = StepsStanding::Running;
@@ -77,14 +57,14 @@ impl StepMachine {
         self.pass = pass;
         self.terms = terms;
         self.standing = StepsStanding::Running;
-        self.began = entry.at;
+        self.stamps.began = entry.at;
         self.advance(0);
         Ok(())
     }
 
     /// Ends a pass whose promise was not kept, or that made none.
     pub(crate) fn pass_ended(&mut self, left: Option<ProgressMark>) {
-        self.marks.extend(left);
+        self.progress.marks.extend(left);
         self.place = StepPlace::Between;
     }
 
@@ -99,27 +79,21 @@ impl StepMachine {
             return Err(NotTaken::Unexpected);
         }
         // What an attempt that was cut off has cost stays.
-        self.settle();
+        self.costs.settle();
         self.standing = StepsStanding::Running;
         self.interrupted = false;
-        self.at_work = Some(Amounts::default());
+        self.costs.at_work = Some(Amounts::default());
         Ok(())
     }
 
     /// Takes in what the step at work has cost; the larger of two such statements counts.
     pub(crate) fn charged(&mut self, spent: Amounts) -> EntryTaken {
-        match &mut self.at_work {
-            Some(known) => {
-                *known = known.max(spent);
-                Ok(())
-            }
-            None => Err(NotTaken::Unexpected),
-        }
+        self.costs.charge(spent)
     }
 
     /// Takes in how work on a step ended.
     pub(crate) fn step_ended(&mut self, end: &RoleEnd) {
-        self.settle();
+        self.costs.settle();
         let StepPlace::At { step, short } = &mut self.place else { return };
         let at = *step;
         match end {
@@ -148,16 +122,9 @@ impl StepMachine {
         }
     }
 
-    /// Books what the step at work has cost.
-    pub(super) fn settle(&mut self) {
-        if let Some(spent) = self.at_work.take() {
-            self.spent = self.spent.plus(spent);
-        }
-    }
-
     /// Adds time that no step at work was charged with.
     pub(crate) fn spend_time(&mut self, wall_ms: u64) {
-        self.spent = self.spent.plus(Amounts { wall_ms, ..Amounts::default() });
+        self.costs.booked = self.costs.booked.plus(Amounts { wall_ms, ..Amounts::default() });
     }
 
     /// Takes in that the user stopped it.
@@ -168,15 +135,15 @@ impl StepMachine {
     /// Takes in that it is over.
     pub(crate) fn ended(&mut self, why: LoopEnd) {
         self.standing = StepsStanding::Ended(why);
-        self.settle();
+        self.costs.settle();
     }
 
     /// Lets what was cut off or given up go on; tells whether a step was cut off at its work.
     ///
     /// What had come to an end, or waited for a person, is tried with its counters at zero.
     pub(crate) fn reopen(&mut self) -> bool {
-        let was_cut_off = self.interrupted || self.at_work.is_some();
-        self.settle();
+        let was_cut_off = self.interrupted || self.costs.at_work.is_some();
+        self.costs.settle();
         self.wish = None;
         self.parks = 0;
         match self.standing {
@@ -193,7 +160,7 @@ impl StepMachine {
         if let StepPlace::At { short, .. } = &mut self.place {
             short.clear();
         }
-        self.marks.clear();
+        self.progress.marks.clear();
         self.parks = 0;
         self.standing = StepsStanding::Running;
     }
@@ -206,16 +173,11 @@ impl StepMachine {
         self.advance(step);
     }
 
-    /// Keeps what an attempt at the present step left.
-    pub(crate) fn leave_mark(&mut self, mark: ProgressMark) {
-        self.marks.push(mark);
-    }
-
     /// Goes to a step, or behind the last one.
     pub(crate) fn advance(&mut self, step: usize) {
         if self.terms.end == EndRule::LastStep {
             // They are of the attempts at one step.
-            self.marks.clear();
+            self.progress.marks.clear();
         }
         let is_there = step < self.terms.steps.len();
         self.place = match self.terms.end {

@@ -8,8 +8,11 @@
 //! **Invariants:** a step that is done is not due again in its pass. In a pause nothing begins.
 //! Every list ends, waits for a time, or waits for a person.
 
+mod costs;
 mod follow;
 mod orders;
+mod progress;
+mod stamps;
 mod view;
 
 use std::sync::Arc;
@@ -18,8 +21,13 @@ use jiff::Timestamp;
 
 pub(crate) use follow::Beginning;
 pub(crate) use orders::orders_as;
+pub use progress::ProgressMark;
+pub(crate) use progress::ProgressMarks;
+pub use stamps::StepStamps;
 
-use crate::event::{Actor, Amounts, Digest, Entry, Limits, LoopEnd, Process, Resource};
+use self::costs::StepCosts;
+
+use crate::event::{Actor, Entry, Limits, LoopEnd, Resource};
 use crate::scrub::Scrubbed;
 
 /// A list of steps under way, as its entries made it.
@@ -32,29 +40,17 @@ pub struct StepMachine {
     /// The last pass before this run of the list.
     before: u32,
     place: StepPlace,
-    /// What was spent in this run, the step at work excepted.
-    spent: Amounts,
-    /// What the step at work has cost until now.
-    at_work: Option<Amounts>,
+    costs: StepCosts,
     /// Whether a step was cut off at its work.
     interrupted: bool,
     /// What each pass of this run left, or each attempt at the present step.
-    marks: Vec<ProgressMark>,
+    progress: ProgressMarks,
     parks: u32,
     /// Who paused it.
     paused: Option<Scrubbed>,
     /// What was ordered about the step at work.
     wish: Option<StepWish>,
-    /// The process that drives it, or did.
-    driver: Option<Process>,
-    /// The last entry before this run of the list.
-    run_since: u64,
-    /// When the last pass began.
-    began: Timestamp,
-    since: Timestamp,
-    /// The latest time that it has seen.
-    clock: Timestamp,
-    last_seq: u64,
+    stamps: StepStamps,
 }
 
 /// The terms under which a list of steps is gone through.
@@ -150,15 +146,6 @@ enum StepWish {
     Ask,
 }
 
-/// What a pass or an attempt left: the tree and what failed in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProgressMark {
-    /// The hash of the tree, if it could be taken.
-    pub tree: Option<Digest>,
-    /// The hash of what failed.
-    pub failing: Digest,
-}
-
 /// What is to be done next with a list of steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepMove {
@@ -200,6 +187,16 @@ pub enum NotTaken {
 pub type EntryTaken = Result<(), NotTaken>;
 
 impl StepMachine {
+    /// Returns the stamps, to be set by what is heard.
+    pub(crate) fn stamps_mut(&mut self) -> &mut StepStamps {
+        &mut self.stamps
+    }
+
+    /// Returns what passes or attempts left, to be added to.
+    pub(crate) fn progress_mut(&mut self) -> &mut ProgressMarks {
+        &mut self.progress
+    }
+
     /// Makes a machine of the entry that starts its list.
     pub(crate) fn start(terms: StepTerms, entry: &Entry) -> Self {
         Self {
@@ -208,19 +205,13 @@ impl StepMachine {
             pass: 0,
             before: 0,
             place: StepPlace::Between,
-            spent: Amounts::default(),
-            at_work: None,
+            costs: StepCosts::default(),
             interrupted: false,
-            marks: Vec::new(),
+            progress: ProgressMarks::default(),
             parks: 0,
             paused: None,
             wish: None,
-            driver: entry.by.process().cloned(),
-            run_since: entry.seq.saturating_sub(1),
-            began: entry.at,
-            since: entry.at,
-            clock: entry.at,
-            last_seq: entry.seq,
+            stamps: StepStamps::start(entry),
         }
     }
 
@@ -247,9 +238,9 @@ impl StepMachine {
     fn between(&self) -> StepMove {
         let done = self.pass.saturating_sub(self.before);
         let most = self.terms.limits.attempts;
-        if self.pass > self.before && self.unchanged() >= self.terms.stuck_after {
+        if self.pass > self.before && self.progress.unchanged() >= self.terms.stuck_after {
             StepMove::End(LoopEnd::Stuck)
-        } else if let Some(resource) = self.used_up() {
+        } else if let Some(resource) = self.costs.used_up(&self.terms.limits) {
             StepMove::End(LoopEnd::Limit(resource))
         } else if most.is_some_and(|most| u64::from(done) >= most) {
             StepMove::End(LoopEnd::Limit(Resource::Attempts))
@@ -259,7 +250,7 @@ impl StepMachine {
     }
 
     fn at(&self, step: usize, short: &[Scrubbed]) -> StepMove {
-        if let Some(resource) = self.used_up() {
+        if let Some(resource) = self.costs.used_up(&self.terms.limits) {
             return StepMove::End(LoopEnd::Limit(resource));
         }
         let tried = u32::try_from(short.len()).unwrap_or(u32::MAX);
@@ -270,15 +261,6 @@ impl StepMachine {
             }
             Some(_) | None => StepMove::Step { step, attempt: tried.saturating_add(1) },
         }
-    }
-
-    /// Returns what is used up, passes excepted.
-    fn used_up(&self) -> Option<Resource> {
-        let spent = self.spent();
-        let counted = [Resource::Tokens, Resource::MoneyMicros, Resource::WallMs];
-        counted.into_iter().find(|resource| {
-            self.terms.limits.get(*resource).is_some_and(|limit| spent.get(*resource) >= limit)
-        })
     }
 }
 

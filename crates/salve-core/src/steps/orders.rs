@@ -68,7 +68,7 @@ impl StepMachine {
         if !self.goes_on() {
             return Err(NotTaken::Unexpected);
         }
-        match self.at_work {
+        match self.costs.at_work {
             Some(_) => self.wish = Some(StepWish::Ask),
             None => self.ask(),
         }
@@ -95,7 +95,7 @@ impl StepMachine {
         if !self.goes_on() || skipping != Some(Skipping::Allowed) {
             return Err(NotTaken::Unexpected);
         }
-        match self.at_work {
+        match self.costs.at_work {
             Some(_) => self.wish = Some(StepWish::Skip),
             None => self.leave_out(step),
         }

@@ -64,7 +64,7 @@ pub fn ordered(of: &Loop, order: PersonOrder, by: &Actor) -> Option<Draft> {
     let event =
         Event::Loop(LoopEvent::Turned { id: of.id().clone(), iteration: of.iteration(), what });
     let draft = Draft { at: Timestamp::now(), by: by.clone(), incident: None, event };
-    let tried = of.clone().step(&draft.clone().at_seq(of.last_seq().saturating_add(1)));
+    let tried = of.clone().step(&draft.clone().at_seq(of.stamps().last_seq().saturating_add(1)));
     tried.is_ok().then_some(draft)
 }
 

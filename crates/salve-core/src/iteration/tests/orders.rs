@@ -9,7 +9,7 @@ fn orders(order: PersonOrder) -> LoopTurn {
 
 /// Has somebody give an order.
 fn says(of: &mut Loop, by: Actor, order: PersonOrder) -> Result<(), NotTaken> {
-    let entry = entry(of.last_seq() + 1, of.iteration(), orders(order));
+    let entry = entry(of.stamps().last_seq() + 1, of.iteration(), orders(order));
     of.step(&Entry { by, ..entry })
 }
 
@@ -154,8 +154,8 @@ fn only_a_person_orders_and_salve_may_only_hold() {
 #[test]
 fn time_never_runs_backwards_whoever_speaks() {
     let mut of = play(&[began()]);
-    let late = Entry { at: time(9_000), ..entry(of.last_seq() + 1, 1, begins("planner")) };
+    let late = Entry { at: time(9_000), ..entry(of.stamps().last_seq() + 1, 1, begins("planner")) };
     of.step(&late).unwrap();
     ada_says(&mut of, PersonOrder::Pause);
-    assert_eq!(of.clock(), time(9_000), "another's clock may be behind");
+    assert_eq!(of.stamps().clock(), time(9_000), "another's clock may be behind");
 }

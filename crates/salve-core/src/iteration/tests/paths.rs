@@ -32,7 +32,7 @@ impl Path {
         for turn in turns {
             let began = u32::from(matches!(turn, LoopTurn::Began { .. }));
             let number = path.of.iteration() + began;
-            let entry = entry(path.of.last_seq() + 1, number, turn.clone());
+            let entry = entry(path.of.stamps().last_seq() + 1, number, turn.clone());
             path.of.step(&entry).unwrap();
             path.entries.push(entry);
             path.note(turn);

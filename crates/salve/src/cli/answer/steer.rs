@@ -86,7 +86,7 @@ fn steer_loop(id: &LoopId, order: PersonOrder, by: &By, out: &Output) -> Result<
         return Ok(Exit::Well);
     }
     writeln!(out.stdout(), "loop {id}  {} {said} it", events::visible(&by))?;
-    if of.driver().is_none_or(|driver| process::is_gone(driver, &scrubber)) {
+    if of.stamps().driver().is_none_or(|driver| process::is_gone(driver, &scrubber)) {
         out.remark(format_args!("  nobody runs it now; go on with: salve loop run --id {id}"));
     }
     Ok(Exit::Well)

@@ -160,7 +160,7 @@ fn start(
     let iteration = known.as_ref().map_or(0, Loop::iteration);
     if let Some(known) = &known {
         // A clock that was set back must not make the loop's own time run backwards.
-        writer.go_on_from(known.clock());
+        writer.go_on_from(known.stamps().clock());
     }
     let event = Event::Loop(LoopEvent::Turned {
         id: id.clone(),

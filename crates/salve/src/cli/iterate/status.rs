@@ -111,7 +111,7 @@ fn reports(store: &Store) -> Result<Vec<LoopStatusReport>, StoreError> {
 fn of_own(store: &Store, of: &Loop, scrubber: &Scrubber) -> Result<LoopStatusReport, StoreError> {
     let view = loop_view(store.journal(), of.id().as_str())?;
     let asks = view.awaiting();
-    let is_gone = of.driver().is_none_or(|driver| process::is_gone(driver, scrubber));
+    let is_gone = of.stamps().driver().is_none_or(|driver| process::is_gone(driver, scrubber));
     let runner = match (of.standing(), is_gone) {
         (StepsStanding::Running | StepsStanding::Parked { .. }, true) => Runner::Gone,
         (_, false) => Runner::Alive,

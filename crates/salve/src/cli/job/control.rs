@@ -58,8 +58,8 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     } else {
         let id = of.id().short();
         writeln!(out.stdout(), "{id}  {} was ordered", order.as_str())?;
-        let is_run =
-            is_queued || after.driver().is_some_and(|d| !crate::process::is_gone(d, &scrubber));
+        let is_run = is_queued
+            || after.stamps().driver().is_some_and(|d| !crate::process::is_gone(d, &scrubber));
         if !is_run && order != JobOrder::Cancel {
             out.remark(format!("  no salve runs it now; go on with: salve resume {id}"));
         }

@@ -243,7 +243,7 @@ fn go_on(digits: &str, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
     if ground.claim.is_some() {
         folder.give_back_missing(&known, ground.store.queue())?;
     }
-    ground.writer.go_on_from(known.clock());
+    ground.writer.go_on_from(known.stamps().clock());
     let of = append(id, JobTurn::Resumed {}, ground)?;
     Ok(ReadyJob { of, spec, folder, workspace, right })
 }

@@ -45,12 +45,12 @@ pub(super) struct LoopRun<'d, 'a> {
 impl LoopDriver<'_> {
     /// Takes a loop that was started on to its end, or to where it cannot go on by itself.
     pub fn run(&mut self, of: Loop) -> Result<LoopEnding, LoopError> {
-        self.base.writer.go_on_from(of.clock());
+        self.base.writer.go_on_from(of.stamps().clock());
         self.folder.make(of.task())?;
         let (dir, root) = (self.folder.dir().to_path_buf(), self.base.project.root());
         // What says what is installed is kept before any role can change it.
         let name = self.base.writer.scrubber.scrub(of.id().as_str());
-        manifests::changed(&self.base.writer, root, &name, of.run_since())?;
+        manifests::changed(&self.base.writer, root, &name, of.stamps().run_since())?;
         let files = LoopFiles::new(dir, root, of.id().as_str());
         let (ran, stopping, begun, held) = (None, None, false, None);
         LoopRun { driver: self, of, files, ran, stopping, begun, held }.live()
@@ -148,7 +148,7 @@ impl LoopRun<'_, '_> {
     fn catch_up(&mut self) -> Result<(), StoreError> {
         let stream = Stream::Loop(self.of.id().clone());
         let journal = self.driver.base.writer.store.journal();
-        for entry in journal.read(self.of.last_seq(), &stream, usize::MAX)? {
+        for entry in journal.read(self.of.stamps().last_seq(), &stream, usize::MAX)? {
             // What is refused stands in the journal and changes nothing, as in a replay.
             if self.of.step(&entry).is_ok() {
                 self.driver.reporter.entry(&self.of, &entry);
@@ -250,8 +250,8 @@ impl LoopRun<'_, '_> {
         let sought = Sought {
             iteration: self.of.iteration(),
             first: self.ran.clone(),
-            since: self.of.run_since(),
-            began: self.driver.base.writer.on_the_wall(self.of.began()),
+            since: self.of.stamps().run_since(),
+            began: self.driver.base.writer.on_the_wall(self.of.stamps().began()),
             dir: self.driver.folder.dir().to_path_buf(),
         };
         let driver = &mut *self.driver;

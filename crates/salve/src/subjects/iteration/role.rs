@@ -140,7 +140,7 @@ impl LoopRun<'_, '_> {
 
     /// Keeps the files as they are before a role begins; returns under which name.
     fn keep_work(&mut self) -> Name {
-        let attempt = u32::try_from(self.of.last_seq()).unwrap_or(u32::MAX);
+        let attempt = u32::try_from(self.of.stamps().last_seq()).unwrap_or(u32::MAX);
         let name = Name::before(self.kept_as(), attempt);
         let (project, writer) = (&self.driver.base.project, &self.driver.base.writer);
         let days = self.driver.live.current().settings.heal.attempt_days;

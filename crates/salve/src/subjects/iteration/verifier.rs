@@ -45,7 +45,7 @@ impl LoopRun<'_, '_> {
     /// Returns the state before the first role of this run of the loop.
     fn first_state(&self, workspace: &Workspace) -> Result<Option<Snapshot>, WorkspaceError> {
         let names = workspace.names(self.kept_as())?;
-        let is_ours = |at: u32| u64::from(at) > self.of.run_since();
+        let is_ours = |at: u32| u64::from(at) > self.of.stamps().run_since();
         let first = names
             .into_iter()
             .filter(|name| name.moment == Moment::Before && is_ours(name.attempt))

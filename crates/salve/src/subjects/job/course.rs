@@ -38,9 +38,9 @@ impl JobDriver<'_, '_> {
     /// Takes a job that was started on to its end, or to where it cannot go on by itself.
     pub fn run(&mut self, of: Job) -> Result<JobOutcome, JobError> {
         let Self { base, parts } = self;
-        base.writer.go_on_from(of.clock());
+        base.writer.go_on_from(of.stamps().clock());
         let known = base.writer.store.journal().read(0, &Stream::Jobs, usize::MAX)?;
-        let told = known.iter().filter(|entry| entry.seq <= of.last_seq());
+        let told = known.iter().filter(|entry| entry.seq <= of.stamps().last_seq());
         parts.folder.bring_up(of.id(), told)?;
         let (stopping, begun, held, has_looked) = (None, false, None, false);
         let mut course = JobCourse { parts, of, stopping, begun, held, has_looked };
@@ -177,7 +177,7 @@ impl JobCourse<'_, '_> {
     /// Takes in what the journal says of the job.
     pub(super) fn catch_up(&mut self, base: &RunBase<'_>) -> Result<(), JobError> {
         let journal = base.writer.store.journal();
-        for entry in journal.read(self.of.last_seq(), &Stream::Jobs, usize::MAX)? {
+        for entry in journal.read(self.of.stamps().last_seq(), &Stream::Jobs, usize::MAX)? {
             // What is refused stands in the journal and changes nothing, as in a replay.
             if self.of.step(&entry).is_ok() {
                 self.parts.folder.log(&self.of, &entry)?;

@@ -113,13 +113,13 @@ impl ProjectReader {
         };
         let jobs = known(store)?.into_iter().rev().take(JOBS).map(|job| {
             let files = JobFolder::of(&project, job.id()).dir().display().to_string();
-            JobRow::of(&job, is_driven(job.driver()), files)
+            JobRow::of(&job, is_driven(job.stamps().driver()), files)
         });
         let jobs = jobs.collect();
         let mut loops = Vec::new();
         for of in known_loops(store.journal())? {
             let view = loop_view(store.journal(), of.id().as_str())?;
-            loops.push(LoopRow::of(&of, &view, is_driven(of.driver())));
+            loops.push(LoopRow::of(&of, &view, is_driven(of.stamps().driver())));
         }
         Ok(WorkView { jobs, loops })
     }
