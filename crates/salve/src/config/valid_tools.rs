@@ -1,8 +1,7 @@
 //! Checks the rules on tool calls, and makes the table that is gone by.
 
-use salve_core::class::Class;
-use salve_core::tool::failure::FailureCategory;
-use salve_core::tool::rule::{HealRule, HealTable, RuleCondition, ToolFix, ToolPattern, ToolTerms};
+use salve_core::tool::rule::{HealRule, HealTable, ToolPattern, ToolTerms};
+use salve_core::tool::rule_text::{RuleCall, RuleText, RuleWait};
 use salve_core::tool::session::ToolHints;
 
 use super::problem::ConfigProblem;
@@ -46,44 +45,19 @@ impl Settings {
 
 /// Returns a rule, or what is wrong with it.
 fn rule(entry: &HealRuleEntry) -> Result<HealRule, String> {
-    let when = match (&entry.r#match, &entry.class) {
-        (Some(text), None) => RuleCondition::text(text)
-            .map_err(|error| format!("match is no regular expression: {error}"))?,
-        (None, Some(class)) => condition(class)?,
-        (None, None) | (Some(_), Some(_)) => {
-            return Err("a rule has either match or class".to_owned());
-        }
-    };
-    Ok(HealRule { tool: entry.tool.as_deref().map(ToolPattern::new), when, fix: fix(entry)? })
-}
-
-fn condition(class: &str) -> Result<RuleCondition, String> {
-    let categories = [FailureCategory::Network, FailureCategory::Auth, FailureCategory::Busy];
-    if let Some(category) = categories.into_iter().find(|one| one.as_str() == class) {
-        return Ok(RuleCondition::Category(category));
-    }
-    let known = Class::ALL.iter().find(|one| one.as_str() == class);
-    known.map(|class| RuleCondition::Class(*class)).ok_or_else(|| format!("no class `{class}`"))
-}
-
-fn fix(entry: &HealRuleEntry) -> Result<ToolFix, String> {
-    let mut fixes = Vec::new();
-    fixes.extend(entry.run.as_ref().map(|command| ToolFix::Run {
-        command: command.clone(),
+    let call = entry
+        .call
+        .as_ref()
+        .map(|call| RuleCall { tool: call.tool.clone(), args: call.args.clone() });
+    RuleText {
+        tool: entry.tool.clone(),
+        r#match: entry.r#match.clone(),
+        class: entry.class.clone(),
+        run: entry.run.clone(),
+        call,
+        restart: entry.restart,
+        wait: entry.wait.map(|super::tools::WaitFor::RetryAfter| RuleWait::RetryAfter),
         writes: entry.writes.clone(),
-        cluster: None,
-    }));
-    fixes.extend(entry.call.as_ref().map(|call| ToolFix::Call {
-        tool: call.tool.clone(),
-        arguments: call.args.clone().into_iter().collect(),
-    }));
-    fixes.extend(entry.restart.then_some(ToolFix::Restart));
-    fixes.extend(entry.wait.map(|super::tools::WaitFor::RetryAfter| ToolFix::Wait { seconds: 0 }));
-    if entry.run.is_none() && !entry.writes.is_empty() {
-        return Err("writes is about run, which is missing".to_owned());
     }
-    let (first, others) = (fixes.pop(), fixes.len());
-    first
-        .filter(|_| others == 0)
-        .ok_or_else(|| "a rule has one of run, call, restart and wait".to_owned())
+    .rule()
 }

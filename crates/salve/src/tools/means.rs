@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use salve_auto_heal::{Flight, FlightOutcome};
 use salve_core::event::{Authority, Exit};
 use salve_core::fingerprint::{FingerprintRules, Hints};
 use salve_core::scrub::Scrubber;
@@ -13,7 +14,6 @@ use salve_core::tool::rule::{HealChoice, HealTable, ToolFix};
 use salve_core::tool::session::ToolHints;
 use uuid::Uuid;
 
-use super::flight::{Flight, FlightOutcome};
 use crate::config::{Config, Network, PreventionSettings, SandboxMode, SandboxSettings};
 use crate::dirs;
 use crate::gate;

@@ -1,12 +1,10 @@
 //! What heals failed tool calls, whoever made them: a client behind the proxy, or `salve call`.
 //!
 //! What fits a failure is decided in core; here it is done, once for all who wait for it
-//! (`flight`), and what came of it is kept. `prevention` reads the patterns that calls are watched for.
+//! (`Flight` of salve-auto-heal, so that tools that heal themselves take part), and what came of it is kept. `prevention` reads the patterns that calls are watched for.
 
-mod flight;
 mod means;
 mod prevention;
 
-pub use flight::{Flight, FlightOutcome};
 pub use means::{FixError, HealMeans, Healed};
 pub use prevention::entry_of;

@@ -5,15 +5,13 @@
 //! is not tried again for a while.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-
-use crate::atomic;
 
 /// How long a fix that did not help is not tried again.
 const REST: SignedDuration = SignedDuration::from_mins(15);
@@ -82,6 +80,10 @@ impl Flight {
     }
 
     /// Notes whether a call worked after the fix; one that did is enough.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be written down.
     pub fn judge(&self, cause: &str, helped: bool) -> io::Result<()> {
         let path = self.path(cause);
         let _lock = locked(&path)?;
@@ -113,8 +115,12 @@ fn read(path: &Path) -> Option<FixRecord> {
 }
 
 fn write(path: &Path, record: &FixRecord) -> io::Result<()> {
-    let text = serde_json::to_string(record)?;
-    atomic::write(path, &text).map_err(io::Error::other)
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    file.write_all(serde_json::to_string(record)?.as_bytes())?;
+    // A record that a power cut loses costs one fix; it need not reach the disk.
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 #[cfg(test)]
